@@ -1,0 +1,5 @@
+"""A local-first memory for AI coding agents."""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

@@ -1,0 +1,199 @@
+"""Where do memories live, and how are they found again?
+
+`Store` is the contract that every engine keeps; `tests/store/contract.py` checks it.
+A store returns raw hits within scope and filters. It never weighs, decays or cuts by
+importance, so every engine ranks alike. It does not embed and does not read files.
+
+Every verb that changes something takes a `Change` and writes history and ledger in the
+same transaction. Reads go through a scope that is bound to the handle: `within(scope)`.
+What is outside the scope does not exist: it raises MemoryNotFound and is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Protocol
+
+from spec_kit_memory.core.memory import (
+    Attributes,
+    Change,
+    Entry,
+    Filter,
+    HistoryEntry,
+    LedgerEntry,
+    Link,
+    Memory,
+    Presence,
+    RawHit,
+    Relation,
+    Scope,
+    Session,
+    Stamp,
+    StoredPassage,
+    VectorStatus,
+)
+
+__all__ = ["BadFile", "PutResult", "Store", "Stored", "VectorWork", "open_store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What sync needs to know of a path to decide about its file."""
+
+    memory_id: int
+    stamp: Stamp
+    raw_hash: str
+    fingerprint: str
+    presence: Presence
+    vector_status: VectorStatus
+    alias: bool = False  # the path is a second name of that memory
+    spec_folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    memory_id: int
+    created: bool
+    changed: bool  # the text changed
+    alias: bool = False  # same fingerprint in the same spec folder: nothing new was indexed
+
+
+@dataclass(frozen=True, slots=True)
+class VectorWork:
+    """A passage that has no vector of the current model yet."""
+
+    memory_id: int
+    passage_hash: str
+    embedded: str
+
+
+@dataclass(frozen=True, slots=True)
+class BadFile:
+    path: str
+    code: str
+    message: str
+    seen_at: datetime
+
+
+class Store(Protocol):
+    # --- handle
+    def within(self, scope: Scope) -> Store: ...
+    def close(self) -> None: ...
+    def generation(self) -> int:
+        """Rises with every change to memories by any process; access counts do not count."""
+        ...
+
+    def bulk(self) -> AbstractContextManager[None]:
+        """Scans write many transactions: inside, each is not synced to disk, but leaving the block is."""
+        ...
+
+    # --- write (each call is one transaction)
+    def put(self, entry: Entry, change: Change, *, memory_id: int | None = None) -> PutResult:
+        """Index one document: text, passages, full text, triggers, front matter's links.
+
+        The identity is `memory_id` if given (a move), else the row of that path, else a vanished
+        row with the same fingerprint and folder, else an alias of a live one with the same
+        fingerprint and folder, else a new row. Overrides kept for the memory win over `attributes`.
+        Vectors that exist for a passage's hash are used again.
+        """
+        ...
+
+    def touch(self, stamps: Mapping[str, Stamp]) -> None:
+        """Only the stamps changed."""
+        ...
+
+    def vanish(self, path: str, change: Change) -> None:
+        """The file is gone: out of search at once; id, use, links and history stay."""
+        ...
+
+    def forget(self, memory_id: int, change: Change) -> None:
+        """Deleted on request: like vanish, and no scan brings this fingerprint back."""
+        ...
+
+    def override(self, memory_id: int, attributes: Mapping[str, Any], change: Change) -> Memory:
+        """Metadata kept in the database, for sources that have no file of ours to write."""
+        ...
+
+    def mark_outdated(self, memory_id: int, outdated: bool, change: Change) -> None: ...
+    def trust(self, memory_id: int, trusted: bool, change: Change) -> None: ...
+    def validate(self, memory_id: int, confidence: Decimal, count: int, change: Change) -> None: ...
+    def record_use(self, counts: Mapping[int, float], at: datetime) -> None:
+        """Add to access counts. No history, no ledger, no generation, no full-text write."""
+        ...
+
+    def put_link(self, link: Link, change: Change) -> Link: ...
+    def drop_link(self, link_id: int, change: Change) -> Link: ...
+    def put_session(self, session: Session, at: datetime) -> None: ...
+    def report_bad(self, bad: Sequence[BadFile], *, cleared: Sequence[str] = ()) -> None: ...
+
+    # --- vectors
+    def use_model(self, name: str, dimensions: int, weights_hash: str) -> None:
+        """Another model than the stored one marks every vector pending; vectors are never mixed."""
+        ...
+
+    def vector_work(self, limit: int) -> list[VectorWork]:
+        """Passages without a vector: retry before pending, oldest memory first."""
+        ...
+
+    def put_vectors(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
+        """passage hash -> (float32 little-endian vector, token states or None)."""
+        ...
+
+    def vectors_failed(self, hashes: Iterable[str], reason: str) -> None: ...
+
+    # --- read
+    def get(self, memory_id: int, *, any_presence: bool = False) -> Memory: ...
+    def by_path(self, path: str, *, any_presence: bool = False) -> Memory | None: ...
+    def many(self, memory_ids: Sequence[int]) -> list[Memory]: ...
+    def find(
+        self,
+        where: Filter = Filter(),
+        *,
+        order: str = "created_at",
+        limit: int | None = None,
+        offset: int = 0,
+        presence: Presence = Presence.LIVE,
+    ) -> list[Memory]:
+        """`order` is created_at, updated_at, importance_weight or path; dates and weight descend."""
+        ...
+
+    def count(self, where: Filter = Filter(), *, presence: Presence = Presence.LIVE) -> int: ...
+    def text(self, memory_id: int) -> str: ...
+    def text_of(self, content_hash: str) -> str | None: ...
+    def passages(self, passage_ids: Sequence[int]) -> list[StoredPassage]: ...
+    def passages_of(self, memory_id: int) -> list[StoredPassage]: ...
+    def stored(self) -> dict[str, Stored]: ...
+    def triggers(self) -> list[tuple[int, str]]: ...
+    def links(self, memory_ids: Sequence[int] | None = None) -> list[Link]: ...
+    def history(
+        self, memory_id: int | None = None, *, spec_folder: str | None = None, limit: int | None = None
+    ) -> list[HistoryEntry]: ...
+    def ledger(self, *, after: int = 0, limit: int | None = None) -> Iterator[LedgerEntry]: ...
+    def session(self, session_id: str) -> Session | None: ...
+    def bad_files(self) -> list[BadFile]: ...
+    def stats(self) -> dict[str, Any]: ...
+
+    # --- match
+    def match_text(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]: ...
+    def match_vector(self, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...
+    def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]: ...
+
+    # --- checkpoints and care
+    def snapshot(self, where: Filter = Filter()) -> Iterator[Mapping[str, Any]]: ...
+    def restore(self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter) -> dict[str, int]: ...
+    def check(self) -> dict[str, list[str]]: ...
+    def repair(self, change: Change) -> dict[str, int]: ...
+    def rebuild(self) -> None:
+        """Drop what is derived; keep what is recorded."""
+        ...
+
+
+def open_store(path: Path, *, read_only: bool = False) -> Store:
+    from spec_kit_memory.store.sqlite import SqliteStore
+
+    return SqliteStore(path, read_only=read_only)
