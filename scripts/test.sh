@@ -1,0 +1,50 @@
+#!/bin/sh
+# Sets up, lints, checks types and reference pages, builds the wheel, and runs the tests
+# against that wheel in a clean environment. The first failure ends it.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+started=$(date +%s)
+took() { printf '   (%s s so far)\n' "$(($(date +%s) - started))"; }
+
+say "Setting up .venv with the development tools"
+make_env .venv
+"$(bin_of .venv)/python" -m pip install --quiet -e . --group dev
+python="$(bin_of .venv)/python"
+took
+
+say "Lint"
+"$python" -m ruff check .
+"$python" -m ruff format --check .
+took
+
+say "Types"
+"$python" -m mypy
+took
+
+say "Reference pages say what the code says"
+"$python" -m tools.reference --check
+took
+
+say "Building the wheel"
+rm -rf dist
+"$python" -m build --quiet --outdir dist .
+ls -l dist
+took
+
+say "Installing the wheel in a clean environment"
+rm -rf build/wheel
+make_env build/wheel
+tested="$(bin_of build/wheel)/python"
+"$tested" -m pip install --quiet dist/*.whl --group test
+"$tested" -I -c 'import spec_kit_memory as skm; print(skm.__version__, "from", skm.__file__); assert "site-packages" in skm.__file__'
+took
+
+say "Tests, against the wheel"
+for optional in node git; do
+  command -v "$optional" >/dev/null 2>&1 || echo "$optional is not installed: the tests that need it are skipped (listed at the end)."
+done
+"$tested" -m pytest -rs "$@"
+took
+say "All good"
