@@ -1,0 +1,373 @@
+"""Where each setting comes from, what is refused, and what a repository may not do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spec_kit_memory.core.memory import ContextType, Tier
+from spec_kit_memory.errors import BadParameter, FileMissing
+from spec_kit_memory.settings import (
+    BY_NAME,
+    KEYS,
+    Settings,
+    describe,
+    find_root,
+    load,
+    parse_flag,
+    plain,
+    read_jsonc,
+    starter_config,
+    user_config_file,
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "project" / ".spec-kit-memory").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+def configured(root: Path, content: object) -> Path:
+    file = root / ".spec-kit-memory" / "config.jsonc"
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return file
+
+
+def users(root: Path, content: object) -> Path:
+    file = root.parent / "user.jsonc"
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return file
+
+
+def loaded(root: Path, **more: object) -> Settings:
+    environ = more.pop("environ", {})
+    user = users(root, more.pop("user", {}))
+    return load(root, environ=environ, user_file=user, overrides=more.pop("overrides", {}))  # type: ignore[arg-type]
+
+
+def refusal(root: Path, **more: object) -> BadParameter:
+    with pytest.raises(BadParameter) as caught:
+        loaded(root, **more)
+    return caught.value
+
+
+# --- finding the workspace
+
+
+@pytest.mark.parametrize("mark", [".spec-kit-memory", "specs", "MEMORY.md", ".git"])
+def test_the_nearest_folder_upwards_with_a_mark_is_the_workspace(tmp_path: Path, mark: str) -> None:
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    target = tmp_path / "a" / mark
+    target.touch() if mark == "MEMORY.md" else target.mkdir()
+    (tmp_path / ".git").mkdir(exist_ok=True)
+    assert find_root(deep, environ={}) == (tmp_path / "a").resolve()
+
+
+def test_a_named_workspace_wins_over_the_environment_and_the_folder(tmp_path: Path) -> None:
+    for name in ("named", "variable", "here"):
+        (tmp_path / name / "specs").mkdir(parents=True)
+    environ = {"SPEC_KIT_MEMORY_WORKSPACE": str(tmp_path / "variable")}
+    here = tmp_path / "here"
+    assert find_root(here, workspace=tmp_path / "named", environ=environ).name == "named"
+    assert find_root(here, environ=environ).name == "variable"
+
+
+def test_a_named_workspace_that_does_not_exist_is_named_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(FileMissing, match="nowhere"):
+        find_root(tmp_path, workspace=tmp_path / "nowhere", environ={})
+
+
+def test_no_workspace_anywhere_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(FileMissing) as caught:
+        find_root(Path(tmp_path.anchor), environ={})
+    assert caught.value.code == "E010"
+    assert "skm init" in caught.value.hint
+
+
+# --- layers
+
+
+def test_without_any_source_every_value_is_a_default(root: Path) -> None:
+    settings = loaded(root)
+    assert settings.semantic.model == "local"
+    assert set(settings.sources.values()) == {"default"}
+    assert set(settings.sources) == {key.name for key in KEYS}
+
+
+def test_each_source_wins_over_the_one_before_it(root: Path) -> None:
+    configured(root, {"search": {"maxTokens": 1000}})
+    seen = [loaded(root)]
+    seen.append(loaded(root, user={"search": {"maxTokens": 2000}}))
+    environ = {"SPEC_KIT_MEMORY_SEARCH_MAX_TOKENS": "3000"}
+    seen.append(loaded(root, user={"search": {"maxTokens": 2000}}, environ=environ))
+    seen.append(loaded(root, environ=environ, overrides={"search.maxTokens": 5000}))
+    assert [each.search.max_tokens for each in seen] == [1000, 2000, 3000, 5000]
+    assert [each.sources["search.maxTokens"] for each in seen] == ["file", "user", "environment", "flag"]
+
+
+def test_the_documented_example_configuration_loads(root: Path) -> None:
+    configured(
+        root,
+        """{
+          "semantic": {"enabled": true, "model": "local", // "local" | "openai"
+                       "dimensions": 384, "indexPath": ".opencode/memory/database/memory-index.sqlite"},
+          "triggers": {"autoSaveInterval": 20, "phrases": ["save context", "document this"]},
+          "memory": {
+            "decay": {"enabled": true, "rates": {"constitutional": 0, "critical": 0.001, "normal": 0.02},
+                      "minFloor": 0.1, "exemptTiers": ["constitutional", "critical"],},
+            /* the rest */
+            "defaultTier": "important", "defaultContextType": "research"
+          }
+        }""",
+    )
+    settings = loaded(root)
+    assert settings.index_path == root.resolve() / ".opencode/memory/database/memory-index.sqlite"
+    assert settings.decay.rates[Tier.NORMAL] == 0.02
+    assert settings.decay.rates[Tier.TEMPORARY] == 0.05, "a rate that is not named keeps its default"
+    assert settings.default_tier is Tier.IMPORTANT
+    assert settings.default_context_type is ContextType.RESEARCH
+
+
+def test_the_starter_configuration_changes_nothing_and_loads_when_uncommented(root: Path) -> None:
+    configured(root, starter_config())
+    assert loaded(root) == loaded(root.parent / "project")
+    assert set(loaded(root).sources.values()) == {"default"}
+    lines = [line.replace('// "', '"') if '// "' in line else line for line in starter_config().splitlines()]
+    configured(root, "\n".join(lines))
+    settings = loaded(root)
+    assert settings.search == Settings(root=root).search
+    assert settings.sources["search.fusion"] == "file"
+
+
+def test_json5_is_read_too(root: Path) -> None:
+    configured(root, "{semantic: {model: 'none'}}")
+    assert loaded(root).semantic.model == "none"
+
+
+def test_comment_signs_inside_texts_are_no_comments() -> None:
+    assert read_jsonc('{"a": "http://x/*y*/", // gone\n "b": ["1,]", /* , */ ], }') == {
+        "a": "http://x/*y*/",
+        "b": ["1,]"],
+    }
+
+
+def test_the_environment_speaks_every_kind(root: Path) -> None:
+    settings = loaded(
+        root,
+        environ={
+            "SPEC_KIT_MEMORY_SEMANTIC_ENABLED": "off",
+            "SPEC_KIT_MEMORY_SEMANTIC_DIMENSIONS": "768",
+            "SPEC_KIT_MEMORY_DECAY_HALF_LIFE_DAYS": "30.5",
+            "SPEC_KIT_MEMORY_TRIGGERS_PHRASES": "note this, keep this",
+            "SPEC_KIT_MEMORY_EXCLUDE": '["a,b", "c"]',
+            "SPEC_KIT_MEMORY_SEARCH_WEIGHTS": '{"relevance": 0.7}',
+            "SPEC_KIT_MEMORY_DEFAULT_TIER": "",
+            "SPEC_KIT_MEMORY_WORKSPACE": "/somewhere",
+        },
+    )
+    assert settings.semantic.enabled is False
+    assert settings.semantic.dimensions == 768
+    assert settings.decay.half_life_days == 30.5
+    assert settings.triggers.phrases == ("note this", "keep this")
+    assert settings.exclude == ("a,b", "c")
+    assert (settings.search.weights.relevance, settings.search.weights.tier) == (0.7, 0.25)
+    assert settings.sources["memory.defaultTier"] == "default", "an empty variable says nothing"
+
+
+def test_an_api_key_comes_from_the_named_variable_and_is_never_shown(root: Path) -> None:
+    settings = loaded(root, user={"semantic": {"apiKeyEnv": "MY_KEY"}}, environ={"MY_KEY": "s3cret-value"})
+    assert settings.semantic.api_key == "s3cret-value"
+    assert "s3cret-value" not in repr(settings) + json.dumps(describe(settings))
+
+
+def test_a_flag_is_read_like_a_variable() -> None:
+    assert parse_flag("semantic.enabled=no") == ("semantic.enabled", False)
+    assert parse_flag("exclude=a,b") == ("exclude", ["a", "b"])
+    with pytest.raises(BadParameter, match="KEY=VALUE"):
+        parse_flag("semantic.enabled")
+
+
+# --- what is refused
+
+
+def test_all_problems_of_all_sources_are_told_at_once(root: Path) -> None:
+    configured(root, {"semantic": {"modle": "local"}, "memory": {"defaultTier": "vital"}, "colour": 1})
+    error = refusal(
+        root,
+        user={"search": {"maxTokens": "many"}},
+        environ={"SPEC_KIT_MEMORY_SEMANTIC_MODLE": "x", "SPEC_KIT_MEMORY_SEARCH_MAX_TOKENS": "-1"},
+    )
+    assert error.code == "E030"
+    assert len(error.details["problems"]) == 6  # type: ignore[arg-type]
+    for said in ("'semantic.modle'", "did you mean semantic.model ", '"vital"', "critical or important", "'colour'"):
+        assert said in error.message
+    for said in ("user.jsonc", "did you mean SPEC_KIT_MEMORY_SEMANTIC_MODEL ", "from 100 to 1,000,000, not -1"):
+        assert said in error.message
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("semantic.enabled", "yes"),
+        ("semantic.enabled", 1),
+        ("semantic.dimensions", True),
+        ("semantic.dimensions", 1.5),
+        ("semantic.model", "gpt"),
+        ("semantic.baseUrl", None),
+        ("triggers.phrases", "save"),
+        ("triggers.phrases", [1]),
+        ("memory.decay.rates", {"normal": 2}),
+        ("memory.decay.rates", {"usual": 0.5}),
+        ("memory.decay.minFloor", -0.1),
+        ("memory.decay", 3),
+        ("memory.defaultTier", "constitutional"),
+        ("search.weights", [0.4]),
+    ],
+)
+def test_an_ill_typed_value_is_refused_with_its_key(root: Path, key: str, value: object) -> None:
+    configured(root, {key: value})
+    error = refusal(root)
+    assert repr(key) in error.message
+    assert "config.jsonc" in error.message
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{'a", "\x00", "[" * 100_000, "null"])
+def test_a_broken_file_is_named(root: Path, content: str) -> None:
+    configured(root, content)
+    assert "config.jsonc" in refusal(root).message
+
+
+def test_bytes_that_are_not_text_are_refused(root: Path) -> None:
+    (root / ".spec-kit-memory" / "config.jsonc").write_bytes(b"\xff\xfe{}")
+    assert "config.jsonc" in refusal(root).message
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=4))
+def test_any_json_value_is_accepted_or_refused(value: object) -> None:
+    root = Path(__file__).parent
+    for key in KEYS:
+        with contextlib.suppress(BadParameter):
+            settings = load(root, environ={}, user_file=root / "no such file", overrides={key.name: value})
+            assert settings.sources[key.name] == "flag"
+
+
+# --- what a repository may not do
+
+
+@pytest.mark.parametrize("key", ["isolation.userId", "isolation.projectId", "semantic.apiKeyEnv"])
+def test_a_repository_may_not_say_who_sees_what(root: Path, key: str) -> None:
+    configured(root, {key: "x"})
+    assert repr(key) in refusal(root).message
+
+
+def test_a_repository_may_not_widen_the_allowed_paths(root: Path) -> None:
+    configured(root, {"isolation": {"allowedPaths": ["/"]}})
+    assert "isolation.allowedPaths" in refusal(root).message
+
+
+@pytest.mark.parametrize("key", ["allow.network", "allow.outsidePaths"])
+def test_only_the_user_allows(root: Path, key: str) -> None:
+    configured(root, {key: True})
+    assert repr(key) in refusal(root).message
+    configured(root, {})
+    assert repr(key) in refusal(root, environ={BY_NAME[key].variable: "true"}).message
+    assert loaded(root, user={key: True}).sources[key] == "user"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://api.openai.com/v1",
+        "http://localhost@evil.example/v1",
+        "http://127.0.0.1\\@evil.example",
+        "http://127.0.0.1.evil.example",
+        "http://[::2]/v1",
+        "//evil.example",
+        "nonsense",
+    ],
+)
+def test_a_repository_may_not_send_text_to_the_network(root: Path, address: str) -> None:
+    configured(root, {"semantic": {"model": "openai", "baseUrl": address}})
+    assert "allow.network" in refusal(root).message
+    assert loaded(root, user={"allow": {"network": True}}).semantic.base_url == address
+
+
+def test_a_repository_may_not_redirect_what_the_user_sends(root: Path) -> None:
+    configured(root, {"semantic": {"baseUrl": "https://elsewhere.example/v1"}})
+    assert loaded(root).semantic.model == "local", "an address that nothing is sent to does no harm"
+    assert "allow.network" in refusal(root, user={"semantic": {"model": "openai"}}).message
+
+
+@pytest.mark.parametrize("address", ["http://localhost:11434/v1", "http://127.0.0.1:8080/v1", "http://[::1]/v1"])
+def test_a_server_on_this_machine_is_not_the_network(root: Path, address: str) -> None:
+    configured(root, {"semantic": {"model": "openai", "baseUrl": address}})
+    assert loaded(root).semantic.base_url == address
+
+
+def test_the_user_may_use_the_network(root: Path) -> None:
+    assert loaded(root, user={"semantic": {"model": "openai"}}).semantic.model == "openai"
+    assert loaded(root, environ={"SPEC_KIT_MEMORY_SEMANTIC_MODEL": "openai"}).semantic.model == "openai"
+
+
+@pytest.mark.parametrize("path", ["/etc", "../other", "docs/../../x", "~", "notes/*/../../..", "out/*.md"])
+def test_a_repository_may_not_read_outside(root: Path, path: str) -> None:
+    (root / "out").symlink_to(root.parent)
+    configured(root, {"memory": {"extraPaths": ["docs", path]}})
+    assert repr(path) in refusal(root).message
+    assert loaded(root, user={"allow": {"outsidePaths": True}}).extra_paths == ("docs", path)
+
+
+def test_a_repository_may_not_write_its_index_outside(root: Path) -> None:
+    configured(root, {"semantic": {"indexPath": "../index.sqlite"}})
+    assert "indexPath" in refusal(root).message
+
+
+def test_paths_inside_are_fine_for_a_repository_and_any_for_the_user(root: Path) -> None:
+    configured(root, {"memory": {"extraPaths": ["docs/**/*.md", "./notes"]}})
+    assert loaded(root).extra_paths == ("docs/**/*.md", "./notes")
+    assert loaded(root, user={"memory": {"extraPaths": ["/srv/notes"]}}).extra_paths == ("/srv/notes",)
+
+
+# --- scope
+
+
+def test_allowed_paths_become_prefixes_in_stored_form(root: Path) -> None:
+    settings = loaded(root, overrides={"isolation.allowedPaths": ["memory/a/", "specs/../docs", "../elsewhere"]})
+    assert settings.scope.prefixes == ("memory/a", "docs", (root.parent.resolve() / "elsewhere").as_posix())
+
+
+def test_no_allowed_path_means_nothing_and_unset_means_the_workspace(root: Path) -> None:
+    assert loaded(root, environ={"SPEC_KIT_MEMORY_ISOLATION_ALLOWED_PATHS": ""}).scope.prefixes == ()
+    assert loaded(root).scope.prefixes is None
+    assert loaded(root, overrides={"isolation.allowedPaths": ["."]}).scope.prefixes is None
+
+
+# --- showing
+
+
+def test_every_key_has_its_own_variable_and_attribute_and_a_default_that_it_accepts(root: Path) -> None:
+    assert len({key.variable for key in KEYS}) == len(KEYS)
+    assert len({key.attribute for key in KEYS}) == len(KEYS)
+    for key in KEYS:
+        place = {"user": {key.name: plain(key.default)}}
+        assert loaded(root, **place).sources[key.name] == "user"
+
+
+def test_the_user_s_file_can_be_named(tmp_path: Path) -> None:
+    assert user_config_file({"SPEC_KIT_MEMORY_USER_CONFIG": str(tmp_path / "mine")}) == tmp_path / "mine"
+    assert user_config_file({}).name == "config.jsonc"
+
+
+def test_importing_settings_stays_light() -> None:
+    code = "import sys, spec_kit_memory.settings; print({'json5', 'platformdirs', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
