@@ -1,0 +1,137 @@
+"""What is a session attending to, how strongly, and what follows from it?
+
+Attention is 1.0 when a memory matches and fades with every turn by its tier's rate. What is linked
+to a match is attended to at half the strength per hop. Values in, values out: sessions are replaced,
+never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from spec_kit_memory.core.memory import Attention, Link, Session, State, Tier
+from spec_kit_memory.core.tiers import TABLE
+
+WORKING_MEMORY_SIZE = 7
+PER_HOP = 0.5
+MAX_HOPS = 2
+HOT_FROM = 0.8  # a match, and a normal memory one turn later
+WARM_FROM = 0.4  # one hop from a match, or a normal memory four turns later
+FORGOTTEN_BELOW = 0.01
+KEPT = 200  # entries a session carries at most; far more than anything shows
+
+
+@dataclass(frozen=True, slots=True)
+class CoActivation:
+    """A memory that was not matched but is near one that was."""
+
+    memory_id: int
+    strength: float
+    hops: int
+    from_id: int  # the match it is near to
+
+
+def next_turn(session: Session, *, turn_number: int | None = None) -> Session:
+    """One turn later, or at the given turn. Turns never run backwards."""
+    turn = session.turn + 1 if turn_number is None else max(session.turn, turn_number)
+    return replace(session, turn=turn)
+
+
+def strength(attention: Attention, *, turn: int, tier: Tier) -> float:
+    """How much of the attention is left at `turn`."""
+    elapsed = max(0, turn - attention.turn)
+    return attention.strength * float(TABLE[tier].turn_rate) ** elapsed
+
+
+def strengths(session: Session, *, tiers: Mapping[int, Tier]) -> dict[int, float]:
+    """The attention left for each memory of the session; one without a known tier fades as normal."""
+    return {
+        entry.memory_id: strength(entry, turn=session.turn, tier=tiers.get(entry.memory_id, Tier.NORMAL))
+        for entry in session.attention
+    }
+
+
+def attend(session: Session, given: Mapping[int, float], *, tiers: Mapping[int, Tier], via: str = "match") -> Session:
+    """Attend to `given` memories at this turn. Attention never falls by being given again."""
+    left = strengths(session, tiers=tiers)
+    entries = {entry.memory_id: entry for entry in session.attention}
+    for memory_id, new in given.items():
+        if new >= left.get(memory_id, 0.0):
+            entries[memory_id] = Attention(memory_id, new, session.turn, via)
+            left[memory_id] = new
+    kept = [entry for entry in entries.values() if left[entry.memory_id] >= FORGOTTEN_BELOW]
+    kept.sort(key=lambda entry: (-left[entry.memory_id], -entry.turn, entry.memory_id))
+    return replace(session, attention=tuple(kept[:KEPT]))
+
+
+def forget(session: Session, memory_ids: Iterable[int]) -> Session:
+    """Without the memories that are gone."""
+    gone = frozenset(memory_ids)
+    return replace(session, attention=tuple(entry for entry in session.attention if entry.memory_id not in gone))
+
+
+def co_activate(
+    matched: Mapping[int, float], *, links: Iterable[Link], folders: Mapping[int, str]
+) -> list[CoActivation]:
+    """Memories near the matched ones, strongest first.
+
+    A hop follows a link in either direction, or leads to another document of the same spec folder
+    (`folders` gives the folder of each such document). The nearest, strongest match counts.
+    """
+    near = _neighbours(links)
+    members: dict[str, list[int]] = {}
+    for memory_id, folder in folders.items():
+        members.setdefault(folder, []).append(memory_id)
+    found: dict[int, CoActivation] = {}
+    front = {memory_id: CoActivation(memory_id, power, 0, memory_id) for memory_id, power in matched.items()}
+    for hops in range(1, MAX_HOPS + 1):
+        reached: dict[int, CoActivation] = {}
+        for entry in sorted(front.values(), key=lambda entry: -entry.strength):
+            weaker = entry.strength * PER_HOP
+            # A folder's list is taken at its first visit only: every member is reached by then.
+            around = near.get(entry.memory_id, []) + members.pop(folders.get(entry.memory_id, ""), [])
+            for other in around:
+                known = reached.get(other)
+                if other not in matched and other not in found and (known is None or known.strength < weaker):
+                    reached[other] = CoActivation(other, weaker, hops, entry.from_id)
+        found |= reached
+        front = reached
+    return sorted(found.values(), key=lambda entry: (-entry.strength, entry.hops, entry.memory_id))
+
+
+def _neighbours(links: Iterable[Link]) -> dict[int, list[int]]:
+    near: dict[int, list[int]] = {}
+    for link in links:
+        near.setdefault(link.source_id, []).append(link.target_id)
+        near.setdefault(link.target_id, []).append(link.source_id)
+    return near
+
+
+def level(power: float) -> State:
+    """The state that a session's attention amounts to."""
+    if power >= HOT_FROM:
+        return State.HOT
+    return State.WARM if power >= WARM_FROM else State.COLD
+
+
+def shown(state: State) -> str:
+    """How much of a memory is returned: content, summary or title."""
+    return {State.HOT: "content", State.WARM: "summary"}.get(state, "title")
+
+
+def working_memory(session: Session, *, tiers: Mapping[int, Tier]) -> list[tuple[int, float]]:
+    """The memories most attended to, strongest first, with what is left of their attention."""
+    left = strengths(session, tiers=tiers)
+    ranked = sorted(left.items(), key=lambda item: (-item[1], item[0]))
+    return [item for item in ranked if item[1] >= FORGOTTEN_BELOW][:WORKING_MEMORY_SIZE]
+
+
+def saved(session: Session) -> Session:
+    return replace(session, last_save_turn=session.turn)
+
+
+def save_due(session: Session, *, interval: int) -> bool:
+    """Is this one of the turns, every `interval` without a save, on which saving is suggested?"""
+    unsaved = session.turn - session.last_save_turn
+    return interval > 0 and unsaved > 0 and unsaved % interval == 0
