@@ -22,41 +22,10 @@ _UNSPACED = (
 _HANGUL = "\uac00-\ud7a3"
 _WORD = re.compile(rf"[{_UNSPACED}{_HANGUL}]|[^\W{_UNSPACED}{_HANGUL}]+|[^\w\s]")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
-_HANGUL_RUN = re.compile(f"[{_HANGUL}]+")
 # Korean words carry their particle: the word before it is still whole.
-_PARTICLES = frozenset(
-    [
-        "은",
-        "는",
-        "이",
-        "가",
-        "을",
-        "를",
-        "의",
-        "에",
-        "로",
-        "와",
-        "과",
-        "도",
-        "만",
-        "나",
-        "랑",
-        "께",
-        "에서",
-        "에게",
-        "한테",
-        "으로",
-        "까지",
-        "부터",
-        "처럼",
-        "보다",
-        "이나",
-        "이랑",
-        "마다",
-        "조차",
-        "이다",
-        "입니다",
-    ]
+_PARTICLE = re.compile(
+    "(?:은|는|이|가|을|를|의|에|로|와|과|도|만|나|랑|께|에서|에게|한테|으로|까지|부터|처럼|보다|이나|이랑|마다|조차|이다|입니다)"
+    rf"(?![\w{_HANGUL}])"
 )
 _LETTERS_PER_HALVING = 4
 RECENT_PROMPTS_NEEDED = 8  # below this, one prompt would make a phrase too general
@@ -149,10 +118,7 @@ def _breaks(text: str, at: int) -> bool:
 
 
 def _particle_follows(text: str, at: int) -> bool:
-    if not _HANGUL_RUN.match(text, at - 1):
-        return False
-    run = _HANGUL_RUN.match(text, at)
-    return run is not None and run.group() in _PARTICLES and _breaks(text, run.end())
+    return "\uac00" <= text[at - 1] <= "\ud7a3" and _PARTICLE.match(text, at) is not None
 
 
 def _occurs(phrase: str, text: str) -> bool:
