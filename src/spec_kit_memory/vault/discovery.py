@@ -1,0 +1,560 @@
+"""Which files of a workspace are memories, and what does their place say about them?
+
+A folder's place decides which names in it count (`rule_for`), as a pure function of its segments.
+One walk applies that to every folder; what is real is walked first, links after, so that a file
+has one canonical path however many ways lead to it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spec_kit_memory.core.memory import Source, Tier
+from spec_kit_memory.errors import BadPath, FileMissing, OutsideScope, SpecKitMemoryError
+from spec_kit_memory.settings import Settings
+from spec_kit_memory.store import BadFile
+from spec_kit_memory.vault import files
+
+if TYPE_CHECKING:
+    import pathspec
+
+__all__ = ["Discovery", "Found", "Rule", "areas", "discover", "locate", "rule_for"]
+
+SPEC_DOCUMENTS = {
+    "spec.md": Tier.IMPORTANT,
+    "plan.md": Tier.IMPORTANT,
+    "decision-record.md": Tier.IMPORTANT,
+    "tasks.md": Tier.NORMAL,
+    "checklist.md": Tier.NORMAL,
+    "implementation-summary.md": Tier.NORMAL,
+    "research.md": Tier.NORMAL,
+    "handover.md": Tier.NORMAL,
+    "data-model.md": Tier.NORMAL,
+    "quickstart.md": Tier.NORMAL,
+}
+SKIPPED = frozenset(("node_modules", "__pycache__", "dist", "build", "vendor", ".venv"))
+ARCHIVES = frozenset(("z_archive", "archive", ".archive"))
+SHOWN = frozenset((".opencode", ".specify", ".archive"))  # hidden by name, walked all the same
+PARTS = frozenset(("contracts", "research", "checklists"))  # folders whose documents belong to the folder above
+PENDING = "_pending.md"
+COUNTED_FOLDERS = 20_000  # beyond the rules' own places a walk only counts, and a home folder must not hold it up
+
+Segments = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the files of one folder are, and which names count."""
+
+    source: Source
+    accepts: Callable[[str], bool]
+    spec_folder: str | None = None
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that is a memory, by its place."""
+
+    path: str  # in stored form
+    absolute: Path
+    source: Source
+    spec_folder: str | None = None
+    archived_folder: bool = False
+    owner: str | None = None
+    default_tier: Tier | None = None
+    size: int = -1
+    mtime_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What one walk saw. Nothing is known about paths below `unreadable`."""
+
+    files: tuple[Found, ...] = ()
+    undiscovered: int = 0
+    problems: tuple[BadFile, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    leftovers: tuple[Path, ...] = ()  # pending and temporary files of ours
+
+
+# --- the rules ------------------------------------------------------------------
+
+
+def _markdown(name: str) -> bool:
+    return name.lower().endswith(".md")
+
+
+def _markdown_or_text(name: str) -> bool:
+    return name.lower().endswith((".md", ".txt"))
+
+
+def _rules_file(name: str) -> bool:
+    lower = name.lower()
+    return lower.endswith(".md") and lower.split(".")[0] != "readme"
+
+
+def _constitution(name: str) -> bool:
+    return name == "constitution.md"
+
+
+def _memory_index(name: str) -> bool:
+    return name == "MEMORY.md"
+
+
+def _spec_document(name: str) -> bool:
+    return name in SPEC_DOCUMENTS
+
+
+def rule_for(folder: Segments) -> Rule | None:
+    """The rule of a folder, named by its segments below the workspace's root."""
+    match folder:
+        case ():
+            return Rule(Source.MEMORY, _memory_index)
+        case ("memory",):
+            return Rule(Source.MEMORY, _markdown)
+        case ("memory", "users", owner, *_):
+            return Rule(Source.MEMORY, _markdown, owner=owner)
+        case ("constitutional",):
+            return Rule(Source.CONSTITUTIONAL, _rules_file)
+        case (".specify", "memory"):
+            return Rule(Source.CONSTITUTIONAL, _constitution)
+        case (".opencode", skill, _, "constitutional") if skill.startswith("skill"):
+            return Rule(Source.CONSTITUTIONAL, _rules_file)
+        case ("specs", *below) | (".opencode", "specs", *below):
+            return _rule_in_specs(tuple(below))
+    return None
+
+
+def _rule_in_specs(below: Segments) -> Rule | None:
+    if below[-1:] == ("memory",):
+        return Rule(Source.MEMORY, _markdown_or_text, spec_folder="/".join(below[:-1]) or None)
+    if not below or "memory" in below or "scratch" in below:
+        return None
+    accepts = _markdown if below[-1] == "contracts" and len(below) > 1 else _spec_document
+    own = below[:-1] if below[-1] in PARTS and len(below) > 1 else below
+    return Rule(Source.SPEC, accepts, spec_folder="/".join(own))
+
+
+def default_tier(source: Source, name: str) -> Tier | None:
+    """The tier of a file that names none; None leaves it to the settings."""
+    if source is Source.CONSTITUTIONAL:
+        return Tier.CONSTITUTIONAL
+    return SPEC_DOCUMENTS.get(name, Tier.NORMAL) if source is Source.SPEC else None
+
+
+def in_area(folder: Segments) -> bool:
+    """Could a rule hold for this folder or one below it?"""
+    match folder:
+        case () | (".opencode",) | (".specify",) | (".specify", "memory", *_) | ("memory",) | ("constitutional",):
+            return True
+        case ("specs", *_) | (".opencode", "specs", *_) | ("memory", "users", *_):
+            return True
+        case (".opencode", skill, *_):
+            return skill.startswith("skill") and len(folder) <= 4
+    return False
+
+
+def areas(settings: Settings) -> tuple[Path, ...]:
+    """The existing folders and files outside of which nothing is discovered, for the watcher."""
+    places = ("specs", "memory", "constitutional", ".opencode", ".specify")
+    own = [settings.root / place for place in places]
+    return tuple(dict.fromkeys(path for path in (*own, *files.extra_bases(settings)) if path.exists()))
+
+
+def skips(name: str) -> bool:
+    """Is a folder of that name never entered?"""
+    return name in SKIPPED or (name.startswith(".") and name not in SHOWN)
+
+
+def is_pending(name: str) -> bool:
+    return name.endswith(PENDING)
+
+
+def is_passing(name: str) -> bool:
+    """Pending, temporary, swap and hidden files: never memories."""
+    return is_pending(name) or name.startswith((".", "#")) or name.endswith((".tmp", "~", ".swp", ".swx"))
+
+
+def is_archived(segments: Iterable[str]) -> bool:
+    return any(segment.casefold() in ARCHIVES for segment in segments)
+
+
+# --- the walk -------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One walk's findings and what it still has to look at."""
+
+    settings: Settings
+    excluded: Callable[[str], bool]
+    found: dict[str, Found] = field(default_factory=dict)
+    undiscovered: set[str] = field(default_factory=set)
+    problems: dict[str, BadFile] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+    leftovers: list[Path] = field(default_factory=list)
+    links: list[tuple[Segments, Path]] = field(default_factory=list)
+    followed: set[Path] = field(default_factory=set)
+    budget: int = COUNTED_FOLDERS
+
+    def result(self) -> Discovery:
+        return Discovery(
+            tuple(self.found[path] for path in sorted(self.found)),
+            len(self.undiscovered.difference(self.found)),
+            tuple(self.problems[path] for path in sorted(self.problems)),
+            tuple(self.unreadable),
+            tuple(self.leftovers),
+        )
+
+    def trouble(self, path: Path, error: SpecKitMemoryError, *, folder: bool = False) -> None:
+        name = files.stored_form(self.settings, path)
+        name = name.encode("utf-8", "backslashreplace").decode("utf-8")
+        message = f"{error.message}; {error.hint}" if error.hint else error.message
+        self.problems[name] = BadFile(name, error.code, message, datetime.now(UTC))
+        if folder:
+            self.unreadable.append(name)
+
+
+def discover(settings: Settings, *, only: Sequence[Path] | None = None, count: bool = True) -> Discovery:
+    """Every memory file of the workspace; with `only`, those at or below the given real paths.
+
+    `count=False` leaves out the places where no rule holds, which are walked only to count markdown.
+    """
+    _check_root(settings.root)
+    walk = _Walk(settings, _exclusion(settings.exclude), budget=COUNTED_FOLDERS if count else 0)
+    for start in [settings.root] if only is None else only:
+        _start(walk, start)
+    while walk.links:
+        _follow(walk, *walk.links.pop(0))
+    for extra in settings.extra_paths:
+        _extra(walk, extra, only)
+    return walk.result()
+
+
+def _check_root(root: Path) -> None:
+    if not root.is_dir():
+        raise FileMissing(
+            f"the workspace {root.as_posix()} does not exist or is not a folder",
+            hint="name an existing folder with --workspace, or run `skm init` in it",
+            path=str(root),
+        )
+    try:
+        os.scandir(root).close()
+    except OSError as error:
+        raise files.disk_error(error, root) from error
+
+
+def _start(walk: _Walk, start: Path) -> None:
+    """Look at one real path that may be a folder, a file, or no longer there."""
+    try:
+        segments = start.relative_to(walk.settings.root).parts
+    except ValueError:
+        return  # outside: the extra paths look after it
+    if any(skips(part) for part in segments[:-1]):
+        return
+    rel = "/".join(segments)
+    if start.is_dir():
+        if not (segments and (skips(segments[-1]) or walk.excluded(rel + "/"))):
+            _folder(walk, segments, start)
+    elif segments and start.exists() and not walk.excluded(rel):
+        with os.scandir(start.parent) as entries:
+            for entry in entries:
+                if entry.name == start.name:
+                    _entry(walk, segments[:-1], rule_for(segments[:-1]), entry, [])
+
+
+def _folder(walk: _Walk, top: Segments, real: Path) -> None:
+    """Walk a folder, depth first; places of rules before places that are only counted."""
+    stack = [(top, str(real))]
+    aside: list[tuple[Segments, str]] = []
+    while stack or aside:
+        segments, place = stack.pop() if stack else aside.pop()
+        try:
+            entries = list(os.scandir(place))
+        except OSError as error:
+            walk.trouble(Path(place), files.disk_error(error, place), folder=True)
+            continue
+        rule = rule_for(segments)
+        below: list[tuple[Segments, str]] = []
+        for entry in entries:
+            _entry(walk, segments, rule, entry, below)
+        for child in below:
+            if in_area(child[0]):
+                stack.append(child)
+            elif walk.budget > 0:
+                walk.budget -= 1
+                aside.append(child)
+
+
+def _entry(
+    walk: _Walk, segments: Segments, rule: Rule | None, entry: os.DirEntry[str], below: list[tuple[Segments, str]]
+) -> None:
+    name = entry.name
+    if entry.is_symlink():
+        if in_area(segments):
+            walk.links.append(((*segments, name), Path(entry.path)))
+        return
+    if entry.is_dir(follow_symlinks=False):
+        if skips(name) or walk.excluded("/".join((*segments, name, ""))):
+            return
+        below.append(((*segments, name), entry.path))
+        if rule is not None and rule.accepts(name) and not is_passing(name):
+            walk.trouble(Path(entry.path), _not_a_file(walk, entry.path, "a folder"))
+        return
+    _file(walk, segments, rule, name, Path(entry.path), entry.stat)
+
+
+def _file(
+    walk: _Walk,
+    segments: Segments,
+    rule: Rule | None,
+    name: str,
+    real: Path,
+    stat: Callable[[], os.stat_result],
+) -> None:
+    if is_passing(name):
+        if rule is not None and (is_pending(name) or name.endswith(files.TEMPORARY)):
+            walk.leftovers.append(real)
+        return
+    if rule is None or not rule.accepts(name):
+        if name.lower().endswith(".md"):
+            walk.undiscovered.add(files.stored_form(walk.settings, real))
+        return
+    if walk.excluded("/".join((*segments, name))):
+        return
+    try:
+        name.encode("utf-8")
+        facts = stat()
+    except UnicodeEncodeError:
+        walk.trouble(real, BadPath("the file's name is not valid Unicode", hint="rename the file"))
+    except OSError as error:
+        walk.trouble(real, files.disk_error(error, real), folder=True)
+    else:
+        _accept(walk, segments, rule, real, facts)
+
+
+def _accept(walk: _Walk, segments: Segments, rule: Rule, real: Path, facts: os.stat_result) -> None:
+    if not modes.S_ISREG(facts.st_mode):
+        walk.trouble(real, _not_a_file(walk, real, "not a regular file"))
+        return
+    path = files.stored_form(walk.settings, real)
+    if path in walk.found:
+        return
+    walk.found[path] = Found(
+        path,
+        real,
+        rule.source,
+        rule.spec_folder,
+        is_archived(segments),
+        rule.owner,
+        default_tier(rule.source, real.name),
+        facts.st_size,
+        facts.st_mtime_ns,
+    )
+
+
+def _not_a_file(walk: _Walk, path: str | Path, kind: str) -> BadPath:
+    name = files.stored_form(walk.settings, Path(path))
+    return BadPath(f"{name} is {kind} with the name of a memory", hint="rename it, or add it to `exclude`")
+
+
+# --- links ----------------------------------------------------------------------
+
+
+def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
+    """A link counts by the place where it stands, but what it leads to keeps its one canonical path."""
+    name, rule = segments[-1], rule_for(segments[:-1])
+    try:
+        real = link.resolve(strict=True)
+        facts = os.stat(real)
+    except (OSError, RuntimeError) as error:
+        if rule is not None and rule.accepts(name) and not is_passing(name):
+            walk.trouble(link, _broken(walk, link, error))
+        return
+    folder = modes.S_ISDIR(facts.st_mode)
+    wanted = in_area(segments) if folder else rule is not None and rule.accepts(name)
+    if not wanted or (skips(name) if folder else is_passing(name)):
+        return
+    if not _inside(real, walk.settings.root):
+        if not any(_inside(real, base) for base in files.extra_bases(walk.settings)):
+            walk.trouble(link, _leads_outside(walk, link))
+        return
+    if not folder:
+        _file(walk, segments[:-1], rule, name, real, lambda: facts)
+    elif not _is_alias(walk.settings, segments, real) and real not in walk.followed and real not in link.parents:
+        _linked_folder(walk, segments, real)
+
+
+def _linked_folder(walk: _Walk, segments: Segments, real: Path) -> None:
+    """Each real folder is entered through links once at most, which ends every loop."""
+    walk.followed.add(real)
+    if walk.excluded("/".join((*segments, ""))):
+        return
+    stack = [(segments, real)]
+    while stack:
+        logical, place = stack.pop()
+        try:
+            entries = list(os.scandir(place))
+        except OSError as error:
+            walk.trouble(place, files.disk_error(error, place), folder=True)
+            continue
+        below: list[tuple[Segments, str]] = []
+        for entry in entries:
+            _entry(walk, logical, rule_for(logical), entry, below)
+        for child, path in below:
+            if Path(path) not in walk.followed and in_area(child):
+                walk.followed.add(Path(path))
+                stack.append((child, Path(path)))
+
+
+def _is_alias(settings: Settings, segments: Segments, real: Path) -> bool:
+    """`specs` and `.opencode/specs` are often one folder: it has been walked under its own name."""
+    roots = {settings.root / "specs", settings.root / ".opencode" / "specs"}
+    return settings.root.joinpath(*segments) in roots and real in roots
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def _broken(walk: _Walk, link: Path, error: Exception) -> SpecKitMemoryError:
+    name = files.stored_form(walk.settings, link)
+    if isinstance(error, FileNotFoundError):
+        return FileMissing(f"{name} is a link to nothing", hint="remove or mend the link")
+    if isinstance(error, PermissionError):
+        return files.disk_error(error, name)
+    return BadPath(f"{name} is a link that leads to itself", hint="remove the link")
+
+
+def _leads_outside(walk: _Walk, link: Path) -> SpecKitMemoryError:
+    name = files.stored_form(walk.settings, link)
+    return OutsideScope(
+        f"{name} is a link out of the workspace and is not followed",
+        hint="add what it leads to to `memory.extraPaths` in your own configuration",
+    )
+
+
+# --- extra paths and exclusions -----------------------------------------------------
+
+
+def _extra(walk: _Walk, extra: str, only: Sequence[Path] | None) -> None:
+    base, pattern = files.split_glob(walk.settings, extra)
+    real = Path(os.path.realpath(base))
+    if not real.exists():
+        missing = FileMissing(f"the extra path {extra} does not exist", hint="mend `memory.extraPaths`")
+        walk.trouble(base, missing)
+        return
+    if real.is_file():
+        if only is None or any(_inside(real, start) for start in only):
+            _file(walk, (), Rule(Source.CUSTOM, lambda name: True), real.name, real, lambda: os.stat(real))
+        return
+    for start in [real] if only is None else only:
+        if _inside(start, real):
+            _extra_folder(walk, real, pattern, start)
+        elif _inside(real, start):
+            _extra_folder(walk, real, pattern, real)
+
+
+def _extra_folder(walk: _Walk, base: Path, pattern: Segments, start: Path) -> None:
+    first = start.relative_to(base).parts
+    if any(skips(part) for part in first[:-1]):
+        return
+    if not start.is_dir():
+        if start.is_file():
+            _extra_file(walk, pattern, first, start)
+        return
+    stack, seen = [(first, start)], {start}
+    while stack:
+        segments, place = stack.pop()
+        try:
+            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+        except OSError as error:
+            walk.trouble(place, files.disk_error(error, place), folder=True)
+            continue
+        for entry in entries:
+            real = Path(os.path.realpath(entry.path)) if entry.is_symlink() else Path(entry.path)
+            below = (*segments, entry.name)
+            if not (_inside(real, base) or _inside(real, walk.settings.root)):
+                continue
+            if not entry.is_dir():
+                _extra_file(walk, pattern, below, real)
+            elif real not in seen and not skips(entry.name) and not walk.excluded("/".join((*below, ""))):
+                seen.add(real)
+                stack.append((below, real))
+
+
+def _extra_file(walk: _Walk, pattern: Segments, segments: Segments, real: Path) -> None:
+    wanted = glob_matches(segments, pattern) if pattern else True
+    if wanted and segments[-1].lower().endswith((".md", ".txt")):
+        rule = Rule(Source.CUSTOM, _markdown_or_text)
+        _file(walk, segments[:-1], rule, segments[-1], real, lambda: os.stat(real))
+
+
+def glob_matches(segments: Segments, pattern: Segments) -> bool:
+    """Segment by segment, `**` for any number of them; no backtracking, whatever the pattern."""
+    reached = {0}
+    for i, wanted in enumerate(pattern):
+        if wanted == "**":
+            reached = set(range(min(reached), len(segments) + 1))
+            if i == len(pattern) - 1:
+                return True
+        else:
+            reached = {at + 1 for at in reached if at < len(segments) and fnmatchcase(segments[at], wanted)}
+        if not reached:
+            return False
+    return len(segments) in reached
+
+
+def _exclusion(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    if not patterns:
+        return lambda path: False
+    return _ignore(patterns).match_file
+
+
+@lru_cache(maxsize=8)
+def _ignore(patterns: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
+    import pathspec
+
+    return pathspec.GitIgnoreSpec.from_lines(patterns)
+
+
+# --- one file -------------------------------------------------------------------
+
+
+def locate(settings: Settings, path: str | Path) -> Found:
+    """The one file that a caller named, if it may be read and a rule makes it a memory."""
+    real = files.contained(settings, path)
+    if not real.exists():
+        raise FileMissing(f"{path} does not exist", hint="check the path", path=str(path))
+    found = {one.absolute: one for one in discover(settings, only=[real], count=False).files}.get(real)
+    if found is None:
+        found = _through_link(settings, Path(os.path.normpath(settings.root / path)), real)
+    if found is None:
+        files.read(real)  # a folder, a device or a binary file says so itself
+        raise BadPath(
+            f"{path} is not in a place where memories are found",
+            hint="move it to specs/<folder>/memory/ or memory/, or add it to `memory.extraPaths`",
+            path=str(path),
+        )
+    return found
+
+
+def _through_link(settings: Settings, named: Path, real: Path) -> Found | None:
+    """A link in a place of memories to a file elsewhere in the workspace."""
+    if named == real or not _inside(named, settings.root):
+        return None
+    segments = named.relative_to(settings.root).parts
+    if any(skips(part) for part in segments[:-1]):
+        return None
+    walk = _Walk(settings, _exclusion(settings.exclude))
+    _file(walk, segments[:-1], rule_for(segments[:-1]), segments[-1], real, lambda: os.stat(real))
+    return next(iter(walk.found.values()), None)
