@@ -1,0 +1,182 @@
+"""How much has a memory faded, and in which state is it?
+
+Four models of decay as one function, and the five states with their floors. The
+thresholds stand once: `state` and `bounds` are two views of the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from spec_kit_memory.core.memory import State, StateBounds, Tier
+from spec_kit_memory.core.tiers import TABLE
+from spec_kit_memory.errors import BadParameter
+
+__all__ = [
+    "DORMANT_RELEVANCE",
+    "MODELS",
+    "PLAIN",
+    "STATES",
+    "Plain",
+    "Rates",
+    "bounds",
+    "chosen",
+    "days_since",
+    "expired",
+    "expiry",
+    "factor",
+    "state",
+]
+
+MODELS = ("half_life", "linear", "turns", "states")
+
+# From the most to the least recently used.
+STATES = (State.HOT, State.WARM, State.COLD, State.DORMANT, State.ARCHIVED)
+
+# A dormant memory is shown by default when it is at least this relevant.
+DORMANT_RELEVANCE = 0.5
+
+_DAY = 86_400.0
+_STATE_FACTORS = {State.HOT: 1.0, State.WARM: 0.95, State.COLD: 0.80, State.DORMANT: 0.60, State.ARCHIVED: 0.0}
+_LAST_DAY = {State.WARM: 7, State.COLD: 30, State.DORMANT: 90}
+_FLOORS = {Tier.CONSTITUTIONAL: State.WARM, Tier.CRITICAL: State.WARM, Tier.IMPORTANT: State.COLD}
+
+
+class Rates(Protocol):
+    """What may be configured about decay; `settings.Decay` is one."""
+
+    @property
+    def half_life_days(self) -> float: ...
+    @property
+    def rates(self) -> Mapping[Tier, float]: ...  # linear model, per day; a missing tier has its own of the table
+    @property
+    def min_floor(self) -> float | None: ...  # linear model; None: the tier's own
+    @property
+    def exempt_tiers(self) -> Collection[Tier]: ...  # never decay, whatever the model
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The formulas as they are written, with nothing configured."""
+
+    half_life_days: float = 90.0
+    rates: Mapping[Tier, float] = field(default_factory=dict)
+    min_floor: float | None = None
+    exempt_tiers: Collection[Tier] = ()
+
+
+PLAIN = Plain()
+
+
+def factor(
+    tier: Tier,
+    *,
+    model: str = "half_life",
+    days: float = 0.0,
+    turns: int = 0,
+    state: State | None = None,
+    settings: Rates = PLAIN,
+) -> float:
+    """What is left of a memory's recency, 0 to 1. Each model reads its own one of days, turns and state."""
+    if model not in MODELS:
+        raise BadParameter(f"decay model '{model}' is unknown", hint=f"set memory.decay.model to {' or '.join(MODELS)}")
+    if tier in settings.exempt_tiers:
+        return 1.0
+    row = TABLE[tier]
+    days = max(0.0, days)
+    if model == "linear":
+        floor = row.linear_floor if settings.min_floor is None else settings.min_floor
+        return min(1.0, max(floor, 1.0 - days * settings.rates.get(tier, row.linear_rate)))
+    if model == "turns":
+        return row.turn_rate ** max(0, turns)
+    if model == "states":
+        return 1.0 if state is None else _STATE_FACTORS[state]
+    return 0.5 ** (days / settings.half_life_days) if row.decays else 1.0
+
+
+def days_since(last_access: datetime | None, created_at: datetime | None, now: datetime) -> float:
+    """Days since the later of last access and the document's own date; a date to come counts as now."""
+    times = [time for time in (last_access, created_at) if time is not None]
+    return max(0.0, (now - max(times)).total_seconds() / _DAY) if times else 0.0
+
+
+def expiry(tier: Tier, created_at: datetime | None) -> datetime | None:
+    """When a memory of that tier expires by itself. Deprecated ones need no date: search leaves the tier out."""
+    days = TABLE[tier].expires_days
+    return created_at + timedelta(days=days) if created_at is not None and days else None
+
+
+def expired(expires_at: datetime | None, now: datetime) -> bool:
+    return expires_at is not None and expires_at <= now
+
+
+def state(
+    *,
+    tier: Tier,
+    last_access: datetime | None,
+    first_indexed_at: datetime,
+    now: datetime,
+    flagged: bool = False,
+    hot: bool = False,
+) -> State:
+    """`flagged`: in an archive folder or marked outdated. `hot`: used in this session or turn."""
+    if flagged:
+        return State.ARCHIVED
+    if hot:
+        return State.HOT
+    used = max(time.timestamp() for time in (last_access, first_indexed_at) if time is not None)
+    for each, (since, until) in _intervals(tier, now.timestamp()).items():
+        if since <= used < until:
+            return each
+    raise AssertionError("the intervals of a tier cover all times")
+
+
+def bounds(states: Collection[State], *, now: datetime, always: frozenset[int] = frozenset()) -> StateBounds:
+    """The filter that lets through exactly the memories whose `state` is one of `states`.
+
+    `always` are the ids that are hot in this session and not flagged; they count when HOT is
+    asked for. The states must be neighbours, since a store compares with one interval.
+    """
+    chain = [each for each in STATES if each in states and each is not State.HOT]
+    if chain and len(chain) != STATES.index(chain[-1]) - STATES.index(chain[0]) + 1:
+        raise BadParameter(f"the states {', '.join(chain)} are not neighbours", hint="ask for one, or use minState")
+    used: dict[Tier, tuple[float, float]] = {}
+    for tier in Tier:
+        intervals = _intervals(tier, now.timestamp())
+        parts = [intervals[each] for each in chain if each in intervals]
+        if parts:
+            used[tier] = (parts[-1][0], parts[0][1])
+    return StateBounds(
+        used=used,
+        flagged=State.ARCHIVED in states,
+        always=always if State.HOT in states else frozenset(),
+    )
+
+
+def chosen(
+    *, state_filter: State | None = None, min_state: State | None = None, include_archived: bool = False
+) -> frozenset[State]:
+    """The states that a search asks for. DORMANT ones still need DORMANT_RELEVANCE unless asked for by name."""
+    if state_filter is not None:
+        return frozenset({state_filter})
+    if min_state is not None:
+        return frozenset(STATES[: STATES.index(min_state) + 1])
+    return frozenset(STATES) if include_archived else frozenset(STATES[:-1])
+
+
+def _intervals(tier: Tier, now: float) -> dict[State, tuple[float, float]]:
+    """Half-open intervals of last use, in epoch seconds, from the newest to the oldest state of a tier."""
+    floor = _FLOORS.get(tier, State.ARCHIVED)
+    found: dict[State, tuple[float, float]] = {}
+    until = math.inf
+    for each in STATES[1:]:
+        since = -math.inf if each is floor else now - _LAST_DAY[each] * _DAY
+        found[each] = (since, until)
+        if each is floor:
+            break
+        until = since
+    return found

@@ -1,0 +1,158 @@
+"""How good is a match, all things considered, and in which order do they stand?
+
+Relevance comes in as 0 to 1 (`core.relevance`); out comes a score of 0 to 100 whose
+parts add up to it. Importance, recency and keywords are scaled by relevance over the best
+candidate's relevance: they reorder what is relevant and never lift what is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol, TypeVar
+
+from spec_kit_memory.core import words
+from spec_kit_memory.core.memory import Attributes, Memory, Tier
+from spec_kit_memory.core.tiers import MAX_BOOST, TABLE
+
+__all__ = ["Scored", "Shared", "Weights", "below_successors", "keyword_share", "score", "sort_key"]
+
+T = TypeVar("T")
+
+
+class Weights(Protocol):
+    """How much each part counts; `settings.Weights` is one. The default sum is 1."""
+
+    @property
+    def relevance(self) -> float: ...
+    @property
+    def tier(self) -> float: ...
+    @property
+    def recency(self) -> float: ...
+    @property
+    def keywords(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all passages of one memory have in common, each 0 to 1."""
+
+    tier: Tier
+    recency: float = 1.0  # the decay factor; 1.0 where decay is left out
+    keywords: float = 0.0  # `keyword_share`
+    usage: float = 0.0  # `usage.boost`, 0 to 0.4
+    best_relevance: float = 1.0  # of all candidates of the query
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A score and what it is made of: the six `by_` values add up to it."""
+
+    score: float  # 0 to 100
+    relevance: float  # 0 to 1
+    by_relevance: float = 0.0
+    by_tier: float = 0.0
+    by_recency: float = 0.0
+    by_keywords: float = 0.0
+    by_usage: float = 0.0
+    by_limit: float = 0.0  # what the limit of 100 took off: zero or negative
+    stages: Mapping[str, float] = field(default_factory=dict)  # what the relevance is made of
+
+    def explain(self) -> dict[str, object]:
+        """The parts by name, for `explain: true`."""
+        parts: dict[str, object] = {
+            "relevance": self.by_relevance,
+            "tier": self.by_tier,
+            "recency": self.by_recency,
+            "keywords": self.by_keywords,
+            "usage": self.by_usage,
+        }
+        if self.by_limit:
+            parts["limit"] = self.by_limit
+        return {**parts, "score": self.score, "stages": dict(self.stages)}
+
+
+def score(relevance: float, shared: Shared, weights: Weights, *, parts: Mapping[str, float] | None = None) -> Scored:
+    """Score one passage. `parts` says what its relevance is made of and is only passed on."""
+    scale = 100.0 * min(1.0, relevance / shared.best_relevance) if shared.best_relevance > 0.0 else 0.0
+    by_relevance = 100.0 * weights.relevance * relevance
+    by_tier = scale * weights.tier * TABLE[shared.tier].boost / MAX_BOOST
+    by_recency = scale * weights.recency * shared.recency
+    by_keywords = scale * weights.keywords * shared.keywords
+    plain = by_relevance + by_tier + by_recency + by_keywords
+    by_usage = plain * shared.usage
+    total = min(100.0, plain + by_usage)
+    return Scored(
+        score=total,
+        relevance=relevance,
+        by_relevance=by_relevance,
+        by_tier=by_tier,
+        by_recency=by_recency,
+        by_keywords=by_keywords,
+        by_usage=by_usage,
+        by_limit=total - (plain + by_usage),
+        stages=parts or {},
+    )
+
+
+def sort_key(scored: Scored, memory: Memory) -> tuple[float, float, int]:
+    """Best score first; of equals the newer document, then the smaller id. The same input gives the same order."""
+    dated = memory.attributes.created_at or memory.first_indexed_at
+    return (-scored.score, -dated.timestamp(), memory.id)
+
+
+def below_successors(
+    items: Sequence[T], id_of: Callable[[T], int], successors_of: Callable[[T], Iterable[int]]
+) -> list[T]:
+    """No item stands above one that supersedes it.
+
+    The successor moves up to the place that the superseded one earned, and that one follows
+    directly: the old text matched, so what replaced it is the answer. Items that already stand
+    below stay where they are. In a circle of claims each stands once.
+    """
+    position = {id_of(item): place for place, item in enumerate(items)}
+    ahead = [
+        sorted({position[each] for each in successors_of(item) if each in position} - {place})
+        for place, item in enumerate(items)
+    ]
+    placed: dict[int, None] = {}
+    for place in range(len(items)):
+        _place(place, ahead, placed)
+    return [items[place] for place in placed]
+
+
+def _place(first: int, ahead: Sequence[Sequence[int]], placed: dict[int, None]) -> None:
+    """All that must stand ahead of an item, then the item. A list instead of recursion: chains may be long."""
+    waiting, entered = [first], set[int]()
+    while waiting:
+        place = waiting[-1]
+        before = [each for each in ahead[place] if each not in placed and each not in entered]
+        if before and place not in placed and place not in entered:
+            entered.add(place)
+            waiting.extend(reversed(before))
+        else:
+            placed.setdefault(waiting.pop())
+
+
+def keyword_share(keywords: Sequence[str], attributes: Attributes, anchors: Iterable[str] = ()) -> float:
+    """The share of a query's keywords that stand in anchor ids, title or trigger phrases, 0 to 1."""
+    if not keywords:
+        return 0.0
+    fields = (attributes.title, *attributes.triggers, *anchors)
+    known: set[str] = set()
+    for text in fields:
+        known |= _stems(text)
+    return sum(1 for keyword in keywords if _found(keyword, known, fields)) / len(keywords)
+
+
+def _found(keyword: str, known: set[str], fields: Sequence[str]) -> bool:
+    if words.unspaced(keyword):
+        return any(keyword in field.casefold() for field in fields)
+    return words.stem(keyword) in known
+
+
+@lru_cache(maxsize=16_384)
+def _stems(text: str) -> frozenset[str]:
+    """Titles and phrases come back with every query: their words are worth keeping."""
+    return frozenset(words.stem(word) for word in words.plain(text))

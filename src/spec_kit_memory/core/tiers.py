@@ -1,0 +1,41 @@
+"""How much does each tier count for, and how does it age?
+
+One table; every other module reads it. Weight, boost and expiry are what a memory of
+that tier starts with; the rates are those of the decay models in `core.decay`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from spec_kit_memory.core.memory import Tier
+
+__all__ = ["MAX_BOOST", "TABLE", "TierRow"]
+
+
+@dataclass(frozen=True, slots=True)
+class TierRow:
+    weight: float  # 0 to 1, unless the document gives its own
+    boost: float  # 0 to 3; the score uses boost / MAX_BOOST
+    decays: bool  # under the half_life model
+    expires_days: float | None  # after the document's own date; None: never
+    turn_rate: float  # turns model: the factor per turn
+    linear_rate: float  # linear model: what a day takes away
+    linear_floor: float  # linear model: what always remains
+
+
+TABLE: Mapping[Tier, TierRow] = MappingProxyType(
+    {
+        Tier.CONSTITUTIONAL: TierRow(1.0, 3.0, False, None, 1.0, 0.0, 1.0),
+        Tier.CRITICAL: TierRow(1.0, 2.0, False, None, 1.0, 0.001, 0.5),
+        Tier.IMPORTANT: TierRow(0.8, 1.5, False, None, 1.0, 0.005, 0.3),
+        Tier.NORMAL: TierRow(0.5, 1.0, True, None, 0.80, 0.01, 0.1),
+        Tier.TEMPORARY: TierRow(0.3, 0.5, True, 7.0, 0.60, 0.05, 0.1),
+        # Expires at once: its tier keeps it out of search, so no date is ever needed.
+        Tier.DEPRECATED: TierRow(0.1, 0.0, False, 0.0, 1.0, 0.1, 0.05),
+    }
+)
+
+MAX_BOOST = max(row.boost for row in TABLE.values())

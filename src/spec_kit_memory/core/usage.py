@@ -1,0 +1,91 @@
+"""How does use make a memory count for more?
+
+Access counts and their boost, the tally that batches them, and the arithmetic of
+validation. Confidence is decimal, so that 0.5 + 4 × 0.1 is exactly 0.9.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from threading import Lock
+
+__all__ = ["START_CONFIDENCE", "Accumulator", "boost", "promotable", "validated"]
+
+START_CONFIDENCE = Decimal("0.5")
+
+_USEFUL = Decimal("0.1")
+_NOT_USEFUL = Decimal("0.05")
+_PROMOTE_CONFIDENCE = Decimal("0.9")
+_PROMOTE_COUNT = 5
+
+_PER_ACCESS = 0.02
+_MOST = 0.2
+_FRESH = ((timedelta(hours=1), 2.0), (timedelta(days=1), 1.5))
+
+
+def boost(count: float, last_access: datetime | None, now: datetime) -> float:
+    """What use adds to a score, as a share of it: at most 0.2, and 0.4 within an hour of the last use."""
+    plain = min(_MOST, _PER_ACCESS * max(0.0, count))
+    if last_access is None:
+        return plain
+    return plain * next((times for within, times in _FRESH if now - last_access <= within), 1.0)
+
+
+def validated(confidence: Decimal, useful: bool) -> Decimal:
+    """The confidence after one more opinion, kept within 0 and 1."""
+    moved = confidence + _USEFUL if useful else confidence - _NOT_USEFUL
+    return min(Decimal(1), max(Decimal(0), moved))
+
+
+def promotable(count: int, confidence: Decimal) -> bool:
+    """May this memory be offered the tier critical?"""
+    return count >= _PROMOTE_COUNT and confidence >= _PROMOTE_CONFIDENCE
+
+
+class Accumulator:
+    """A tally of accesses that are not written yet.
+
+    Each access is one count and weighs a tenth; a memory is due at five tenths, everything is
+    due when the oldest entry has waited `wait`, and `drain` hands over the rest at the end.
+    Whole accesses are counted, so nothing is lost to rounding. Safe to share between threads.
+    """
+
+    def __init__(self, *, due_tenths: int = 5, wait: timedelta = timedelta(seconds=5)) -> None:
+        self._due_tenths = due_tenths
+        self._wait = wait
+        self._counts: dict[int, int] = {}
+        self._since: datetime | None = None
+        self._lock = Lock()
+
+    def add(self, memory_id: int, *, at: datetime, count: int = 1) -> dict[int, float]:
+        """Count an access; returns what is due to be written now, as counts per memory."""
+        with self._lock:
+            self._since = self._since or at
+            self._counts[memory_id] = self._counts.get(memory_id, 0) + count
+            if at - self._since >= self._wait:
+                return self._take()
+            if self._counts[memory_id] < self._due_tenths:
+                return {}
+            due = {memory_id: float(self._counts.pop(memory_id))}
+            self._since = self._since if self._counts else None
+            return due
+
+    def due(self, at: datetime) -> dict[int, float]:
+        """What has waited long enough, for a caller with a clock."""
+        with self._lock:
+            return self._take() if self._since is not None and at - self._since >= self._wait else {}
+
+    def drain(self) -> dict[int, float]:
+        """Everything that is left, for when the process ends."""
+        with self._lock:
+            return self._take()
+
+    def pending(self, memory_id: int) -> int:
+        return self._counts.get(memory_id, 0)
+
+    def _take(self) -> dict[int, float]:
+        taken = {memory_id: float(count) for memory_id, count in self._counts.items()}
+        self._counts.clear()
+        self._since = None
+        return taken
