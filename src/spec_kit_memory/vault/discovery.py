@@ -1,7 +1,6 @@
 """Which files of a workspace are memories, and what does their place say about them?
 
-A folder's place decides which names in it count (`rule_for`), as a pure function of its segments.
-One walk applies that to every folder; what is real is walked first, links after, so that a file
+One walk applies the rules of `places` to every folder; what is real is walked first, links after, so that a file
 has one canonical path however many ways lead to it.
 """
 
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat as modes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -22,42 +21,25 @@ from spec_kit_memory.errors import BadPath, FileMissing, OutsideScope, SpecKitMe
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import BadFile
 from spec_kit_memory.vault import files
+from spec_kit_memory.vault.places import (
+    Rule,
+    Segments,
+    default_tier,
+    in_area,
+    is_archived,
+    is_passing,
+    is_pending,
+    markdown_or_text,
+    rule_for,
+    skips,
+)
 
 if TYPE_CHECKING:
     import pathspec
 
-__all__ = ["Discovery", "Found", "Rule", "areas", "discover", "locate", "rule_for"]
+__all__ = ["Discovery", "Found", "areas", "discover", "locate", "place"]
 
-SPEC_DOCUMENTS = {
-    "spec.md": Tier.IMPORTANT,
-    "plan.md": Tier.IMPORTANT,
-    "decision-record.md": Tier.IMPORTANT,
-    "tasks.md": Tier.NORMAL,
-    "checklist.md": Tier.NORMAL,
-    "implementation-summary.md": Tier.NORMAL,
-    "research.md": Tier.NORMAL,
-    "handover.md": Tier.NORMAL,
-    "data-model.md": Tier.NORMAL,
-    "quickstart.md": Tier.NORMAL,
-}
-SKIPPED = frozenset(("node_modules", "__pycache__", "dist", "build", "vendor", ".venv"))
-ARCHIVES = frozenset(("z_archive", "archive", ".archive"))
-SHOWN = frozenset((".opencode", ".specify", ".archive"))  # hidden by name, walked all the same
-PARTS = frozenset(("contracts", "research", "checklists"))  # folders whose documents belong to the folder above
-PENDING = "_pending.md"
 COUNTED_FOLDERS = 20_000  # beyond the rules' own places a walk only counts, and a home folder must not hold it up
-
-Segments = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What the files of one folder are, and which names count."""
-
-    source: Source
-    accepts: Callable[[str], bool]
-    spec_folder: str | None = None
-    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,108 +66,6 @@ class Discovery:
     problems: tuple[BadFile, ...] = ()
     unreadable: tuple[str, ...] = ()
     leftovers: tuple[Path, ...] = ()  # pending and temporary files of ours
-
-
-# --- the rules ------------------------------------------------------------------
-
-
-def _markdown(name: str) -> bool:
-    return name.lower().endswith(".md")
-
-
-def _markdown_or_text(name: str) -> bool:
-    return name.lower().endswith((".md", ".txt"))
-
-
-def _rules_file(name: str) -> bool:
-    lower = name.lower()
-    return lower.endswith(".md") and lower.split(".")[0] != "readme"
-
-
-def _constitution(name: str) -> bool:
-    return name == "constitution.md"
-
-
-def _memory_index(name: str) -> bool:
-    return name == "MEMORY.md"
-
-
-def _spec_document(name: str) -> bool:
-    return name in SPEC_DOCUMENTS
-
-
-def rule_for(folder: Segments) -> Rule | None:
-    """The rule of a folder, named by its segments below the workspace's root."""
-    match folder:
-        case ():
-            return Rule(Source.MEMORY, _memory_index)
-        case ("memory",):
-            return Rule(Source.MEMORY, _markdown)
-        case ("memory", "users", owner, *_):
-            return Rule(Source.MEMORY, _markdown, owner=owner)
-        case ("constitutional",):
-            return Rule(Source.CONSTITUTIONAL, _rules_file)
-        case (".specify", "memory"):
-            return Rule(Source.CONSTITUTIONAL, _constitution)
-        case (".opencode", skill, _, "constitutional") if skill.startswith("skill"):
-            return Rule(Source.CONSTITUTIONAL, _rules_file)
-        case ("specs", *below) | (".opencode", "specs", *below):
-            return _rule_in_specs(tuple(below))
-    return None
-
-
-def _rule_in_specs(below: Segments) -> Rule | None:
-    if below[-1:] == ("memory",):
-        return Rule(Source.MEMORY, _markdown_or_text, spec_folder="/".join(below[:-1]) or None)
-    if not below or "memory" in below or "scratch" in below:
-        return None
-    accepts = _markdown if below[-1] == "contracts" and len(below) > 1 else _spec_document
-    own = below[:-1] if below[-1] in PARTS and len(below) > 1 else below
-    return Rule(Source.SPEC, accepts, spec_folder="/".join(own))
-
-
-def default_tier(source: Source, name: str) -> Tier | None:
-    """The tier of a file that names none; None leaves it to the settings."""
-    if source is Source.CONSTITUTIONAL:
-        return Tier.CONSTITUTIONAL
-    return SPEC_DOCUMENTS.get(name, Tier.NORMAL) if source is Source.SPEC else None
-
-
-def in_area(folder: Segments) -> bool:
-    """Could a rule hold for this folder or one below it?"""
-    match folder:
-        case () | (".opencode",) | (".specify",) | (".specify", "memory", *_) | ("memory",) | ("constitutional",):
-            return True
-        case ("specs", *_) | (".opencode", "specs", *_) | ("memory", "users", *_):
-            return True
-        case (".opencode", skill, *_):
-            return skill.startswith("skill") and len(folder) <= 4
-    return False
-
-
-def areas(settings: Settings) -> tuple[Path, ...]:
-    """The existing folders and files outside of which nothing is discovered, for the watcher."""
-    places = ("specs", "memory", "constitutional", ".opencode", ".specify")
-    own = [settings.root / place for place in places]
-    return tuple(dict.fromkeys(path for path in (*own, *files.extra_bases(settings)) if path.exists()))
-
-
-def skips(name: str) -> bool:
-    """Is a folder of that name never entered?"""
-    return name in SKIPPED or (name.startswith(".") and name not in SHOWN)
-
-
-def is_pending(name: str) -> bool:
-    return name.endswith(PENDING)
-
-
-def is_passing(name: str) -> bool:
-    """Pending, temporary, swap and hidden files: never memories."""
-    return is_pending(name) or name.startswith((".", "#")) or name.endswith((".tmp", "~", ".swp", ".swx"))
-
-
-def is_archived(segments: Iterable[str]) -> bool:
-    return any(segment.casefold() in ARCHIVES for segment in segments)
 
 
 # --- the walk -------------------------------------------------------------------
@@ -495,7 +375,7 @@ def _extra_folder(walk: _Walk, base: Path, pattern: Segments, start: Path) -> No
 def _extra_file(walk: _Walk, pattern: Segments, segments: Segments, real: Path) -> None:
     wanted = glob_matches(segments, pattern) if pattern else True
     if wanted and segments[-1].lower().endswith((".md", ".txt")):
-        rule = Rule(Source.CUSTOM, _markdown_or_text)
+        rule = Rule(Source.CUSTOM, markdown_or_text)
         _file(walk, segments[:-1], rule, segments[-1], real, lambda: os.stat(real))
 
 
@@ -527,6 +407,13 @@ def _ignore(patterns: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
     return pathspec.GitIgnoreSpec.from_lines(patterns)
 
 
+def areas(settings: Settings) -> tuple[Path, ...]:
+    """The existing folders and files outside of which nothing is discovered, for the watcher."""
+    places = ("specs", "memory", "constitutional", ".opencode", ".specify")
+    own = [settings.root / place for place in places]
+    return tuple(dict.fromkeys(path for path in (*own, *files.extra_bases(settings)) if path.exists()))
+
+
 # --- one file -------------------------------------------------------------------
 
 
@@ -535,9 +422,16 @@ def locate(settings: Settings, path: str | Path) -> Found:
     real = files.contained(settings, path)
     if not real.exists():
         raise FileMissing(f"{path} does not exist", hint="check the path", path=str(path))
+    return locate_real(settings, path, real)
+
+
+def locate_real(settings: Settings, path: str | Path, real: Path) -> Found:
+    """`locate` for callers that are no session: the watcher and recovery."""
     found = {one.absolute: one for one in discover(settings, only=[real], count=False).files}.get(real)
     if found is None:
-        found = _through_link(settings, Path(os.path.normpath(settings.root / path)), real)
+        # A link in a place of memories to a file elsewhere in the workspace.
+        named = Path(os.path.normpath(settings.root / path))
+        found = place(settings, named, real=real, facts=os.stat(real))
     if found is None:
         files.read(real)  # a folder, a device or a binary file says so itself
         raise BadPath(
@@ -548,13 +442,13 @@ def locate(settings: Settings, path: str | Path) -> Found:
     return found
 
 
-def _through_link(settings: Settings, named: Path, real: Path) -> Found | None:
-    """A link in a place of memories to a file elsewhere in the workspace."""
-    if named == real or not _inside(named, settings.root):
+def place(settings: Settings, named: Path, *, real: Path, facts: os.stat_result) -> Found | None:
+    """What a file would be at `named`, a path below the root; it need not be there yet."""
+    if not _inside(named, settings.root):
         return None
     segments = named.relative_to(settings.root).parts
-    if any(skips(part) for part in segments[:-1]):
+    if not segments or any(skips(part) for part in segments[:-1]):
         return None
     walk = _Walk(settings, _exclusion(settings.exclude))
-    _file(walk, segments[:-1], rule_for(segments[:-1]), segments[-1], real, lambda: os.stat(real))
+    _file(walk, segments[:-1], rule_for(segments[:-1]), segments[-1], real, lambda: facts)
     return next(iter(walk.found.values()), None)

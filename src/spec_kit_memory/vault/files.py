@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from spec_kit_memory.core.memory import Stamp, Warning_
+from spec_kit_memory.core.memory import Scope, Stamp, Warning_
 from spec_kit_memory.errors import (
     AccessDenied,
     BadEncoding,
@@ -41,6 +41,7 @@ __all__ = [
     "extra_bases",
     "read",
     "remove_if_dead",
+    "scope_of",
     "stored_form",
     "sync_folder",
     "write_atomic",
@@ -283,6 +284,11 @@ def stored_form(settings: Settings, path: Path) -> str:
 def absolute(settings: Settings, stored: str) -> Path:
     """Where the file of a stored path is."""
     return settings.root / stored
+
+
+def scope_of(settings: Settings) -> Scope:
+    """What a session with these settings may see."""
+    return settings.scope
 
 
 def extra_bases(settings: Settings) -> tuple[Path, ...]:

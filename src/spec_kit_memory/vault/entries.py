@@ -1,0 +1,159 @@
+"""What goes into the index for a file or a conversation?
+
+The one way in: read -> redact -> parse -> split -> resolve. Every caller (scan, watcher, save,
+import) makes its entries here, so that none forgets a step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
+
+from spec_kit_memory.core import markdown, passages, redact
+from spec_kit_memory.core.memory import (
+    Attributes,
+    Conversation,
+    Entry,
+    FrontMatter,
+    Source,
+    Stamp,
+    Tier,
+    Warning_,
+)
+from spec_kit_memory.core.tiers import TABLE
+from spec_kit_memory.settings import Settings
+from spec_kit_memory.vault.discovery import Found
+from spec_kit_memory.vault.files import FileText
+
+__all__ = ["CHAT", "make_chat_entry", "make_entry", "resolve", "vouched"]
+
+CHAT = "chat://"
+_FROM_OUTSIDE = frozenset((Source.CHAT, Source.CUSTOM))
+
+
+def vouched(source: Source) -> bool:
+    """May text of that source make rules without a person saying so?"""
+    return source not in _FROM_OUTSIDE
+
+
+def make_entry(found: Found, file: FileText, *, settings: Settings, trusted: bool | None = None) -> Entry:
+    """A file's entry. `trusted` is what a person said about it; None leaves it to its source."""
+    believed = vouched(found.source) if trusted is None else trusted
+    clean = redact.redact(file.text)
+    document = markdown.parse(clean.text)
+    attributes, warnings = resolve(
+        document.front,
+        found,
+        settings,
+        title=document.title or PurePosixPath(found.path).stem,
+        modified_at=datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC),
+        trusted=believed,
+    )
+    redactions = sum(clean.found.values())
+    if redactions:
+        kinds = ", ".join(sorted(clean.found))
+        warnings = (*warnings, Warning_(f"{redactions} secrets are left out of the index ({kinds})", code="secret"))
+    document = replace(document, warnings=(*file.warnings, *document.warnings, *warnings))
+    return Entry(
+        path=found.path,
+        source=found.source,
+        spec_folder=_folder(document.front, found, trusted=believed),
+        attributes=attributes,
+        document=document,
+        passages=tuple(passages.split(document)),
+        raw_hash=file.raw_hash,
+        content_hash=hashlib.sha256(document.text.encode()).hexdigest(),
+        fingerprint=markdown.fingerprint(document),
+        stamp=file.stamp,
+        archived_folder=found.archived_folder,
+        owner=found.owner,
+        trusted=believed,
+        redactions=redactions,
+    )
+
+
+def _folder(front: FrontMatter, found: Found, *, trusted: bool) -> str | None:
+    """The place decides; front matter is asked where the place says nothing."""
+    if found.spec_folder is not None or front.spec_folder is None or not trusted or found.owner is not None:
+        return found.spec_folder
+    name = front.spec_folder.strip("/").removeprefix(".opencode/").removeprefix("specs/")
+    return name if found.source is Source.MEMORY and name else None
+
+
+def resolve(
+    front: FrontMatter,
+    found: Found,
+    settings: Settings,
+    *,
+    title: str,
+    modified_at: datetime,
+    trusted: bool,
+) -> tuple[Attributes, tuple[Warning_, ...]]:
+    """The metadata that holds, after every rule, and what was not taken as the file says."""
+    tier, warnings = _tier(front, found, settings, trusted=trusted)
+    if front.triggers and not trusted:
+        warnings = (*warnings, Warning_("its trigger phrases are ignored: nobody vouched for this text", code="trust"))
+    created_at = front.created_at or modified_at
+    attributes = Attributes(
+        title=title,
+        tier=tier,
+        weight=TABLE[tier].weight if front.weight is None else front.weight,
+        context_type=front.context_type or settings.default_context_type,
+        triggers=front.triggers if trusted else (),
+        created_at=created_at,
+        expires_at=front.expires_at or _expiry(tier, created_at),
+        session_id=front.session_id,
+        channel=front.channel,
+    )
+    return attributes, warnings
+
+
+def _tier(front: FrontMatter, found: Found, settings: Settings, *, trusted: bool) -> tuple[Tier, tuple[Warning_, ...]]:
+    if found.source is Source.CONSTITUTIONAL:
+        return Tier.CONSTITUTIONAL, ()
+    usual = found.default_tier or settings.default_tier
+    if usual is Tier.CONSTITUTIONAL:
+        usual = Tier.NORMAL  # a default makes no rules
+    if front.tier is Tier.CONSTITUTIONAL and not trusted:
+        warning = Warning_("its tier constitutional is ignored: nobody vouched for this text", code="trust")
+        return usual, (warning,)
+    return front.tier or usual, ()
+
+
+def _expiry(tier: Tier, created_at: datetime) -> datetime | None:
+    days = TABLE[tier].expires_days if tier is Tier.TEMPORARY else None
+    return None if days is None else created_at + timedelta(days=days)
+
+
+def make_chat_entry(conversation: Conversation, *, settings: Settings, now: datetime, trusted: bool = False) -> Entry:
+    """A conversation's entry: its turns are the passages, its owner the user it was imported for."""
+    document, turns, redactions = passages.turns(conversation)
+    found = Found(CHAT + conversation.id, settings.root, Source.CHAT)
+    attributes, warnings = resolve(
+        FrontMatter(),
+        found,
+        settings,
+        title=document.title or conversation.title or conversation.id,
+        modified_at=conversation.ended_at or conversation.started_at or now,
+        trusted=trusted,
+    )
+    data = document.text.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    return Entry(
+        path=found.path,
+        source=Source.CHAT,
+        spec_folder=None,
+        attributes=attributes,
+        document=replace(document, warnings=(*document.warnings, *warnings)),
+        passages=tuple(turns),
+        raw_hash=digest,
+        content_hash=digest,
+        fingerprint=markdown.fingerprint(document),
+        stamp=Stamp(len(data), 0, int(now.timestamp() * 1e9)),
+        owner=settings.isolation.user_id,
+        project=settings.isolation.project_id,
+        trusted=trusted,
+        redactions=redactions,
+    )

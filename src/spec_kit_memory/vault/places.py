@@ -1,0 +1,142 @@
+"""What does the place of a file say about it? The rules of discovery, as functions of names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from spec_kit_memory.core.memory import Source, Tier
+
+__all__ = [
+    "Rule",
+    "Segments",
+    "default_tier",
+    "in_area",
+    "is_archived",
+    "is_passing",
+    "is_pending",
+    "rule_for",
+    "skips",
+]
+
+SPEC_DOCUMENTS = {
+    "spec.md": Tier.IMPORTANT,
+    "plan.md": Tier.IMPORTANT,
+    "decision-record.md": Tier.IMPORTANT,
+    "tasks.md": Tier.NORMAL,
+    "checklist.md": Tier.NORMAL,
+    "implementation-summary.md": Tier.NORMAL,
+    "research.md": Tier.NORMAL,
+    "handover.md": Tier.NORMAL,
+    "data-model.md": Tier.NORMAL,
+    "quickstart.md": Tier.NORMAL,
+}
+SKIPPED = frozenset(("node_modules", "__pycache__", "dist", "build", "vendor", ".venv"))
+ARCHIVES = frozenset(("z_archive", "archive", ".archive"))
+SHOWN = frozenset((".opencode", ".specify", ".archive"))  # hidden by name, walked all the same
+PARTS = frozenset(("contracts", "research", "checklists"))  # folders whose documents belong to the folder above
+PENDING = "_pending.md"
+
+Segments = tuple[str, ...]  # of a folder below the workspace's root
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the files of one folder are, and which names count."""
+
+    source: Source
+    accepts: Callable[[str], bool]
+    spec_folder: str | None = None
+    owner: str | None = None
+
+
+def _markdown(name: str) -> bool:
+    return name.lower().endswith(".md")
+
+
+def markdown_or_text(name: str) -> bool:
+    return name.lower().endswith((".md", ".txt"))
+
+
+def _rules_file(name: str) -> bool:
+    lower = name.lower()
+    return lower.endswith(".md") and lower.split(".")[0] != "readme"
+
+
+def _constitution(name: str) -> bool:
+    return name == "constitution.md"
+
+
+def _memory_index(name: str) -> bool:
+    return name == "MEMORY.md"
+
+
+def _spec_document(name: str) -> bool:
+    return name in SPEC_DOCUMENTS
+
+
+def rule_for(folder: Segments) -> Rule | None:
+    """The rule of a folder, named by its segments below the workspace's root."""
+    match folder:
+        case ():
+            return Rule(Source.MEMORY, _memory_index)
+        case ("memory",):
+            return Rule(Source.MEMORY, _markdown)
+        case ("memory", "users", owner, *_):
+            return Rule(Source.MEMORY, _markdown, owner=owner)
+        case ("constitutional",):
+            return Rule(Source.CONSTITUTIONAL, _rules_file)
+        case (".specify", "memory"):
+            return Rule(Source.CONSTITUTIONAL, _constitution)
+        case (".opencode", skill, _, "constitutional") if skill.startswith("skill"):
+            return Rule(Source.CONSTITUTIONAL, _rules_file)
+        case ("specs", *below) | (".opencode", "specs", *below):
+            return _rule_in_specs(tuple(below))
+    return None
+
+
+def _rule_in_specs(below: Segments) -> Rule | None:
+    if below[-1:] == ("memory",):
+        return Rule(Source.MEMORY, markdown_or_text, spec_folder="/".join(below[:-1]) or None)
+    if not below or "memory" in below or "scratch" in below:
+        return None
+    accepts = _markdown if below[-1] == "contracts" and len(below) > 1 else _spec_document
+    own = below[:-1] if below[-1] in PARTS and len(below) > 1 else below
+    return Rule(Source.SPEC, accepts, spec_folder="/".join(own))
+
+
+def default_tier(source: Source, name: str) -> Tier | None:
+    """The tier of a file that names none; None leaves it to the settings."""
+    if source is Source.CONSTITUTIONAL:
+        return Tier.CONSTITUTIONAL
+    return SPEC_DOCUMENTS.get(name, Tier.NORMAL) if source is Source.SPEC else None
+
+
+def in_area(folder: Segments) -> bool:
+    """Could a rule hold for this folder or one below it?"""
+    match folder:
+        case () | (".opencode",) | (".specify",) | (".specify", "memory", *_) | ("memory",) | ("constitutional",):
+            return True
+        case ("specs", *_) | (".opencode", "specs", *_) | ("memory", "users", *_):
+            return True
+        case (".opencode", skill, *_):
+            return skill.startswith("skill") and len(folder) <= 4
+    return False
+
+
+def skips(name: str) -> bool:
+    """Is a folder of that name never entered?"""
+    return name in SKIPPED or (name.startswith(".") and name not in SHOWN)
+
+
+def is_pending(name: str) -> bool:
+    return name.endswith(PENDING)
+
+
+def is_passing(name: str) -> bool:
+    """Pending, temporary, swap and hidden files: never memories."""
+    return is_pending(name) or name.startswith((".", "#")) or name.endswith((".tmp", "~", ".swp", ".swx"))
+
+
+def is_archived(segments: Iterable[str]) -> bool:
+    return any(segment.casefold() in ARCHIVES for segment in segments)

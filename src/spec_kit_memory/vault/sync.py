@@ -1,0 +1,450 @@
+"""Is the index in step with the files, and what has to be done so that it is?
+
+`decide` says what one file needs; `Sync` does it, one transaction per file, so that it can be
+killed anywhere and goes on at the next scan. A vanished file keeps its row, a moved one its id.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from spec_kit_memory.core.memory import Actor, Change, Conversation, Entry, Presence, Source, Stamp
+from spec_kit_memory.errors import (
+    DatabaseBusy,
+    DatabaseCorrupt,
+    DatabaseUnusable,
+    SpecKitMemoryError,
+)
+from spec_kit_memory.settings import Settings
+from spec_kit_memory.store import BadFile, PutResult, Store, Stored
+from spec_kit_memory.vault import discovery, entries, files, pending, spec_links
+from spec_kit_memory.vault.discovery import Found
+from spec_kit_memory.vault.files import FileText
+from spec_kit_memory.vault.locks import Lock
+from spec_kit_memory.vault.pending import Recovery, Saved, Step
+
+__all__ = ["Decision", "ScanReport", "Sync", "decide"]
+
+Progress = Callable[[str, int, int], None]
+Cancel = Callable[[], bool]
+
+SAME_MTIME_NS = 1_000_000_000
+RACY_NS = 2_000_000_000  # a file this fresh when it was read may have changed again in the same tick of its clock
+LOCK_SECONDS = 120.0  # a holder that was stopped must not stop everybody; writes are safe without the lock
+_FATAL = (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable)
+
+
+class Decision(StrEnum):
+    SKIP = "skip"
+    NEW = "new"
+    MODIFIED = "modified"
+    REINDEX = "reindex"
+    DELETED = "deleted"
+    UNKNOWN = "unknown"
+
+
+def decide(found: Found | None, stored: Stored | None, *, force: bool = False) -> Decision:
+    """What one path needs, from its place, its stamp and what is stored; MODIFIED leaves it to the hash."""
+    if found is None:
+        return Decision.DELETED if stored and stored.presence is Presence.LIVE else Decision.SKIP
+    if stored is None:
+        return Decision.NEW
+    if stored.presence is Presence.GONE:
+        return Decision.REINDEX
+    if stored.presence is Presence.FORGOTTEN:
+        return Decision.SKIP if _same_stamp(found, stored.stamp) else Decision.MODIFIED
+    moved_folder = found.spec_folder is not None and found.spec_folder != stored.spec_folder and not stored.alias
+    if force or stored.stamp.mtime_ns <= 0 or moved_folder:
+        return Decision.REINDEX
+    return Decision.SKIP if _same_stamp(found, stored.stamp) else Decision.MODIFIED
+
+
+def _same_stamp(found: Found, stamp: Stamp) -> bool:
+    return (
+        found.size == stamp.size
+        and abs(found.mtime_ns - stamp.mtime_ns) <= SAME_MTIME_NS
+        and stamp.seen_ns - stamp.mtime_ns >= RACY_NS
+    )
+
+
+@dataclass(slots=True)
+class ScanReport:
+    """What a scan did. `bad` are files that could not be indexed; the rest went on."""
+
+    new: int = 0
+    modified: int = 0
+    reindexed: int = 0
+    moved: int = 0
+    aliases: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    unknown: int = 0
+    forgotten: int = 0
+    undiscovered: int = 0
+    recovered: int = 0
+    seconds: float = 0.0
+    cancelled: bool = False
+    bad: list[BadFile] = field(default_factory=list)
+    warnings: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.new or self.modified or self.reindexed or self.moved or self.aliases or self.deleted)
+
+
+@dataclass(slots=True)
+class _Scan:
+    """One scan on its way: what is stored, what was found, and what is left to do."""
+
+    stored: dict[str, Stored]
+    found: dict[str, Found]
+    unreadable: tuple[str, ...]
+    change: Change
+    force: bool
+    report: ScanReport
+    by_text: dict[str, list[str]] = field(default_factory=dict)  # raw hash or fingerprint -> stored paths
+    ids: dict[str, int] = field(default_factory=dict)  # live paths
+    missing: list[str] = field(default_factory=list)  # live rows whose file is not there
+    places: list[str] | None = None  # the stored paths that the scan is limited to
+    touched: dict[str, Stamp] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)  # old paths of moved files
+    spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
+
+    def __post_init__(self) -> None:
+        for path, row in self.stored.items():
+            for key in {row.raw_hash, row.fingerprint}:
+                if key:
+                    self.by_text.setdefault(key, []).append(path)
+            if row.presence is Presence.LIVE:
+                self.ids[path] = row.memory_id
+
+
+class Sync:
+    """Keeps one workspace's index in step. It needs a store without a scope: files belong to all."""
+
+    def __init__(self, store: Store, settings: Settings, *, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._settings = settings
+        self._now = now
+        self._one_scan = threading.Lock()
+
+    # --- whole workspace
+
+    def scan(
+        self,
+        *,
+        spec_folder: str | None = None,
+        force: bool = False,
+        only: Sequence[Path] | None = None,
+        progress: Progress | None = None,
+        cancel: Cancel | None = None,
+        change: Change | None = None,
+    ) -> ScanReport:
+        """Bring the index in step. `spec_folder` is a prefix of whole segments; `only` are real paths."""
+        started = time.perf_counter()
+        with self._one_scan, self._alone(cancel):
+            scan = self._begin(spec_folder=spec_folder, force=force, only=only, change=change)
+            with self._store.bulk():
+                self._run(scan, progress, cancel)
+        scan.report.seconds = time.perf_counter() - started
+        return scan.report
+
+    def _alone(self, cancel: Cancel | None) -> Lock:
+        """Servers that start together would all read the same new files: they take turns."""
+        lock = Lock(self._settings.state_folder / "scan.lock")
+        deadline = time.monotonic() + LOCK_SECONDS
+        try:
+            while not lock.wait(seconds=0.2) and time.monotonic() < deadline and not (cancel and cancel()):
+                pass
+        except OSError:
+            return lock  # nowhere to put a lock: then nobody else has one either
+        return lock
+
+    def _begin(
+        self, *, spec_folder: str | None, force: bool, only: Sequence[Path] | None, change: Change | None
+    ) -> _Scan:
+        # Stored rows first: a save that ends during the walk is then no row without a file.
+        stored = {path: row for path, row in self._store.stored().items() if not path.startswith(entries.CHAT)}
+        seen = discovery.discover(self._settings, only=only, count=only is None)
+        recovered = pending.adopt(self._settings, seen.leftovers)
+        if recovered.completed:
+            seen = discovery.discover(self._settings, only=only, count=only is None)
+        report = ScanReport(undiscovered=seen.undiscovered, recovered=len(recovered.completed))
+        report.warnings += [self._warning(path, warning.message) for path, warning in recovered.warnings]
+        report.bad += seen.problems
+        found = {one.path: one for one in seen.files if _below(one.spec_folder, spec_folder)}
+        scan = _Scan(stored, found, seen.unreadable, change or self._change("scan"), force, report)
+        self._mark_missing(scan, spec_folder, only)
+        return scan
+
+    def _mark_missing(self, scan: _Scan, spec_folder: str | None, only: Sequence[Path] | None) -> None:
+        """Keep of the live rows without a file those that this scan is about."""
+        scan.places = places = None if only is None else [files.stored_form(self._settings, path) for path in only]
+        for path, row in scan.stored.items():
+            if path in scan.found or row.presence is not Presence.LIVE:
+                continue
+            about = places is None or any(_at_or_below(path, place) for place in places)
+            if not about or not _below(row.spec_folder, spec_folder):
+                continue
+            if any(_at_or_below(path, place) for place in scan.unreadable):
+                scan.report.unknown += 1
+            else:
+                scan.missing.append(path)
+
+    def _run(self, scan: _Scan, progress: Progress | None, cancel: Cancel | None) -> None:
+        work = self._work(scan)
+        for done, (found, decision) in enumerate(work):
+            if cancel and cancel():
+                scan.report.cancelled = True
+                break
+            if progress:
+                progress(found.path, done, len(work))
+            self._one(scan, found, decision)
+        else:
+            self._vanish_missing(scan)
+            if progress and work:
+                progress("", len(work), len(work))
+        self._store.touch(scan.touched)
+        spec_links.rebuild(self._store, scan.ids, scan.spec_places, scan.change)
+        self._report_bad(scan)
+
+    def _work(self, scan: _Scan) -> list[tuple[Found, Decision]]:
+        work: list[tuple[Found, Decision]] = []
+        for found in scan.found.values():
+            decision = decide(found, scan.stored.get(found.path), force=scan.force)
+            if decision is Decision.SKIP:
+                scan.report.unchanged += 1
+            else:
+                work.append((found, decision))
+        return work
+
+    def _one(self, scan: _Scan, found: Found, decision: Decision) -> None:
+        """Index one file. Whatever is wrong with it, the others go on."""
+        try:
+            self._index(scan, found, decision)
+        except _FATAL:
+            raise
+        except SpecKitMemoryError as error:
+            self._bad(scan, found, error.code, f"{error.message}; {error.hint}" if error.hint else error.message)
+        except Exception as error:  # noqa: BLE001  one file must not stop the rest, whatever is in it
+            self._bad(scan, found, SpecKitMemoryError.code, f"{type(error).__name__}: {error}")
+
+    def _bad(self, scan: _Scan, found: Found, code: str, message: str) -> None:
+        scan.report.unknown += 1
+        scan.report.bad.append(BadFile(found.path, code, message, scan.change.at))
+
+    def _index(self, scan: _Scan, found: Found, decision: Decision) -> None:
+        stored = scan.stored.get(found.path)
+        file = files.read(found.absolute, seen_ns=self._seen_ns())
+        if decision is Decision.MODIFIED and stored and stored.raw_hash == file.raw_hash:
+            scan.touched[found.path] = file.stamp
+            scan.report.unchanged += 1
+            return
+        entry = self._entry(found, file)
+        if self._is_forgotten(scan, entry, stored):
+            if stored:
+                scan.touched[found.path] = file.stamp
+            scan.report.forgotten += 1
+            return
+        origin = self._moved_from(scan, entry) if stored is None else None
+        result = self._store.put(entry, scan.change, memory_id=scan.stored[origin].memory_id if origin else None)
+        self._count(scan, entry, result, decision, origin)
+
+    def _count(self, scan: _Scan, entry: Entry, result: PutResult, decision: Decision, origin: str | None) -> None:
+        report = scan.report
+        if origin:
+            scan.moved.add(origin)
+            scan.ids.pop(origin, None)
+            report.moved += 1
+            scan.spec_places.update(_place(path) for path in (origin, entry.path) if entry.source is Source.SPEC)
+        elif result.alias:
+            report.aliases += 1
+        elif decision is Decision.NEW:
+            report.new += 1
+        elif decision is Decision.MODIFIED:
+            report.modified += 1
+        else:
+            report.reindexed += 1
+        scan.ids[entry.path] = result.memory_id
+        if entry.source is Source.SPEC:
+            scan.spec_places.add(_place(entry.path))
+        report.warnings += [
+            {"path": entry.path, "line": warning.line, "message": warning.message}
+            for warning in entry.document.warnings
+        ]
+
+    def _is_forgotten(self, scan: _Scan, entry: Entry, stored: Stored | None) -> bool:
+        """Was exactly this text deleted on request, here or at the place it was moved from?"""
+        if stored is not None:
+            return stored.presence is Presence.FORGOTTEN and _same_text(stored, entry)
+        rows = ((path, scan.stored[path]) for path in scan.by_text.get(entry.fingerprint, ()) if entry.fingerprint)
+        return any(
+            row.presence is Presence.FORGOTTEN and (row.spec_folder == entry.spec_folder or not self._on_disk(path))
+            for path, row in rows
+        )
+
+    def _moved_from(self, scan: _Scan, entry: Entry) -> str | None:
+        """The stored path whose file was moved here: the same text, and gone from where it was."""
+        keys = dict.fromkeys((entry.raw_hash, entry.fingerprint))
+        paths = dict.fromkeys(path for key in keys if key for path in scan.by_text.get(key, ()))
+        candidates = [path for path in paths if self._can_have_moved(scan, path, entry)]
+        name = PurePosixPath(entry.path).name
+
+        def nearest(path: str) -> tuple[bool, bool, bool]:
+            row = scan.stored[path]
+            return (
+                row.presence is not Presence.LIVE,
+                PurePosixPath(path).name != name,
+                row.spec_folder != entry.spec_folder,
+            )
+
+        return min(candidates, key=nearest, default=None)
+
+    def _can_have_moved(self, scan: _Scan, path: str, entry: Entry) -> bool:
+        row = scan.stored[path]
+        if row.alias or row.presence is Presence.FORGOTTEN or path in scan.moved or path in scan.found:
+            return False
+        if not entry.fingerprint and PurePosixPath(path).name != PurePosixPath(entry.path).name:
+            return False  # empty bodies are all alike
+        if self._on_disk(path):
+            return False
+        # Where a second file has the same text, that one takes the memory over.
+        others = scan.by_text.get(row.fingerprint, ())
+        return not any(
+            scan.stored[other].alias and scan.stored[other].memory_id == row.memory_id and self._on_disk(other)
+            for other in others
+        )
+
+    def _on_disk(self, path: str) -> bool:
+        """The pending file is looked for first: it becomes the other one, never the reverse."""
+        final = files.absolute(self._settings, path)
+        return os.path.lexists(pending.pending_of(final)) or os.path.lexists(final)
+
+    def _vanish_missing(self, scan: _Scan) -> None:
+        for path in scan.missing:
+            if path in scan.moved or (self._on_disk(path) and self._is_memory(path)):
+                continue
+            self._store.vanish(path, scan.change)
+            scan.ids.pop(path, None)
+            scan.spec_places.add(_place(path))
+            scan.report.deleted += 1
+
+    def _is_memory(self, path: str) -> bool:
+        """Did the file appear since the walk, or does a rule no longer hold for it?"""
+        final = files.absolute(self._settings, path)
+        if os.path.lexists(pending.pending_of(final)):
+            return True
+        return any(one.path == path for one in discovery.discover(self._settings, only=[final], count=False).files)
+
+    def _report_bad(self, scan: _Scan) -> None:
+        bad = {one.path for one in scan.report.bad}
+        places = scan.places
+        cleared = [
+            one.path
+            for one in self._store.bad_files()
+            if one.path not in bad
+            and (one.path in scan.found or places is None or any(_at_or_below(one.path, place) for place in places))
+        ]
+        if bad or cleared:
+            self._store.report_bad(scan.report.bad, cleared=cleared)
+
+    # --- one file or conversation
+
+    def index_file(self, path: str | Path, change: Change, *, explicit: bool = False) -> PutResult:
+        """Index one file that a caller named; `explicit` brings back what was forgotten."""
+        return self._put_file(discovery.locate(self._settings, path), change, explicit=explicit)
+
+    def _put_file(self, found: Found, change: Change, *, explicit: bool) -> PutResult:
+        return self._put(found, files.read(found.absolute, seen_ns=self._seen_ns()), change, explicit=explicit)
+
+    def _put(self, found: Found, file: FileText, change: Change, *, explicit: bool) -> PutResult:
+        entry = self._entry(found, file)
+        known = self._store.by_path(found.path, any_presence=True)
+        if known and known.presence is Presence.FORGOTTEN and not explicit and known.fingerprint == entry.fingerprint:
+            return PutResult(known.id, created=False, changed=False)
+        result = self._store.put(entry, change)
+        self._store.report_bad([], cleared=[found.path])
+        if found.source is Source.SPEC:
+            ids = {path: row.memory_id for path, row in self._store.stored().items() if row.presence is Presence.LIVE}
+            spec_links.rebuild(self._store, ids, {_place(found.path)}, change)
+        return result
+
+    def index_conversation(self, conversation: Conversation, change: Change) -> PutResult:
+        """A chat that grew is updated: its path is its identity."""
+        known = self._store.by_path(entries.CHAT + conversation.id, any_presence=True)
+        trusted = known is not None and known.trusted
+        entry = entries.make_chat_entry(conversation, settings=self._settings, now=change.at, trusted=trusted)
+        return self._store.put(entry, change)
+
+    def save(
+        self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
+    ) -> Saved[PutResult]:
+        """A new memory file and its row, or neither. The text is written as it is: redact it before."""
+        return pending.save(
+            folder,
+            stem,
+            text,
+            settings=self._settings,
+            index=lambda final, file: self._put_new(final, file, change),
+            step=step,
+        )
+
+    def _put_new(self, final: Path, file: FileText, change: Change) -> PutResult:
+        there = final if final.exists() else pending.pending_of(final)
+        found = discovery.place(self._settings, final, real=final, facts=os.stat(there))
+        if found is None:
+            return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
+        return self._put(found, file, change, explicit=True)
+
+    def recover(self) -> Recovery:
+        """What saves that died have left, completed or removed."""
+        change = self._change("recovered after a crash")
+
+        def index(final: Path) -> None:
+            self._put_file(discovery.locate_real(self._settings, final, final), change, explicit=False)
+
+        return pending.recover(self._settings, index=index)
+
+    # --- small things
+
+    def _entry(self, found: Found, file: FileText) -> Entry:
+        trusted = None
+        if not entries.vouched(found.source):
+            known = self._store.by_path(found.path, any_presence=True)
+            trusted = known is not None and known.trusted
+        return entries.make_entry(found, file, settings=self._settings, trusted=trusted)
+
+    def _change(self, reason: str) -> Change:
+        return Change(actor=Actor.SYSTEM, at=self._now(), reason=reason)
+
+    def _seen_ns(self) -> int:
+        return int(self._now().timestamp() * 1e9)
+
+    def _warning(self, path: Path, message: str) -> Mapping[str, Any]:
+        return {"path": files.stored_form(self._settings, path), "line": None, "message": message}
+
+
+def _same_text(stored: Stored, entry: Entry) -> bool:
+    if entry.fingerprint or stored.fingerprint:
+        return stored.fingerprint == entry.fingerprint
+    return stored.raw_hash == entry.raw_hash
+
+
+def _place(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _at_or_below(path: str, place: str) -> bool:
+    return place in ("", ".") or path == place or path.startswith(f"{place}/")
+
+
+def _below(folder: str | None, prefix: str | None) -> bool:
+    return prefix is None or (folder is not None and _at_or_below(folder, prefix))
