@@ -1,0 +1,638 @@
+"""How does a session's data become a memory document?
+
+`read` (session data -> values or all problems) comes from `core.session_data`; here the document is
+written: front matter, one anchored section per kind of thing that was given, and nothing else. Text
+that was given is never a part of the structure: comments, anchors and open code fences in it cannot
+break out of their section.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from unicodedata import normalize
+
+from spec_kit_memory.core import noise
+from spec_kit_memory.core.links import mermaid_text
+from spec_kit_memory.core.memory import ContextType, Tier
+from spec_kit_memory.core.session_data import (
+    CONTEXT_ALIASES,
+    Decision,
+    Message,
+    Observation,
+    SessionData,
+    read,
+)
+from spec_kit_memory.core.words import content
+from spec_kit_memory.errors import Invalid
+
+__all__ = [
+    "Rendered",
+    "SessionData",
+    "check_template",
+    "context_type_of",
+    "fact",
+    "file_name",
+    "metadata",
+    "read",
+    "render",
+    "tier_of",
+    "title_of",
+    "topic_of",
+    "without_noise",
+]
+
+TITLE_LENGTH = 90
+TOPIC_LENGTH = 50
+FLOW_STEPS = 24  # a chart of more is unreadable; every step stands in its own section in full
+SECTIONS = (
+    "summary",
+    "state",
+    "decisions",
+    "artifacts",
+    "context",
+    "dialogue",
+    "flow",
+    "blockers",
+    "next-steps",
+    "metadata",
+)
+_PLACEHOLDER = re.compile(r"\{\{\s*([\w-]+)\s*\}\}")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s")
+_SPEC_NUMBER = re.compile(r"(\d{3})-[^/]*$")
+# Words that most decisions have, beside the ones that most sentences have.
+_DECIDING = frozenset(
+    {"chose", "choose", "chosen", "decide", "decided", "decision", "instead", "rather", "use", "using"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A finished document. `counts` has messages, decisions, files and diagrams."""
+
+    text: str
+    title: str
+    topic: str
+    tier: Tier
+    context_type: ContextType
+    counts: Mapping[str, int]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What the sections need besides the session itself."""
+
+    session: SessionData
+    now_local: datetime
+    spec_folder: str | None
+    git: Mapping[str, str] = field(default_factory=dict)
+
+
+# --- what follows from the data -------------------------------------------------
+
+
+def without_noise(session: SessionData, *, patterns: Sequence[str] = ()) -> SessionData:
+    """The session without system reminders, hook notices and bare tool lines; what was only that is counted."""
+    messages = [replace(message, text=noise.cleaned(message.text, patterns=patterns)) for message in session.messages]
+    observations = [
+        replace(
+            seen,
+            title=noise.cleaned(seen.title, patterns=patterns),
+            text=noise.cleaned(seen.text, patterns=patterns),
+            facts=tuple(fact_ for fact_ in seen.facts if noise.cleaned(fact_, patterns=patterns)),
+        )
+        for seen in session.observations
+    ]
+    kept_messages = tuple(message for message in messages if message.text)
+    kept_observations = tuple(seen for seen in observations if seen.title or seen.text or seen.facts or seen.extra)
+    dropped = len(messages) - len(kept_messages) + len(observations) - len(kept_observations)
+    warnings = session.warnings
+    if dropped:
+        warnings += (f"{dropped} messages or observations were nothing but noise and were left out",)
+    return replace(
+        session,
+        summary=noise.cleaned(session.summary, patterns=patterns),
+        messages=kept_messages,
+        observations=kept_observations,
+        warnings=warnings,
+    )
+
+
+def decisions_of(session: SessionData) -> tuple[Decision, ...]:
+    """The decisions given as such, and the observations of that kind."""
+    return session.decisions + tuple(_as_decision(seen) for seen in session.observations if _decides(seen))
+
+
+def _decides(seen: Observation) -> bool:
+    return seen.kind.casefold() == "decision"
+
+
+def _as_decision(seen: Observation) -> Decision:
+    extra: dict[str, object] = {}
+    if seen.facts:
+        extra["facts"] = list(seen.facts)
+    if seen.files:
+        extra["files"] = list(seen.files)
+    if seen.time:
+        extra["time"] = seen.time
+    text = seen.title or seen.text or "; ".join(seen.facts)
+    return Decision(text, rationale=seen.text if seen.title else "", extra={**extra, **seen.extra})
+
+
+def tier_of(session: SessionData) -> Tier:
+    """The tier that was asked for; else important where decisions were made, else normal."""
+    return session.tier or (Tier.IMPORTANT if decisions_of(session) else Tier.NORMAL)
+
+
+def context_type_of(session: SessionData) -> ContextType:
+    """The type that was asked for; else what the input is made of."""
+    if session.context_type:
+        return session.context_type
+    kinds = [_kind_of(seen.kind) for seen in session.observations]
+    told = [kind for kind in kinds if kind is not None]
+    if told:
+        return max(ContextType, key=lambda kind: (told.count(kind), -list(ContextType).index(kind)))
+    if session.files:
+        return ContextType.IMPLEMENTATION
+    return ContextType.DECISION if session.decisions else ContextType.GENERAL
+
+
+def _kind_of(word: str) -> ContextType | None:
+    word = word.casefold()
+    if word in set(ContextType):
+        return ContextType(word) if word != ContextType.GENERAL else None
+    return {"bugfix": ContextType.IMPLEMENTATION, "change": ContextType.IMPLEMENTATION, **CONTEXT_ALIASES}.get(word)
+
+
+def title_of(session: SessionData, *, spec_folder: str | None = None) -> str:
+    """The title that was given; else the first thing that was said, in its own words."""
+    if session.title:
+        return _shorten(session.title, 500)
+    said = [session.summary, *(decision.text for decision in decisions_of(session))]
+    said += [seen.title or seen.text for seen in session.observations] + [message.text for message in session.messages]
+    said += [*session.next_steps, *session.blockers]
+    for text in said:
+        line = next((line.strip(" #*>-\t") for line in text.split("\n") if any(map(str.isalnum, line))), "")
+        if line:
+            return _shorten(_SENTENCE_END.split(line, maxsplit=1)[0].rstrip(" .:"), TITLE_LENGTH)
+    return _folder_topic(spec_folder).replace("-", " ") or "Session"
+
+
+def _shorten(text: str, length: int) -> str:
+    text = " ".join(text.split())
+    if len(text) <= length:
+        return text
+    cut = text[: length - 1].rsplit(" ", 1)[0] if " " in text[: length - 1] else text[: length - 1]
+    return f"{cut.rstrip(' ,;:.')}…"
+
+
+def _folder_topic(spec_folder: str | None) -> str:
+    return re.sub(r"^\d+-", "", (spec_folder or "").rsplit("/", 1)[-1])
+
+
+def topic_of(session: SessionData, *, spec_folder: str | None = None) -> str:
+    """What the file's name says it is about: the title if one was given, else the folder, else the first words."""
+    for candidate in (session.title, _folder_topic(spec_folder), title_of(session)):
+        slug = _slug(candidate)
+        if slug:
+            return slug
+    return "session"
+
+
+def _slug(text: str) -> str:
+    words = re.findall(r"[^\W_]+", normalize("NFKC", text).casefold())
+    slug = ""
+    for word in words:
+        if slug and len(slug) + len(word) >= TOPIC_LENGTH:
+            break
+        slug = f"{slug}-{word}" if slug else word[:TOPIC_LENGTH]
+    return slug
+
+
+def file_name(now_local: datetime, topic: str, *, number: int = 1) -> str:
+    """`DD-MM-YY_HH-MM__<topic>.md`; the second of the same minute has `-2`."""
+    again = f"-{number}" if number > 1 else ""
+    return f"{now_local:%d-%m-%y_%H-%M}__{topic}{again}.md"
+
+
+# --- the document -----------------------------------------------------------------
+
+
+def render(
+    session: SessionData,
+    *,
+    now_local: datetime,
+    spec_folder: str | None,
+    triggers: Sequence[str] = (),
+    tier: Tier | None = None,
+    context_type: ContextType | None = None,
+    template: str | None = None,
+    git: Mapping[str, str] | None = None,
+) -> Rendered:
+    """The memory document of a session. Nothing is in it that was not given."""
+    page = _Page(session, now_local, spec_folder, git or {})
+    tier = tier or tier_of(session)
+    context_type = context_type or context_type_of(session)
+    title = title_of(session, spec_folder=spec_folder)
+    front = _front_matter(page, title=title, tier=tier, context_type=context_type, triggers=triggers)
+    sections = {name: _section(name, body) for name, body in _bodies(page).items() if body}
+    counts = {
+        "messages": len(session.messages),
+        "decisions": len(decisions_of(session)),
+        "files": len(_paths(session)),
+        "diagrams": 1 if "flow" in sections else 0,
+    }
+    if template is None:
+        text = "\n\n".join([front, f"# {_inline(title)}", *sections.values()]) + "\n"
+    else:
+        text = _fill(template, front=front, title=_inline(title), page=page, sections=sections)
+    topic = topic_of(session, spec_folder=spec_folder)
+    return Rendered(text, title, topic, tier, context_type, counts, session.warnings)
+
+
+def fact(
+    text: str,
+    *,
+    now_local: datetime,
+    spec_folder: str | None = None,
+    title: str = "",
+    triggers: Sequence[str] = (),
+    tier: Tier | None = None,
+    context_type: ContextType | None = None,
+    git: Mapping[str, str] | None = None,
+) -> Rendered:
+    """The document of a single remembered fact."""
+    session = read({"sessionSummary": text, "title": title}, constitutional=True)
+    session = replace(session, context_type=context_type, tier=tier)
+    rendered = render(session, now_local=now_local, spec_folder=spec_folder, triggers=triggers, git=git)
+    return replace(rendered, topic=_slug(title or title_of(session)) or "fact")
+
+
+def metadata(
+    rendered: Rendered,
+    *,
+    file: str,
+    now_local: datetime,
+    spec_folder: str | None,
+    triggers: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    vector_status: str = "pending",
+    git: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What `metadata.json` says of the newest save."""
+    return {
+        "timestamp": now_local.isoformat(timespec="seconds"),
+        "specFolder": spec_folder,
+        "file": file,
+        "title": rendered.title,
+        "importanceTier": rendered.tier.value,
+        "contextType": rendered.context_type.value,
+        "counts": dict(rendered.counts),
+        "topics": list(topics),
+        "triggerPhrases": list(triggers),
+        "vectorStatus": vector_status,
+        "git": {"branch": (git or {}).get("branch"), "commit": (git or {}).get("commit")},
+    }
+
+
+def _front_matter(page: _Page, *, title: str, tier: Tier, context_type: ContextType, triggers: Sequence[str]) -> str:
+    session = page.session
+    lines = ["---", f"title: {_yaml(title)}", f"created: {page.now_local.isoformat(timespec='seconds')}"]
+    lines += [f"importance_tier: {tier.value}", f"context_type: {context_type.value}"]
+    if triggers:
+        lines += ["trigger_phrases:", *(f"  - {_yaml(phrase)}" for phrase in triggers)]
+    if any(session.links.values()):
+        lines.append("causal_links:")
+        for relation, targets in session.links.items():
+            lines += [f"  {relation}:", *(f"    - {_yaml(target)}" for target in targets)] if targets else []
+    if session.session_id:
+        lines.append(f"session_id: {_yaml(session.session_id)}")
+    if session.channel:
+        lines.append(f"channel: {_yaml(session.channel)}")
+    return "\n".join([*lines, "---"])
+
+
+def _yaml(text: str) -> str:
+    """A double-quoted YAML string on one line."""
+    quoted = json.dumps(" ".join(text.split()), ensure_ascii=False).replace("<!--", "\\u003c!--")
+    return "".join(c if c.isprintable() else "".join(f"\\u{ord(u):04x}" for u in _units(c)) for c in quoted)
+
+
+def _units(character: str) -> str:
+    return character if ord(character) < 0x10000 else "\ufffd"
+
+
+def _section(name: str, body: str) -> str:
+    heading = name.replace("-", " ").capitalize()
+    return f"<!-- ANCHOR:{name} -->\n## {heading}\n\n{body}\n<!-- /ANCHOR:{name} -->"
+
+
+def _bodies(page: _Page) -> dict[str, str]:
+    writers: dict[str, Callable[[_Page], str]] = {
+        "summary": lambda page: _block(page.session.summary),
+        "state": _state,
+        "decisions": _decisions,
+        "artifacts": _artifacts,
+        "context": _context,
+        "dialogue": _dialogue,
+        "flow": _flow,
+        "blockers": lambda page: _items(page.session.blockers),
+        "next-steps": lambda page: _items(page.session.next_steps),
+        "metadata": _about,
+    }
+    return {name: writers[name](page) for name in SECTIONS}
+
+
+def _state(page: _Page) -> str:
+    session = page.session
+    parts = [_entries(session.state)] if session.state else []
+    if session.recent:
+        parts.append("**Recently:**\n\n" + "\n\n".join(_recent(entry) for entry in session.recent))
+    if session.next_steps:
+        parts.append(f"**Next:** {_first(session.next_steps)}")
+    if session.blockers:
+        parts.append(f"**Blocked by:** {_first(session.blockers)}")
+    return "\n\n".join(parts)
+
+
+def _recent(entry: Mapping[str, object]) -> str:
+    return _block(str(entry[""])) if set(entry) == {""} else _entries(entry)
+
+
+def _first(items: Sequence[str]) -> str:
+    more = f" (1 of {len(items)})" if len(items) > 1 else ""
+    return f"{_inline(_shorten(items[0], 200))}{more}"
+
+
+def _decisions(page: _Page) -> str:
+    taken: set[str] = set()
+    written = []
+    for number, decision in enumerate(decisions_of(page.session), start=1):
+        anchor = _decision_anchor(decision, number, page.spec_folder, taken)
+        taken.add(anchor)
+        body = "\n\n".join(_decision_parts(decision, number))
+        written.append(f"<!-- ANCHOR:{anchor} -->\n{body}\n<!-- /ANCHOR:{anchor} -->")
+    return "\n\n".join(written)
+
+
+def _decision_parts(decision: Decision, number: int) -> list[str]:
+    text = _block(decision.text)
+    plain = "\n" not in text and len(text) <= 100 and not set("#{}<>&") & set(text)
+    parts = [f"### {text}"] if plain else [f"### Decision {number}", text]
+    if decision.chosen:
+        parts.append(_labelled("Chosen", decision.chosen))
+    if decision.rationale:
+        parts.append(_labelled("Why", decision.rationale))
+    if decision.alternatives:
+        parts.append(f"**Alternatives:**\n\n{_items(decision.alternatives)}")
+    if decision.extra:
+        parts.append(_entries(decision.extra))
+    return parts
+
+
+def _decision_anchor(decision: Decision, number: int, spec_folder: str | None, taken: set[str]) -> str:
+    """`decision-<keywords>-<spec number>`, unique in the document."""
+    words = [word for word in content(decision.text) if word.isascii() and len(word) > 1]
+    keywords = [word for word in words if word not in _DECIDING and not word.isdigit()][:3]
+    spec_number = _SPEC_NUMBER.search(spec_folder or "")
+    parts = ["decision", *(keywords or [str(number)]), *([spec_number[1]] if spec_number else [])]
+    anchor = "-".join(part[:24] for part in parts)
+    return anchor if anchor not in taken else f"{anchor}-{number}"
+
+
+def _paths(session: SessionData) -> list[str]:
+    given = [change.path for change in session.files]
+    return list(dict.fromkeys(given + [path for seen in session.observations for path in seen.files]))
+
+
+def _artifacts(page: _Page) -> str:
+    lines = []
+    for change in page.session.files:
+        line = f"- {_code(change.path)}"
+        if change.description:
+            line += f": {_hanging(change.description)}"
+        lines.append(line)
+        lines += [f"  - {_inline(key)}: {_inline(_json(value))}" for key, value in change.extra.items()]
+    listed = {change.path for change in page.session.files}
+    lines += [f"- {_code(path)}" for path in _paths(page.session) if path not in listed]
+    return "\n".join(lines)
+
+
+def _context(page: _Page) -> str:
+    session = page.session
+    parts = [_entries(session.technical)] if session.technical else []
+    parts += [_observed(seen) for seen in session.observations if not _decides(seen)]
+    if session.other:
+        parts.append(f"### Other fields\n\n{_fenced(_json(session.other, indent=2), 'json')}")
+    return "\n\n".join(parts)
+
+
+def _observed(seen: Observation) -> str:
+    heading = _inline(seen.title) if seen.title and not set("#{}<>&") & set(seen.title) else ""
+    kind = _inline(seen.kind).capitalize() or "Observation"
+    parts = [f"### {kind}: {heading}" if heading else f"### {kind}"]
+    if seen.title and not heading:
+        parts.append(_block(seen.title))
+    if seen.time:
+        parts.append(f"*{_inline(seen.time)}*")
+    if seen.text and seen.text != seen.title:
+        parts.append(_block(seen.text))
+    if seen.facts:
+        parts.append(_items(seen.facts))
+    if seen.extra:
+        parts.append(_entries(seen.extra))
+    return "\n\n".join(parts)
+
+
+def _dialogue(page: _Page) -> str:
+    return "\n\n".join(_spoken(message) for message in page.session.messages)
+
+
+def _spoken(message: Message) -> str:
+    time = f" ({_inline(message.time)})" if message.time else ""
+    extra = f"\n\n{_entries(message.extra)}" if message.extra else ""
+    return f"**{_inline(message.speaker)}**{time}:\n\n{_block(message.text)}{extra}"
+
+
+def _flow(page: _Page) -> str:
+    """A chart of what was done and decided, in the order given."""
+    session = page.session
+    steps = [(seen.title or _shorten(seen.text, 60) or seen.kind, _decides(seen)) for seen in session.observations]
+    if not steps:
+        steps = [(message.text, False) for message in session.messages if message.speaker == "user"]
+    steps += [(decision.text, True) for decision in session.decisions]
+    if len(steps) < 2:
+        return ""
+    nodes = [
+        f'    s{number}{"{{" if decided else "["}"{mermaid_text(_shorten(text, 60))}"{"}}" if decided else "]"}'
+        for number, (text, decided) in enumerate(steps[:FLOW_STEPS], start=1)
+    ]
+    chain = " --> ".join(f"s{number}" for number in range(1, len(nodes) + 1))
+    more = f"\n\n{len(steps) - FLOW_STEPS} more steps are not drawn." if len(steps) > FLOW_STEPS else ""
+    chart = "\n".join(["flowchart TD", *nodes, f"    {chain}"])
+    return f"```mermaid\n{chart}\n```{more}"
+
+
+def _about(page: _Page) -> str:
+    session = page.session
+    lines = [f"- Saved: {page.now_local:%Y-%m-%d %H:%M}"]
+    if page.spec_folder:
+        lines.append(f"- Spec folder: {_code(page.spec_folder)}")
+    if page.git.get("branch") or page.git.get("commit"):
+        lines.append("- Git: " + " at ".join(_code(page.git[key]) for key in ("branch", "commit") if page.git.get(key)))
+    counted = [
+        ("messages", len(session.messages)),
+        ("decisions", len(decisions_of(session))),
+        ("files", len(_paths(session))),
+    ]
+    if any(count for _, count in counted):
+        lines.append("- Counts: " + ", ".join(f"{count} {name}" for name, count in counted if count))
+    return "\n".join(lines)
+
+
+# --- text that was given, made safe -----------------------------------------------
+
+
+def _escape(text: str) -> str:
+    """No comment can begin in given text, so no anchor can either, nor can one swallow what follows."""
+    return text.replace("<!--", "&lt;!--")
+
+
+def _inline(text: str) -> str:
+    return _escape(" ".join(text.split()))
+
+
+def _block(text: str) -> str:
+    """Paragraphs as given, every code fence closed."""
+    text = _escape(text.strip("\n")).rstrip()
+    open_fence = _open_fence(text)
+    return f"{text}\n{open_fence}" if open_fence else text
+
+
+def _open_fence(text: str) -> str:
+    """The fence that is still open at the end of the text, or ""."""
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.fullmatch(line)
+        if not found:
+            continue
+        marks, rest = found.groups()
+        if fence:
+            if marks.startswith(fence) and not rest.strip():
+                fence = ""
+        elif marks[0] == "~" or "`" not in rest:
+            fence = marks
+    return fence
+
+
+def _labelled(label: str, text: str) -> str:
+    body = _block(text)
+    return f"**{label}:**\n\n{body}" if "\n" in body else f"**{label}:** {body}"
+
+
+def _items(texts: Iterable[str]) -> str:
+    return "\n".join(f"- {_hanging(text)}" for text in texts)
+
+
+def _hanging(text: str) -> str:
+    """The text of a list item: one with a fence of its own begins on the next line, so that it is one."""
+    body = _block(text)
+    if any(_FENCE.fullmatch(line) for line in body.split("\n")):
+        return "\n\n" + body + "\n"
+    return body.replace("\n", "\n  ")
+
+
+def _entries(values: Mapping[str, object]) -> str:
+    """Fields as a list of names and values; what is nested as JSON, so that it reads back the same."""
+    parts = []
+    for key, value in values.items():
+        name = _inline(str(key))
+        if isinstance(value, str):
+            parts.append(f"- **{name}:** {_hanging(value)}" if name else f"- {_hanging(value)}")
+        elif isinstance(value, list) and all(isinstance(item, str) for item in value):
+            parts.append(f"- **{name}:**\n" + "\n".join(f"  - {_inline(item)}" for item in value))
+        elif isinstance(value, Mapping | list):
+            parts.append(f"- **{name}:**\n\n{_fenced(_json(value, indent=2), 'json')}\n")
+        else:
+            parts.append(f"- **{name}:** {_inline(_json(value))}")
+    return "\n".join(parts).rstrip("\n")
+
+
+def _json(value: object, *, indent: int | None = None) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, indent=indent).replace("<!--", "\\u003c!--")
+
+
+def _fenced(text: str, language: str) -> str:
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _code(text: str) -> str:
+    """Code in a line, whatever back quotes it has itself."""
+    text = _inline(text)
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    if not longest:
+        return f"`{text}`"
+    marks = "`" * (longest + 1)
+    return f"{marks} {text} {marks}"
+
+
+# --- the user's own template --------------------------------------------------------
+
+
+def _values(*, front: str, title: str, page: _Page, sections: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "front_matter": front,
+        "title": title,
+        "date": f"{page.now_local:%Y-%m-%d}",
+        "time": f"{page.now_local:%H:%M}",
+        "spec_folder": page.spec_folder or "",
+        **{name.replace("-", "_"): sections.get(name, "") for name in SECTIONS},
+    }
+
+
+def check_template(template: str) -> None:
+    """Refuse a template with placeholders that nothing can fill."""
+    known = {name.replace("-", "_") for name in SECTIONS} | {"front_matter", "title", "date", "time", "spec_folder"}
+    known.add("sections")
+    used = {match[1] for match in _PLACEHOLDER.finditer(template)}
+    problems = [f"the template has {{{{{name}}}}}" for name in sorted(used) if name.replace("-", "_") not in known]
+    if problems:
+        raise Invalid(
+            f"The template names what does not exist: {'; '.join(problems)}.",
+            hint=f"Placeholders are: {', '.join(sorted(known))}.",
+            problems=problems,
+        )
+
+
+def _fill(template: str, *, front: str, title: str, page: _Page, sections: Mapping[str, str]) -> str:
+    """The template with its placeholders filled. Sections it does not place follow at its end."""
+    check_template(template)
+    values = _values(front=front, title=title, page=page, sections=sections)
+    placed = {match[1].replace("-", "_") for match in _PLACEHOLDER.finditer(template)}
+    rest = "\n\n".join(text for name, text in sections.items() if name.replace("-", "_") not in placed)
+    values["sections"] = rest
+    once: set[str] = set()
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1].replace("-", "_")
+        # A section twice would be a repeated anchor.
+        text = "" if name in once and name not in ("title", "date", "time", "spec_folder") else values[name]
+        once.add(name)
+        return text
+
+    text = _PLACEHOLDER.sub(value, template.replace("\r\n", "\n"))
+    if "front_matter" not in placed:
+        text = f"{front}\n\n{text.lstrip()}"
+    if "sections" not in placed and rest:
+        text = f"{text.rstrip()}\n\n{rest}"
+    return re.sub(r"\n{4,}", "\n\n\n", text).rstrip() + "\n"

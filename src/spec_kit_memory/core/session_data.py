@@ -1,0 +1,507 @@
+"""What did a session give us to save, and what is wrong with it?
+
+`read` takes the short form (summary, decisions, files), the long form (prompts, observations, recent
+context) or both, and either returns everything that was given or raises one error with every problem.
+A field is known in every spelling: `specFolder`, `spec_folder`, `SPEC_FOLDER`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from spec_kit_memory.core.memory import ContextType, Tier
+from spec_kit_memory.errors import Invalid
+
+MOST_CHARACTERS = 900_000  # a memory file of more than 1 MB would be refused
+MOST_NESTING = 40
+LINK_KEYS = (
+    "caused_by",
+    "enabled_by",
+    "supersedes",
+    "contradicts",
+    "derived_from",
+    "supports",
+    "related_to",
+    "blocks",
+)
+CONTEXT_ALIASES = {
+    **dict.fromkeys(("debug", "fix", "refactor", "feature", "test"), ContextType.IMPLEMENTATION),
+    **dict.fromkeys(("analysis", "review"), ContextType.RESEARCH),
+    **dict.fromkeys(("planning", "architecture"), ContextType.DECISION),
+    "bug": ContextType.DISCOVERY,
+}
+
+# Every spelling of a field, without case, hyphens and underscores -> its name here.
+_FIELDS = {
+    "specfolder": "spec_folder",
+    "sessionsummary": "summary",
+    "summary": "summary",
+    "keydecisions": "decisions",
+    "decisions": "decisions",
+    "filesmodified": "files",
+    "files": "files",
+    "triggerphrases": "triggers",
+    "manualtriggerphrases": "triggers",
+    "triggers": "triggers",
+    "technicalcontext": "technical",
+    "nextsteps": "next_steps",
+    "blockers": "blockers",
+    "importancetier": "tier",
+    "tier": "tier",
+    "contexttype": "context_type",
+    "title": "title",
+    "links": "links",
+    "causallinks": "links",
+    "userprompts": "messages",
+    "messages": "messages",
+    "observations": "observations",
+    "recentcontext": "recent",
+    "state": "state",
+    "projectstate": "state",
+    "sessionid": "session_id",
+    "channel": "channel",
+}
+_CONTENT = (
+    "summary",
+    "decisions",
+    "files",
+    "technical",
+    "next_steps",
+    "blockers",
+    "messages",
+    "observations",
+    "recent",
+    "state",
+)
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff]")
+_LINE_ENDS = re.compile("\r\n?|\x85|\u2028|\u2029")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    text: str
+    chosen: str = ""
+    rationale: str = ""
+    alternatives: tuple[str, ...] = ()
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    path: str
+    description: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    speaker: str
+    text: str
+    time: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    kind: str
+    title: str
+    text: str
+    facts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    time: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionData:
+    """Everything that was given. `other` holds the fields nobody knows, as they came."""
+
+    spec_folder: str | None = None
+    title: str = ""
+    summary: str = ""
+    decisions: tuple[Decision, ...] = ()
+    files: tuple[FileChange, ...] = ()
+    triggers: tuple[str, ...] = ()
+    technical: Mapping[str, object] = field(default_factory=dict)
+    next_steps: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
+    tier: Tier | None = None
+    context_type: ContextType | None = None
+    links: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    messages: tuple[Message, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    recent: tuple[Mapping[str, object], ...] = ()
+    state: Mapping[str, object] = field(default_factory=dict)
+    session_id: str | None = None
+    channel: str | None = None
+    other: Mapping[str, object] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def read(data: object, *, constitutional: bool = False) -> SessionData:
+    """Session data as values, or Invalid with all its problems.
+
+    `constitutional` says that a person asks: only then may the data ask for that tier.
+    """
+    if not isinstance(data, Mapping):
+        raise _invalid([f"the session data is {_kind(data)}, not an object with fields"])
+    if _too_deep(data):
+        raise _invalid([f"the session data is nested more than {MOST_NESTING} levels deep"])
+    reader = _Reader(data)
+    session = reader.session()
+    if session.tier is Tier.CONSTITUTIONAL and not constitutional:
+        reader.problems.append("importanceTier: only a person makes a memory constitutional; use critical")
+    if not reader.problems and not any(getattr(session, name) for name in (*_CONTENT, "other")):
+        reader.problems.append(
+            "there is nothing to save: give sessionSummary, keyDecisions, observations or userPrompts"
+        )
+    if reader.characters > MOST_CHARACTERS:
+        reader.problems.append(f"{reader.characters} characters are more than a memory holds ({MOST_CHARACTERS})")
+    if reader.problems:
+        raise _invalid(reader.problems)
+    return session
+
+
+def _invalid(problems: list[str]) -> Invalid:
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return Invalid(
+        f"The session data has {count}: {'; '.join(problems)}.",
+        hint="Correct the fields named above and save again; nothing was written.",
+        problems=problems,
+    )
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    names = {str: "a string", bool: "true or false", int: "a number", float: "a number"}
+    if type(value) in names:
+        return names[type(value)]
+    return (
+        "an object" if isinstance(value, Mapping) else "a list" if isinstance(value, list | tuple) else "no JSON value"
+    )
+
+
+def _too_deep(data: object) -> bool:
+    level: list[object] = [data]
+    for _ in range(MOST_NESTING):
+        level = [child for value in level for child in _children(value)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _squash(key: str) -> str:
+    return key.replace("_", "").replace("-", "").replace(" ", "").casefold()
+
+
+class _Reader:
+    """Takes the fields one by one and collects what is wrong with each."""
+
+    def __init__(self, data: Mapping[object, object]) -> None:
+        self.problems: list[str] = []
+        self.warnings: list[str] = []
+        self.characters = 0
+        self._given: dict[str, list[tuple[str, object]]] = {}
+        self._other: dict[str, object] = {}
+        for key, value in data.items():
+            name = _FIELDS.get(_squash(str(key)))
+            if value is None:
+                continue
+            if name is None:
+                self._other[self._text(str(key))] = self._any(value)
+                self.warnings.append(f"{key} is not a known field; it was kept under the other fields")
+            else:
+                self._given.setdefault(name, []).append((str(key), value))
+
+    def session(self) -> SessionData:
+        decisions = self._list("decisions", self._decision)
+        observations = self._list("observations", self._observation)
+        return SessionData(
+            spec_folder=self._line("spec_folder") or None,
+            title=self._line("title"),
+            summary=self._paragraphs("summary"),
+            decisions=tuple(decisions),
+            files=tuple(self._list("files", self._file)),
+            triggers=tuple(dict.fromkeys(self._list("triggers", self._phrase))),
+            technical=self._object("technical", "note"),
+            next_steps=tuple(self._list("next_steps", self._item)),
+            blockers=tuple(self._list("blockers", self._item)),
+            tier=self._tier(),
+            context_type=self._context_type(),
+            links=self._links(),
+            messages=tuple(self._list("messages", self._message)),
+            observations=tuple(observations),
+            recent=tuple(self._list("recent", self._recent)),
+            state=self._object("state", "state"),
+            session_id=self._line("session_id") or None,
+            channel=self._line("channel") or None,
+            other=self._other,
+            warnings=tuple(self.warnings),
+        )
+
+    # --- texts
+
+    def _text(self, value: str) -> str:
+        self.characters += len(value)
+        value = _LINE_ENDS.sub("\n", value)
+        return _SURROGATES.sub("\ufffd", _UNPRINTABLE.sub("", value))
+
+    def _any(self, value: object) -> object:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, Mapping):
+            return {self._text(str(key)): self._any(child) for key, child in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._any(child) for child in value]
+        if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+            return str(value)
+        return value if isinstance(value, int | float) or value is None else self._text(str(value))
+
+    def _scalar(self, value: object, where: str) -> str:
+        """A text, or a number as text; anything else is a problem."""
+        if isinstance(value, str):
+            return self._text(value).strip()
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        self.problems.append(f"{where} is {_kind(value)}, not a string")
+        return ""
+
+    # --- single fields
+
+    def _one(self, name: str) -> tuple[str, object] | None:
+        given = self._given.get(name, [])
+        if len(given) > 1 and any(value != given[0][1] for _, value in given):
+            self.problems.append(f"{' and '.join(key for key, _ in given)} are the same field with two values")
+        return given[0] if given else None
+
+    def _line(self, name: str) -> str:
+        given = self._one(name)
+        return " ".join(self._scalar(given[1], given[0]).split()) if given else ""
+
+    def _paragraphs(self, name: str) -> str:
+        given = self._given.get(name, [])
+        texts = [self._scalar(value, key) for key, value in given]
+        return "\n\n".join(dict.fromkeys(text for text in texts if text))
+
+    def _object(self, name: str, label: str) -> dict[str, object]:
+        """An object; a bare text becomes its only entry."""
+        merged: dict[str, object] = {}
+        for key, value in self._given.get(name, []):
+            if isinstance(value, Mapping):
+                merged |= {
+                    self._text(str(entry)): self._any(child) for entry, child in value.items() if child is not None
+                }
+            elif isinstance(value, str):
+                merged |= {label: self._text(value).strip()} if value.strip() else {}
+            else:
+                self.problems.append(f"{key} is {_kind(value)}, not an object")
+        return merged
+
+    def _tier(self) -> Tier | None:
+        value = self._line("tier").casefold()
+        if not value:
+            return None
+        if value not in set(Tier):
+            self.problems.append(f"importanceTier {value!r} is none of {', '.join(Tier)}")
+            return None
+        return Tier(value)
+
+    def _context_type(self) -> ContextType | None:
+        value = self._line("context_type").casefold()
+        if not value:
+            return None
+        if value in set(ContextType):
+            return ContextType(value)
+        if value not in CONTEXT_ALIASES:
+            self.problems.append(f"contextType {value!r} is none of {', '.join(ContextType)}")
+        return CONTEXT_ALIASES.get(value)
+
+    def _links(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for key, value in self._given.get("links", []):
+            if not isinstance(value, Mapping):
+                self.problems.append(f"{key} is {_kind(value)}, not an object")
+                continue
+            for relation, targets in value.items():
+                name = next((known for known in LINK_KEYS if _squash(known) == _squash(str(relation))), None)
+                if name is None:
+                    self.problems.append(f"{key}.{relation} is none of {', '.join(LINK_KEYS)}")
+                elif given := [self._scalar(target, f"{key}.{relation}") for target in _as_list(targets)]:
+                    found[name] = (*found.get(name, ()), *(target for target in given if target))
+                    if name == "blocks":
+                        self.warnings.append("links.blocks makes no link; it is kept as text only")
+        return found
+
+    # --- lists
+
+    def _list(self, name: str, read_one: Callable[[object, str], T | None]) -> list[T]:
+        items: list[T] = []
+        for key, value in self._given.get(name, []):
+            if not isinstance(value, list | tuple):
+                self.problems.append(f"{key} is {_kind(value)}, not a list")
+                continue
+            for number, entry in enumerate(value):
+                if entry is None or (isinstance(entry, str) and not entry.strip()):
+                    continue
+                item = read_one(entry, f"{key}[{number}]")
+                if item is not None:
+                    items.append(item)
+        return items
+
+    def _phrase(self, value: object, where: str) -> str | None:
+        return " ".join(self._scalar(value, where).split()) or None
+
+    def _item(self, value: object, where: str) -> str | None:
+        """A step or blocker: a text, or an object whose texts are joined."""
+        if not isinstance(value, Mapping):
+            return self._scalar(value, where) or None
+        texts = [
+            f"{key}: {_plain(self._any(child))}" if number else _plain(self._any(child))
+            for number, (key, child) in enumerate(value.items())
+            if child not in (None, "", [])
+        ]
+        return "; ".join(texts) or None
+
+    def _fields_of(
+        self, value: Mapping[object, object], names: Mapping[str, str]
+    ) -> tuple[dict[str, object], dict[str, object]]:
+        """The known fields of an object by their names here, and the rest as it came."""
+        known: dict[str, object] = {}
+        extra: dict[str, object] = {}
+        for key, child in value.items():
+            if child is None:
+                continue
+            name = names.get(_squash(str(key)))
+            if name is None or name in known:
+                extra[self._text(str(key))] = self._any(child)
+            else:
+                known[name] = child
+        return known, extra
+
+    def _texts(self, value: object, where: str) -> tuple[str, ...]:
+        """A list of texts; objects in it are written out."""
+        texts = []
+        for number, entry in enumerate(_as_list(value)):
+            if isinstance(entry, Mapping | list | tuple):
+                texts.append(_plain(self._any(entry)))
+            elif entry is not None:
+                texts.append(self._scalar(entry, f"{where}[{number}]"))
+        return tuple(text for text in texts if text)
+
+    def _decision(self, value: object, where: str) -> Decision | None:
+        if not isinstance(value, Mapping):
+            text = self._scalar(value, where)
+            return Decision(text) if text else None
+        known, extra = self._fields_of(value, _DECISION)
+        text = self._scalar(known.get("text", ""), f"{where}.decision")
+        chosen = self._scalar(known.get("chosen", ""), f"{where}.chosen")
+        if not text and not chosen:
+            self.problems.append(f"{where} names no decision (its field decision is missing)")
+            return None
+        rationale = "\n\n".join(self._texts(known.get("rationale", ()), f"{where}.rationale"))
+        alternatives = self._texts(known.get("alternatives", ()), f"{where}.alternatives")
+        if not text:
+            text, chosen = chosen, ""
+        return Decision(text, chosen, rationale, alternatives, extra)
+
+    def _file(self, value: object, where: str) -> FileChange | None:
+        if not isinstance(value, Mapping):
+            path = self._scalar(value, where)
+            return FileChange(" ".join(path.split())) if path else None
+        known, extra = self._fields_of(value, _FILE)
+        path = " ".join(self._scalar(known.get("path", ""), f"{where}.path").split())
+        if not path:
+            self.problems.append(f"{where} names no file (its field path is missing)")
+            return None
+        return FileChange(path, self._scalar(known.get("description", ""), f"{where}.description"), extra)
+
+    def _message(self, value: object, where: str) -> Message | None:
+        if not isinstance(value, Mapping):
+            text = self._scalar(value, where)
+            return Message("user", text) if text else None
+        known, extra = self._fields_of(value, _MESSAGE)
+        text = "\n\n".join(self._texts(known.get("text", ()), f"{where}.prompt"))
+        if not text:
+            self.problems.append(f"{where} has no text (its field prompt is missing)")
+            return None
+        speaker = " ".join(self._scalar(known.get("speaker", "user"), f"{where}.role").split()) or "user"
+        return Message(speaker, text, self._scalar(known.get("time", ""), f"{where}.timestamp"), extra)
+
+    def _observation(self, value: object, where: str) -> Observation | None:
+        if not isinstance(value, Mapping):
+            text = self._scalar(value, where)
+            return Observation("", "", text) if text else None
+        known, extra = self._fields_of(value, _OBSERVATION)
+        observation = Observation(
+            kind=" ".join(self._scalar(known.get("kind", ""), f"{where}.type").split()),
+            title=" ".join(self._scalar(known.get("title", ""), f"{where}.title").split()),
+            text="\n\n".join(self._texts(known.get("text", ()), f"{where}.narrative")),
+            facts=self._texts(known.get("facts", ()), f"{where}.facts"),
+            files=self._texts(known.get("files", ()), f"{where}.files"),
+            time=self._scalar(known.get("time", ""), f"{where}.timestamp"),
+            extra=extra,
+        )
+        if not (observation.title or observation.text or observation.facts or extra):
+            self.problems.append(f"{where} says nothing (its fields title and narrative are missing)")
+            return None
+        return observation
+
+    def _recent(self, value: object, where: str) -> dict[str, object] | None:
+        if not isinstance(value, Mapping):
+            text = self._scalar(value, where)
+            return {"": text} if text else None
+        return {
+            self._text(str(key)): self._any(child) for key, child in value.items() if child not in (None, "")
+        } or None
+
+
+_DECISION = {
+    **dict.fromkeys(("decision", "title", "text", "name", "what"), "text"),
+    **dict.fromkeys(("chosen", "choice", "selected"), "chosen"),
+    **dict.fromkeys(("rationale", "reason", "why", "reasoning"), "rationale"),
+    **dict.fromkeys(("alternatives", "options", "rejected"), "alternatives"),
+}
+_FILE = {
+    **dict.fromkeys(("path", "file", "filepath", "filename", "name"), "path"),
+    **dict.fromkeys(("description", "changes", "summary", "change"), "description"),
+}
+_MESSAGE = {
+    **dict.fromkeys(("prompt", "text", "content", "message"), "text"),
+    **dict.fromkeys(("role", "speaker", "author"), "speaker"),
+    **dict.fromkeys(("timestamp", "time", "date"), "time"),
+}
+_OBSERVATION = {
+    **dict.fromkeys(("type", "kind", "category"), "kind"),
+    "title": "title",
+    **dict.fromkeys(("narrative", "text", "description", "content"), "text"),
+    "facts": "facts",
+    "files": "files",
+    **dict.fromkeys(("timestamp", "time", "date"), "time"),
+}
+
+
+def _as_list(value: object) -> Iterable[object]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _plain(value: object) -> str:
+    """A JSON value as one readable line of text."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_plain(child)}" for key, child in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(child) for child in value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
