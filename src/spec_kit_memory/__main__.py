@@ -1,0 +1,5 @@
+"""`python -m spec_kit_memory` is `skm`."""
+
+from spec_kit_memory.serve.cli import main
+
+main()

@@ -1,0 +1,29 @@
+"""How does `skm` start? With as little as possible: a hook runs it on every prompt.
+
+Only what the asked-for command needs is imported, and nothing at all for the version.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["generate_context", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The commands `skm` and `spec-kit-memory`. Exits with 0, 1 (error) or 2 (usage)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in (["--version"], ["-V"]):
+        from spec_kit_memory import __version__
+
+        sys.stdout.write(f"spec-kit-memory {__version__}\n")
+        return
+    from spec_kit_memory.serve.shell import run
+
+    sys.exit(run(given))
+
+
+def generate_context() -> None:
+    """The command `generate-context data.json [spec-folder]`: another name for `skm save`."""
+    main(["save", *sys.argv[1:]])

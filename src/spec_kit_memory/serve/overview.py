@@ -1,0 +1,78 @@
+"""What do the commands without a tool of their own answer? Small answers, for `--json` too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spec_kit_memory.answers import Answer, Card, ListAnswer, StatsAnswer
+
+__all__ = ["Candidates", "Done", "Overview", "Phrases", "Values"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview(Answer):
+    """The dashboard."""
+
+    totals: Mapping[str, int]
+    tiers: Mapping[str, int]
+    states: Mapping[str, int]
+    vectors: Mapping[str, int]
+    newest: tuple[Card, ...] = ()
+    suggestions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, stats: StatsAnswer, newest: ListAnswer) -> Overview:
+        return cls(
+            summary=stats.summary,
+            totals=stats.totals,
+            tiers=stats.tiers,
+            states=stats.states,
+            vectors=stats.vectors,
+            newest=newest.memories,
+            suggestions=tuple(_suggestions(stats, newest)),
+            meta=stats.meta,
+        )
+
+
+def _suggestions(stats: StatsAnswer, newest: ListAnswer) -> list[str]:
+    if not newest.memories:
+        return ["skm index", 'skm save --text "what to remember"']
+    made = ['skm search "what did we decide about …"', f"skm load {newest.memories[0].id}"]
+    if stats.vectors.get("pending") or stats.vectors.get("retry"):
+        made.append("skm index (some vectors are pending)")
+    if stats.vectors.get("failed"):
+        made.append("skm health (some vectors failed)")
+    if stats.states.get("DORMANT", 0) + stats.states.get("ARCHIVED", 0):
+        made.append("skm cleanup (some memories are old)")
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phrases(Answer):
+    phrases: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates(Answer):
+    """Memories that a person may want to clean up, and why."""
+
+    candidates: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values(Answer):
+    """Settings with their sources."""
+
+    root: str
+    user_file: str
+    settings: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done(Answer):
+    """Something without more to say than what was made."""
+
+    paths: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)

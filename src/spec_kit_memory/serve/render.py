@@ -1,0 +1,125 @@
+"""How does an answer or an error look to a caller?
+
+One form for MCP, HTTP and `skm --json`: {summary, data, hints, meta} in camelCase.
+The only place where errors are turned into what a caller sees.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence, Set
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.answers import Answer
+from spec_kit_memory.errors import SpecKitMemoryError
+
+__all__ = ["camel", "compact", "envelope", "error", "value"]
+
+_OUTSIDE_DATA = frozenset(field.name for field in dataclasses.fields(Answer))
+
+
+def envelope(answer: Answer, *, tool: str = "") -> dict[str, Any]:
+    """What a caller gets. `tokens` counts the data as it is sent."""
+    from spec_kit_memory.core.tokens import count
+
+    data = _fields(answer, without=_OUTSIDE_DATA)
+    meta = answer.meta
+    return {
+        "summary": answer.summary,
+        "data": data,
+        "hints": list(answer.hints),
+        "meta": {
+            "tool": tool or meta.tool,
+            "latencyMs": round(meta.latency_ms, 3),
+            "tokens": count(compact(data)),
+            "cacheHit": meta.cache_hit,
+            "indexGeneration": meta.index_generation,
+        },
+    }
+
+
+def error(failure: BaseException) -> dict[str, Any]:
+    """{code, message, hint, ...details}. What nobody foresaw is E000 and never a traceback."""
+    if isinstance(failure, SpecKitMemoryError):
+        details = {camel(name): value(each) for name, each in failure.details.items() if each is not None}
+        return {"code": failure.code, "message": failure.message, "hint": failure.hint, **details}
+    kind = type(failure).__name__
+    return {
+        "code": SpecKitMemoryError.code,
+        "message": f"Unexpected {kind}: {failure}",
+        "hint": "Run `skm health`; if that finds nothing, report this with what you did.",
+    }
+
+
+def value(thing: Any) -> Any:
+    """Any value of the answers as JSON has it."""
+    if isinstance(thing, Enum):
+        return thing.value
+    if thing is None or isinstance(thing, str | bool | int):
+        return thing
+    if isinstance(thing, float):
+        return round(thing, 6) if thing == thing and abs(thing) != float("inf") else None
+    if isinstance(thing, Decimal):
+        return float(thing)
+    if isinstance(thing, datetime):
+        return thing.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    if isinstance(thing, date):
+        return thing.isoformat()
+    if isinstance(thing, Path):
+        return thing.as_posix()
+    if dataclasses.is_dataclass(thing):
+        return _fields(thing)
+    if isinstance(thing, Mapping):
+        return {_key(name): value(each) for name, each in thing.items()}
+    if isinstance(thing, Set):
+        return sorted((value(each) for each in thing), key=str)
+    if isinstance(thing, bytes | bytearray):
+        return thing.hex()
+    if isinstance(thing, Sequence):
+        return [value(each) for each in thing]
+    return str(thing)
+
+
+def compact(data: Any) -> str:
+    """JSON as it is sent: short, readable in any script, and valid UTF-8 whatever a file held."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _fields(thing: Any, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """A dataclass's fields; an optional field at None or its own empty default is left out."""
+    shown = {}
+    for field in dataclasses.fields(thing):
+        content = getattr(thing, field.name)
+        if field.name in without or content is None or (_is_optional(field) and _is_empty(content)):
+            continue
+        shown[camel(field.name)] = value(content)
+    return shown
+
+
+def _is_optional(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _is_empty(content: Any) -> bool:
+    if isinstance(content, bool | int | float | Decimal):
+        return False
+    if dataclasses.is_dataclass(content) and not isinstance(content, type):
+        # A part that says nothing, such as "nothing was held back", is left out as a whole.
+        return bool(content == type(content)())
+    return isinstance(content, str | Sequence | Mapping | Set) and not content
+
+
+def _key(name: Any) -> str:
+    """Keys of mappings stay as they are: many are users' own words (anchors, concepts, folders)."""
+    return str(name.value if isinstance(name, Enum) else name)
+
+
+def camel(name: str) -> str:
+    head, *rest = name.strip("_").split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest)
