@@ -130,6 +130,7 @@ class Settings:
     extra_paths: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     noise: tuple[str, ...] = ()  # more line patterns that saving leaves out
+    watch: str = "auto"  # auto | poll | off
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> default | file | user | environment | flag
 
     @property
@@ -310,6 +311,13 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("exclude", "texts", "exclude", "Files and folders to leave out, written as in .gitignore."),
     Key("save.noise", "texts", "noise", "More lines that saving leaves out."),
+    Key(
+        "watch",
+        "choice",
+        "watch",
+        "How a server notices file changes: by events, by looking (network drives), or not at all.",
+        choices=("auto", "poll", "off"),
+    ),
     Key(
         "isolation.userId",
         "text",
