@@ -66,6 +66,7 @@ class Discovery:
     problems: tuple[BadFile, ...] = ()
     unreadable: tuple[str, ...] = ()
     leftovers: tuple[Path, ...] = ()  # pending and temporary files of ours
+    linked: tuple[Path, ...] = ()  # real folders that only links lead to
 
 
 # --- the walk -------------------------------------------------------------------
@@ -84,6 +85,7 @@ class _Walk:
     leftovers: list[Path] = field(default_factory=list)
     links: list[tuple[Segments, Path]] = field(default_factory=list)
     followed: set[Path] = field(default_factory=set)
+    linked: set[Path] = field(default_factory=set)
     budget: int = COUNTED_FOLDERS
 
     def result(self) -> Discovery:
@@ -93,6 +95,7 @@ class _Walk:
             tuple(self.problems[path] for path in sorted(self.problems)),
             tuple(self.unreadable),
             tuple(self.leftovers),
+            tuple(sorted(self.linked)),
         )
 
     def trouble(self, path: Path, error: SpecKitMemoryError, *, folder: bool = False) -> None:
@@ -142,7 +145,9 @@ def _start(walk: _Walk, start: Path) -> None:
     if any(skips(part) for part in segments[:-1]):
         return
     rel = "/".join(segments)
-    if start.is_dir():
+    if start.is_symlink():
+        walk.links.append((segments, start))
+    elif start.is_dir():
         if not (segments and (skips(segments[-1]) or walk.excluded(rel + "/"))):
             _folder(walk, segments, start)
     elif segments and start.exists() and not walk.excluded(rel):
@@ -279,6 +284,7 @@ def _linked_folder(walk: _Walk, segments: Segments, real: Path) -> None:
     walk.followed.add(real)
     if walk.excluded("/".join((*segments, ""))):
         return
+    walk.linked.add(real)
     stack = [(segments, real)]
     while stack:
         logical, place = stack.pop()
@@ -408,10 +414,18 @@ def _ignore(patterns: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
 
 
 def areas(settings: Settings) -> tuple[Path, ...]:
-    """The existing folders and files outside of which nothing is discovered, for the watcher."""
-    places = ("specs", "memory", "constitutional", ".opencode", ".specify")
-    own = [settings.root / place for place in places]
-    return tuple(dict.fromkeys(path for path in (*own, *files.extra_bases(settings)) if path.exists()))
+    """The real folders that exist now and below which a memory can be, for the watcher."""
+    root = settings.root
+    fixed = [
+        root / "specs",
+        root / ".opencode/specs",
+        root / "memory",
+        root / "constitutional",
+        root / ".specify/memory",
+    ]
+    candidates = (*fixed, *(root / ".opencode").glob("skill*"), *files.extra_bases(settings))
+    real = {Path(os.path.realpath(folder)) for folder in candidates if folder.is_dir()}
+    return tuple(sorted(folder for folder in real if not real.intersection(folder.parents)))
 
 
 # --- one file -------------------------------------------------------------------
