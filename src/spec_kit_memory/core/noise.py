@@ -20,6 +20,9 @@ _BLOCKS = (
     "command-name",
     "command-message",
     "command-contents",
+    "bash-input",
+    "bash-stdout",
+    "bash-stderr",
     "user-prompt-submit-hook",
     "session-start-hook",
     "environment_context",
@@ -47,6 +50,7 @@ _LINES = re.compile(
       | (?:Executed|Called)\ (?:{_TOOLS})\s*(?:\(.{{0,40}}\))?\s*
       | \[Request\ interrupted\ by\ user[^\]]*\]\s*
       | \(no\ content\)\s*
+      | Called\ the\ \w+\ tool\ with\ the\ following\ input:.*
       | Caveat:\ The\ messages\ below\ were\ generated\ by\ the\ user\ while\ running\ local\ commands\..*
       | \[?Image\ \#\d+\]?\s*
     )""",

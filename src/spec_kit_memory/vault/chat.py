@@ -1,0 +1,403 @@
+"""Which conversations does a transcript hold, and who said what when?
+
+Claude Code and Codex transcripts, OpenCode exports, and plain JSON lines of role, content and
+timestamp, told apart by what is in them, never by their names. Files are read line by line. What the
+machinery said (tools, reminders, thinking, side agents) is left out; a line that cannot be read is
+counted and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.core import noise
+from spec_kit_memory.core.memory import Conversation, Turn
+from spec_kit_memory.errors import AccessDenied, BadEncoding, FileMissing, Invalid
+
+__all__ = ["Transcript", "read_conversations", "read_transcript", "transcripts_in"]
+
+LONGEST_LINE = 64 * 1024 * 1024
+LARGEST_EXPORT = 512 * 1024 * 1024  # one JSON value has to be read whole
+TITLE_LENGTH = 90
+_SPEAKERS = {"human": "user", "ai": "assistant", "model": "assistant", "bot": "assistant"}
+_UNHEARD = frozenset({"system", "developer", "tool", "function", "tool_result", "thinking"})
+_CODEX = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_CLAUDE_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+_TEXT_BLOCKS = frozenset({"text", "input_text", "output_text"})
+_SAFE_ID = re.compile(r"[\w.-]{1,120}", re.ASCII)
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What was read of one file. `bad_lines` are the numbers of lines that could not be read."""
+
+    conversations: tuple[Conversation, ...]
+    bad_lines: tuple[int, ...] = ()
+
+
+def read_conversations(path: Path) -> list[Conversation]:
+    """The conversations in a file; one that grew keeps its id."""
+    return list(read_transcript(path).conversations)
+
+
+def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = ()) -> Transcript:
+    """The conversations in a file, and which of its lines could not be read."""
+    collected = _Collected(path.name, noise_patterns)
+    bad: list[int] = []
+    number = 0
+    for number, line in _lines(path):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            if number == 1 and line.lstrip()[:1] in ("{", "["):
+                whole = _whole(path)
+                if whole is not None:
+                    collected.take(whole)
+                    bad = []
+                    break
+            bad.append(number)
+            continue
+        if not collected.take(value):
+            bad.append(number)
+    if not collected.understood:
+        raise Invalid(_nothing_found(path, number, bad), hint=_HINT, path=str(path))
+    return Transcript(tuple(collected.conversations()), tuple(bad))
+
+
+_HINT = "Give a Claude Code or Codex .jsonl, an OpenCode export, or lines of {role, content, timestamp}."
+
+
+def _nothing_found(path: Path, lines: int, bad: list[int]) -> str:
+    if not lines:
+        return f"{path} is empty: there is no conversation in it."
+    return f"{path} is no transcript: line {bad[0] if bad else 1} is nothing that was said."
+
+
+def transcripts_in(path: Path) -> list[Path]:
+    """The file itself, or every .jsonl and .json file below a folder, in order."""
+    if not path.is_dir():
+        return [path]
+    return sorted(found for found in path.rglob("*.json*") if found.suffix in (".jsonl", ".json") and found.is_file())
+
+
+# --- the file ---------------------------------------------------------------------
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers; undecodable ones as text that is no JSON."""
+    try:
+        with path.open("rb") as file:
+            if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+                yield from _utf16_lines(path)
+                return
+            file.seek(0)
+            number = 0
+            while raw := file.readline(LONGEST_LINE):
+                number += 1
+                if number == 1:
+                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                    if b"\x00" in raw[:4096]:
+                        raise BadEncoding(f"{path} is not text.", hint=_HINT)
+                if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
+                    _skip_line(file)
+                    yield number, "(too long)"
+                elif raw.strip():
+                    yield number, raw.decode("utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        raise FileMissing(f"There is no file {path}.", hint="Check the path of the transcript.") from None
+    except (PermissionError, IsADirectoryError) as error:
+        raise AccessDenied(f"{path} cannot be read: {error.strerror}.", hint="Name a file you may read.") from None
+
+
+def _skip_line(file: Any) -> None:
+    while rest := file.readline(LONGEST_LINE):
+        if rest.endswith(b"\n"):
+            return
+
+
+def _utf16_lines(path: Path) -> Iterator[tuple[int, str]]:
+    with path.open(encoding="utf-16", newline="\n") as file:
+        try:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line
+        except UnicodeError:
+            raise BadEncoding(f"{path} is not UTF-16 text.", hint=_HINT) from None
+
+
+def _whole(path: Path) -> object | None:
+    """The file as one JSON value, as exports are; None if it is not one, or too large to be read whole."""
+    if path.stat().st_size > LARGEST_EXPORT:
+        return None
+    try:
+        return json.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))  # type: ignore[no-any-return]
+    except (ValueError, RecursionError):
+        return None
+
+
+# --- what was said ------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """One conversation while its lines come in."""
+
+    id: str
+    origin: str
+    title: str = ""
+    turns: list[Turn] = field(default_factory=list)
+    events: list[Turn] = field(default_factory=list)  # Codex says everything twice; used if the first is missing
+    uuids: set[str] = field(default_factory=set)
+    last_message: str = ""  # id of the message the last turn belongs to
+
+
+class _Collected:
+    def __init__(self, name: str, noise_patterns: tuple[str, ...]) -> None:
+        self.understood = False
+        self._name = name
+        self._noise = noise_patterns
+        self._found: dict[str, _Gathered] = {}
+        self._codex_id = ""
+        self._titles: list[tuple[str, str]] = []  # leaf uuid, title
+
+    def take(self, value: object) -> bool:
+        """Add one JSON value; False if it is of no known kind."""
+        entries = value if isinstance(value, list) else [value]
+        understood = [self._dispatch(entry) for entry in entries if isinstance(entry, dict)]
+        self.understood = self.understood or any(understood)
+        return any(understood)
+
+    def _dispatch(self, entry: dict[str, Any]) -> bool:
+        kind = entry.get("type")
+        if kind in _CODEX and isinstance(entry.get("payload"), dict):
+            return self._codex(kind, entry["payload"], entry)
+        if isinstance(entry.get("messages"), list):
+            return self._export(entry)
+        if kind in _CLAUDE_TITLES and _CLAUDE_TITLES[kind] in entry and "role" not in entry:
+            return self._claude_title(kind, entry)
+        if isinstance(kind, str) and "role" not in entry and {"sessionId", "uuid", "snapshot"} & entry.keys():
+            return self._claude(kind, entry)
+        if self._codex_id and (kind is None or "role" not in entry):
+            return isinstance(kind, str) or "record_type" in entry
+        if kind is None and {"id", "timestamp"} <= entry.keys() and {"instructions", "git"} & entry.keys():
+            return self._codex("session_meta", entry, entry)
+        return self._plain(entry)
+
+    def _gathered(self, identifier: str, origin: str) -> _Gathered:
+        return self._found.setdefault(identifier, _Gathered(_safe(identifier), origin))
+
+    # --- Claude Code
+
+    def _claude(self, kind: str, entry: dict[str, Any]) -> bool:
+        if kind not in ("user", "assistant") or entry.get("isSidechain") or entry.get("isMeta"):
+            return True
+        if entry.get("isCompactSummary"):
+            return True
+        message = entry.get("message")
+        if not isinstance(message, dict):
+            return False
+        gathered = self._gathered(str(entry.get("sessionId") or self._name), "claude-code")
+        uuid = str(entry.get("uuid") or "")
+        if uuid and uuid in gathered.uuids:
+            return True
+        gathered.uuids.add(uuid)
+        self._say(
+            gathered, kind, message.get("content"), entry.get("timestamp"), message_id=str(message.get("id") or "")
+        )
+        return True
+
+    def _claude_title(self, kind: str, entry: dict[str, Any]) -> bool:
+        title = entry[_CLAUDE_TITLES[kind]]
+        if isinstance(title, str):
+            # A summary belongs to the conversation that holds its leaf; foreign ones are found in files too.
+            self._titles.append((str(entry.get("sessionId") or entry.get("leafUuid") or ""), title))
+        return isinstance(title, str)
+
+    # --- Codex
+
+    def _codex(self, kind: str, payload: dict[str, Any], entry: dict[str, Any]) -> bool:
+        if kind == "session_meta":
+            # A forked session repeats its parent's beginning; the file is the fork.
+            self._codex_id = self._codex_id or str(payload.get("id") or payload.get("session_id") or "")
+            return True
+        gathered = self._gathered(self._codex_id or self._name, "codex")
+        if kind == "response_item" and payload.get("type") == "message":
+            self._say(gathered, payload.get("role"), payload.get("content"), entry.get("timestamp"))
+        elif kind == "event_msg" and payload.get("type") in ("user_message", "agent_message"):
+            role = "user" if payload["type"] == "user_message" else "assistant"
+            self._say(gathered, role, payload.get("message"), entry.get("timestamp"), into=gathered.events)
+        return True
+
+    # --- OpenCode and other exports of a whole conversation
+
+    def _export(self, entry: dict[str, Any]) -> bool:
+        about = entry["info"] if isinstance(entry.get("info"), dict) else entry
+        opencode = any(isinstance(message, dict) and "parts" in message for message in entry["messages"])
+        identifier = next((str(about[key]) for key in ("id", "session_id", "conversation_id") if about.get(key)), "")
+        key = identifier or f"{self._name}#{len(self._found)}"
+        gathered = self._gathered(key, "opencode" if opencode else "jsonl")
+        gathered.title = str(about.get("title") or "")
+        before = len(gathered.turns)
+        for message in entry["messages"]:
+            if not isinstance(message, dict):
+                continue
+            info = message["info"] if isinstance(message.get("info"), dict) else message
+            content = message.get("parts") if opencode else _first_of(message, _TEXT)
+            self._say(gathered, _first_of(info, _ROLE), content, _first_of(info, _TIME))
+        if not identifier and len(gathered.turns) > before:
+            gathered.id = _own_id(self._name, gathered.turns[0])
+        return opencode or bool(identifier) or len(gathered.turns) > before
+
+    # --- plain lines
+
+    def _plain(self, entry: Mapping[str, Any]) -> bool:
+        role, content = _first_of(entry, _ROLE), _first_of(entry, _TEXT)
+        if not isinstance(role, str) or not isinstance(content, str | list | None) or not (_TEXT & entry.keys()):
+            return False
+        named = _first_of(entry, _CONVERSATION)
+        identifier = self._codex_id or (str(named) if isinstance(named, str | int) else "")
+        gathered = self._gathered(identifier, "codex" if self._codex_id else "jsonl")
+        self._say(gathered, role, content, _first_of(entry, _TIME))
+        if not gathered.id and gathered.turns:
+            gathered.id = _own_id(self._name, gathered.turns[0])
+        return True
+
+    # ---
+
+    def _say(
+        self,
+        gathered: _Gathered,
+        role: object,
+        content: object,
+        time: object,
+        *,
+        message_id: str = "",
+        into: list[Turn] | None = None,
+    ) -> None:
+        speaker = str(role or "").casefold()
+        text = _text_of(content)
+        if not speaker or speaker in _UNHEARD or _instructions(text):
+            return
+        text = noise.cleaned(_printable(text), patterns=self._noise)
+        if not text:
+            return
+        turns = gathered.turns if into is None else into
+        if message_id and message_id == gathered.last_message and turns:
+            last = turns[-1]
+            turns[-1] = Turn(last.speaker, f"{last.text}\n\n{text}", last.time)
+        else:
+            turns.append(Turn(_SPEAKERS.get(speaker, speaker), text, _time_text(time)))
+        gathered.last_message = message_id
+
+    def conversations(self) -> Iterator[Conversation]:
+        for key, gathered in self._found.items():
+            turns = tuple(gathered.turns or gathered.events)
+            if not turns:
+                continue
+            titles = [title for belongs, title in self._titles if belongs == key or belongs in gathered.uuids]
+            times = [at for at in (_moment(turn.time) for turn in turns) if at is not None]
+            yield Conversation(
+                id=gathered.id,
+                title=_short(titles[-1] if titles else gathered.title or _opening(turns)),
+                turns=turns,
+                started_at=min(times, default=None),
+                ended_at=max(times, default=None),
+                origin=gathered.origin,
+            )
+
+
+_ROLE = frozenset({"role", "speaker", "author", "from", "sender"})
+_TEXT = frozenset({"content", "text", "message", "body"})
+_TIME = frozenset({"timestamp", "time", "created_at", "createdAt", "date", "ts"})
+_CONVERSATION = frozenset(
+    {"conversation", "conversation_id", "conversationId", "session", "session_id", "sessionId", "thread", "thread_id"}
+)
+
+
+def _first_of(entry: Mapping[str, Any], names: frozenset[str]) -> Any:
+    return next((value for name, value in entry.items() if name in names and value is not None), None)
+
+
+def _text_of(content: object) -> str:
+    """The texts of a message: a string, or the text blocks of a list; tools, images, thinking are not text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = []
+    for block in content:
+        if isinstance(block, str):
+            texts.append(block)
+        elif isinstance(block, dict) and block.get("type") in _TEXT_BLOCKS and not block.get("synthetic"):
+            text = block.get("text")
+            texts.append(text if isinstance(text, str) else "")
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def _instructions(text: str) -> bool:
+    """Hosts put their standing instructions first, in the user's name."""
+    return text.startswith(("# AGENTS.md instructions", "<INSTRUCTIONS>", "<user_instructions>"))
+
+
+def _printable(text: str) -> str:
+    return _SURROGATES.sub("\ufffd", _UNPRINTABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def _safe(identifier: str) -> str:
+    """An id that can stand in a path; another one is replaced by its hash."""
+    if not identifier or _SAFE_ID.fullmatch(identifier):
+        return identifier
+    return hashlib.sha256(identifier.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _own_id(name: str, first: Turn) -> str:
+    """An id that stays while the conversation grows: it begins as it began."""
+    told = json.dumps([name, first.speaker, first.text, first.time])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def _time_text(time: object) -> str:
+    if isinstance(time, dict):
+        time = time.get("created") or time.get("start")
+    if isinstance(time, int | float) and not isinstance(time, bool):
+        moment = _from_epoch(float(time))
+        return moment.isoformat(timespec="seconds") if moment else ""
+    return _printable(time).strip()[:64] if isinstance(time, str) else ""
+
+
+def _from_epoch(seconds: float) -> datetime | None:
+    if seconds > 1e11:  # milliseconds
+        seconds /= 1000
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return _from_epoch(float(text)) if re.fullmatch(r"\d{9,13}(\.\d+)?", text) else None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _opening(turns: tuple[Turn, ...]) -> str:
+    asked = next((turn.text for turn in turns if turn.speaker == "user"), turns[0].text)
+    return next((line.strip(" #*>-\t") for line in asked.split("\n") if any(map(str.isalnum, line))), "Conversation")
+
+
+def _short(text: str) -> str:
+    text = " ".join(_printable(text).split())
+    if len(text) <= TITLE_LENGTH:
+        return text
+    return f"{text[: TITLE_LENGTH - 1].rsplit(' ', 1)[0]}…"
