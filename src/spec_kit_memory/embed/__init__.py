@@ -21,7 +21,7 @@ __all__ = ["Embedder", "Embedding", "QueryEmbedding", "open_embedder"]
 @dataclass(frozen=True, slots=True)
 class Embedding:
     vector: np.ndarray  # float32, length 1
-    states: bytes | None = None  # packed token states, see embed/local.py; None: the model has none
+    states: bytes | None = None  # packed token states, see embed/states.py; None: the model has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,15 @@ class QueryEmbedding:
 
 
 class Embedder(Protocol):
-    name: str
-    dimensions: int
-    weights_hash: str
+    @property
+    def name(self) -> str: ...
+    @property
+    def dimensions(self) -> int:
+        """A remote model whose dimensions nobody said is asked, and may be unavailable."""
+        ...
 
+    @property
+    def weights_hash(self) -> str: ...
     def embed_query(self, text: str) -> QueryEmbedding: ...
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]: ...
     def interact(self, query: QueryEmbedding, states: Sequence[bytes | None]) -> list[float | None]:

@@ -1,0 +1,241 @@
+"""What does a text mean, to the bundled model, without a network?
+
+snowflake-arctic-embed-s (int8 ONNX): the vector is the CLS token's last state, length 1, of
+at most 512 tokens; queries, and only queries, get the model's prefix. The other states of the
+same pass are kept for content words (see embed/states.py), as signs against a fixed mean.
+
+`model/token_mean.npy` is that mean: of the states of the 12,895 tokens with letters or digits
+in 300 paragraphs, drawn at random, half from the Rust project's RFCs and half from a project's
+spec folders. It is a constant of the packed form: with another mean, stored bits would lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.embed import Embedding, QueryEmbedding
+from spec_kit_memory.embed import states as token_states
+from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["LocalEmbedder"]
+
+MODEL_FOLDER = Path(__file__).parent / "model"
+HASHES = {
+    "model.onnx": "f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
+    "tokenizer.json": "5e7245596b76f5be39d612babeceb40d409602d50ca759645966ccdb4a2caa30",
+    "token_mean.npy": "baaaadb100c3eb5d15927ddc44d4196522f5369c778693d4b7952d44a12bd6f7",
+}
+_REINSTALL = "run `pip install --force-reinstall spec-kit-memory`; until then search works by text"
+QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
+MOST_TOKENS = 512
+# A tokenizer reads all it is given; 512 tokens never reach this far in text that has words.
+_MOST_CHARACTERS = 20_000
+# More passes at once than this gain little and take 40 MB each.
+_MOST_WORKERS = 4
+
+# Words that match everywhere and so tell passages apart nowhere. A constant of the packed form, as the mean is.
+_STOP_WORDS = (
+    "a about after all also am an and any are as at be been before being but by can could d did do does doing "
+    "for from had has have having he her here hers him his how i if in into is it its itself just ll m may me "
+    "might more most must my no nor not now of off on only or other our ours out over own re s same shall she "
+    "should so some such t than that the their theirs them then there these they this those through to too "
+    "under until up us ve very was we were what when where which while who whom whose why will with would you "
+    "your yours"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    tokenizer: Any
+    session: Any
+    mean: np.ndarray
+    dropped: np.ndarray  # bool per token of the vocabulary: not a content word
+    continues: np.ndarray  # bool per token of the vocabulary: goes on with the word before it
+    prefix_tokens: int  # where a query's own tokens begin
+    failures: tuple[type[Exception], ...]  # what the runtime raises
+
+
+class LocalEmbedder:
+    """The bundled model. Made in no time, loaded at first use, safe to share between threads."""
+
+    name = "snowflake-arctic-embed-s"
+    dimensions = 384
+    # What vectors and states depend on: the files, and the packed form.
+    weights_hash = hashlib.sha256(" ".join([*HASHES.values(), str(token_states.VERSION)]).encode()).hexdigest()
+
+    def __init__(self, *, folder: Path = MODEL_FOLDER, workers: int | None = None) -> None:
+        self._folder = folder
+        self._workers = workers or max(1, min(_MOST_WORKERS, _cores()))
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+
+    def embed_query(self, text: str) -> QueryEmbedding:
+        loaded = self._load()
+        ids = _tokens(loaded, QUERY_PREFIX + text)
+        rows = _forward(loaded, ids)
+        words = rows[_query_words(loaded, ids)] - loaded.mean
+        return QueryEmbedding(vector=_unit(rows[0]), states=_unit(words))
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
+        """One text per pass: padding costs more than batches gain, and with weights in int8 a
+        text's vector would depend on which texts happened to share its batch."""
+        loaded = self._load()
+        if self._workers == 1 or len(texts) < 2:
+            return [_document(loaded, text) for text in texts]
+        # Longest first, so that no worker is left with a long text when the others are done.
+        order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
+        embeddings: list[Embedding | None] = [None] * len(texts)
+
+        def work(place: int) -> None:
+            embeddings[place] = _document(loaded, texts[place])
+
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="embed") as pool:
+            list(pool.map(work, order))
+        return [embedding for embedding in embeddings if embedding is not None]
+
+    def interact(self, query: QueryEmbedding, states: Sequence[bytes | None]) -> list[float | None]:
+        if query.states is None:
+            return [None] * len(states)
+        return token_states.interact(query.states, states)
+
+    def _load(self) -> _Loaded:
+        loaded = self._loaded
+        if loaded is None:
+            with self._lock:
+                if self._loaded is None:
+                    self._loaded = _open(self._folder)
+                loaded = self._loaded
+        return loaded
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return os.cpu_count() or 1
+
+
+def _open(folder: Path) -> _Loaded:
+    try:
+        import numpy as np
+        import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise ProviderUnavailable(
+            f"the local model needs {error.name}, which cannot be imported: {error}", hint=_REINSTALL
+        ) from error
+    files = {name: _verified(folder / name, digest) for name, digest in HASHES.items()}
+    tokenizer = Tokenizer.from_str(files["tokenizer.json"].decode())
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MOST_TOKENS)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # several passes at once use the cores better than several threads in one
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    failures = (runtime.Fail, runtime.RuntimeException, runtime.InvalidArgument)
+    try:
+        session = onnxruntime.InferenceSession(files["model.onnx"], options, providers=["CPUExecutionProvider"])
+    except failures as error:
+        raise ProviderUnavailable(f"the local model cannot be loaded: {error}", hint=_REINSTALL) from error
+    mean = np.frombuffer(files["token_mean.npy"], dtype="<f4", offset=128)
+    dropped, continues = _kinds(tokenizer)
+    prefix_tokens = len(tokenizer.encode(QUERY_PREFIX).ids) - 1
+    return _Loaded(tokenizer, session, mean, dropped, continues, prefix_tokens, failures)
+
+
+def _verified(path: Path, digest: str) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ProviderUnavailable(
+            f"{path} of the local model cannot be read: {error.strerror}", hint=_REINSTALL
+        ) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != digest:
+        raise ProviderUnavailable(
+            f"{path} is not the file of the local model: its SHA-256 is {found}, not {digest}", hint=_REINSTALL
+        )
+    return content
+
+
+def _kinds(tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
+    """For every token: does it carry no content, and does it continue a word?"""
+    import numpy as np
+
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    stop_words = frozenset(_STOP_WORDS.split())
+    dropped = np.zeros(len(vocabulary), dtype=bool)
+    continues = np.zeros(len(vocabulary), dtype=bool)
+    for token, place in vocabulary.items():
+        continues[place] = token.startswith("##")
+        word = token.removeprefix("##")
+        dropped[place] = token in stop_words or not any(letter.isalnum() for letter in word) or _special(token)
+    return dropped, continues
+
+
+def _special(token: str) -> bool:
+    return len(token) > 2 and token[0] == "[" and token[-1] == "]"
+
+
+def _content(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
+    """Places of content words. A stop word that a piece continues is the start of another word."""
+    import numpy as np
+
+    continued = np.append(loaded.continues[ids[1:]], False)
+    return np.flatnonzero(~loaded.dropped[ids] | continued)
+
+
+def _query_words(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
+    """Places of the query's content words, or of all it has where every word is a stop word."""
+    import numpy as np
+
+    places = _content(loaded, ids)
+    places = places[places >= loaded.prefix_tokens]
+    return places if len(places) else np.arange(loaded.prefix_tokens, len(ids) - 1)
+
+
+def _document(loaded: _Loaded, text: str) -> Embedding:
+    ids = _tokens(loaded, text)
+    rows = _forward(loaded, ids)
+    return Embedding(vector=_unit(rows[0]), states=token_states.pack(rows[_content(loaded, ids)] - loaded.mean))
+
+
+def _tokens(loaded: _Loaded, text: str) -> np.ndarray:
+    import numpy as np
+
+    # Half of a surrogate pair cannot be encoded; everything else can.
+    readable = text[:_MOST_CHARACTERS].encode("utf-8", "replace").decode()
+    return np.array(loaded.tokenizer.encode(readable).ids, dtype=np.int64)
+
+
+def _forward(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    row = ids[np.newaxis]
+    feed = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
+    try:
+        rows: np.ndarray = loaded.session.run(None, feed)[0][0]
+    except loaded.failures as error:
+        raise EmbeddingFailed(
+            f"the local model failed on a text of {len(ids)} tokens: {error}", hint="run `skm index` to try again"
+        ) from error
+    return rows
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    unit: np.ndarray = (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return unit

@@ -1,0 +1,255 @@
+"""What does a text mean, to a model behind an OpenAI-compatible /v1/embeddings?
+
+OpenAI, Ollama, llama.cpp, vLLM and LM Studio answer alike. Every call ends by a deadline,
+whatever the other side does; an answer is believed only after it was checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.embed import Embedding, QueryEmbedding
+from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
+
+if TYPE_CHECKING:
+    import httpx2
+    import numpy as np
+
+__all__ = ["RemoteEmbedder"]
+
+# Dimensions that need no question; other models are asked once.
+_KNOWN = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+_BATCH_TEXTS = 64
+_BATCH_CHARACTERS = 100_000  # OpenAI takes 300,000 tokens a request
+_MOST_CHARACTERS = 24_000  # OpenAI takes 8,192 tokens a text
+_MOST_ANSWER_BYTES = 64_000_000
+_TRIES = 3
+_MOST_WAIT_SECONDS = 8.0
+_BLANK = "(empty)"  # some servers refuse an empty text, and with it the batch
+
+
+class _PassingError(Exception):
+    """A failure that the next try may not meet."""
+
+    def __init__(self, error: SpecKitMemoryError, *, wait_seconds: float | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.wait_seconds = wait_seconds
+
+
+class RemoteEmbedder:
+    """A remote model. Made without a connection; safe to share between threads. It has no token states."""
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        model: str,
+        dimensions: int | None = None,
+        api_key: str | None = None,
+        timeout_seconds: float = 30.0,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.name = model
+        self.weights_hash = hashlib.sha256(f"{base_url} {model} {dimensions or ''}".encode()).hexdigest()
+        self._url = base_url.rstrip("/") + "/embeddings"
+        self._asked = dimensions if model.startswith("text-embedding-3") else None
+        self._dimensions = dimensions or _KNOWN.get(model)
+        self._key = api_key
+        self._timeout_seconds = timeout_seconds
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._client: httpx2.Client | None = None
+
+    @property
+    def dimensions(self) -> int:
+        """Of the configured or a well-known model; else the model is asked."""
+        if self._dimensions is None:
+            self._embed(["dimensions"])
+        return self._dimensions or 0
+
+    def embed_query(self, text: str) -> QueryEmbedding:
+        return QueryEmbedding(vector=self._embed([text])[0])
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
+        return [Embedding(vector=row) for batch in _batches(texts) for row in self._embed(batch)]
+
+    def interact(self, query: QueryEmbedding, states: Sequence[bytes | None]) -> list[float | None]:
+        return [None] * len(states)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+            self._client = None
+
+    def _embed(self, texts: Sequence[str]) -> list[np.ndarray]:
+        question: dict[str, object] = {
+            "model": self.name,
+            "input": [_readable(text) for text in texts],
+            "encoding_format": "float",
+        }
+        if self._asked is not None:
+            question["dimensions"] = self._asked
+        rows = _vectors(self._ask(question), count=len(texts), url=self._url)
+        found = len(rows[0])
+        if self._dimensions is None:
+            self._dimensions = found
+        if found != self._dimensions:
+            raise EmbeddingFailed(
+                f"{self.name} at {self._url} answered with {found} dimensions, not {self._dimensions}",
+                hint="set semantic.dimensions to what the model gives, then run `skm index`",
+            )
+        return rows
+
+    def _ask(self, question: dict[str, object]) -> object:
+        """The parsed answer, after a few tries that all end by one deadline."""
+        deadline = time.monotonic() + self._timeout_seconds
+        for attempt in range(1, _TRIES + 1):
+            try:
+                return self._ask_once(question, deadline=deadline)
+            except _PassingError as passing:
+                wait_seconds = min(passing.wait_seconds or 0.5 * 2 ** (attempt - 1), _MOST_WAIT_SECONDS)
+                if attempt == _TRIES or time.monotonic() + wait_seconds >= deadline:
+                    raise passing.error from passing.__cause__
+                self._wait(wait_seconds)
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def _ask_once(self, question: dict[str, object], *, deadline: float) -> object:
+        import httpx2
+
+        left = max(0.05, deadline - time.monotonic())
+        try:
+            with self._open().stream("POST", self._url, json=question, timeout=left) as response:
+                status, retry_after = response.status_code, response.headers.get("retry-after", "")
+                body = _body(response, deadline=deadline, url=self._url)
+        except (httpx2.ConnectError, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
+            raise self._unreachable(error) from error
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise _PassingError(self._unreachable(error)) from error
+        if status != 200:
+            self._refuse(status, body, retry_after=retry_after)
+        try:
+            return json.loads(body)
+        except ValueError as error:
+            raise EmbeddingFailed(
+                f"{self._url} answered with something that is not JSON: {_excerpt(body)}", hint=_CHECK_URL
+            ) from error
+
+    def _refuse(self, status: int, body: bytes, *, retry_after: str) -> None:
+        said = f"{self._url} answered {status}: {_excerpt(body)}"
+        if status == 429 or status >= 500:
+            hint = "search works by text until it answers; it is tried again"
+            raise _PassingError(ProviderUnavailable(said, hint=hint), wait_seconds=_seconds(retry_after))
+        if status in (401, 403):
+            raise ProviderUnavailable(said, hint="put a valid key into the variable that semantic.apiKeyEnv names")
+        if status in (301, 302, 303, 307, 308, 404, 405):
+            raise ProviderUnavailable(said, hint=_CHECK_URL)
+        raise EmbeddingFailed(said, hint=_CHECK_URL)
+
+    def _unreachable(self, error: Exception) -> ProviderUnavailable:
+        reason = str(error) or type(error).__name__
+        return ProviderUnavailable(f"{self._url} cannot be reached: {reason}", hint=_CHECK_URL)
+
+    def _open(self) -> httpx2.Client:
+        import httpx2
+
+        with self._lock:
+            if self._client is None:
+                headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+                # A redirect would carry the texts to an address that nobody configured.
+                self._client = httpx2.Client(headers=headers, follow_redirects=False)
+            return self._client
+
+
+_CHECK_URL = "check semantic.baseUrl and semantic.remoteModel with `skm config show`; search works by text meanwhile"
+
+
+def _readable(text: str) -> str:
+    return text[:_MOST_CHARACTERS].encode("utf-8", "replace").decode() if text.strip() else _BLANK
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        length = min(len(text), _MOST_CHARACTERS)
+        if batch and (len(batch) == _BATCH_TEXTS or size + length > _BATCH_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += length
+    if batch:
+        yield batch
+
+
+def _body(response: httpx2.Response, *, deadline: float, url: str) -> bytes:
+    """All of the body, unless it drips past the deadline or never ends."""
+    parts: list[bytes] = []
+    size = 0
+    for part in response.iter_bytes():
+        parts.append(part)
+        size += len(part)
+        if size > _MOST_ANSWER_BYTES:
+            raise EmbeddingFailed(f"the answer of {url} has more than {_MOST_ANSWER_BYTES:,} bytes", hint=_CHECK_URL)
+        if time.monotonic() > deadline:
+            raise ProviderUnavailable(f"{url} did not finish its answer in time", hint=_CHECK_URL)
+    return b"".join(parts)
+
+
+def _vectors(answer: object, *, count: int, url: str) -> list[np.ndarray]:
+    """The unit vectors of an answer in the order of the texts, or an error that says what is wrong with it."""
+    import numpy as np
+
+    rows = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or len(rows) != count:
+        found = len(rows) if isinstance(rows, list) else "no"
+        raise EmbeddingFailed(f"{url} answered with {found} vectors for {count} texts", hint=_CHECK_URL)
+    by_place: dict[int, np.ndarray] = {}
+    for place, row in enumerate(rows):
+        index, values = _row(row, place)
+        vector = _numbers(values)
+        if vector is None or index in by_place or not 0 <= index < count:
+            raise EmbeddingFailed(f"vector {place} in the answer of {url} makes no sense", hint=_CHECK_URL)
+        by_place[index] = vector
+    if len({len(vector) for vector in by_place.values()}) != 1:
+        raise EmbeddingFailed(f"{url} answered with vectors of several lengths", hint=_CHECK_URL)
+    return [(by_place[i] / np.linalg.norm(by_place[i])).astype(np.float32) for i in range(count)]
+
+
+def _row(row: object, place: int) -> tuple[int, object]:
+    if not isinstance(row, dict):
+        return place, None
+    index = row.get("index", place)
+    return (index if isinstance(index, int) else -1), row.get("embedding")
+
+
+def _numbers(values: Any) -> np.ndarray | None:
+    """A finite vector with a direction, or None."""
+    import numpy as np
+
+    if not isinstance(values, list) or not values or not all(type(value) in (int, float) for value in values):
+        return None
+    try:
+        vector = np.array(values, dtype=np.float64)
+    except OverflowError:
+        return None
+    length = float(np.linalg.norm(vector))
+    return vector if np.isfinite(length) and length > 0 else None
+
+
+def _seconds(retry_after: str) -> float | None:
+    try:
+        seconds = float(retry_after)
+    except ValueError:  # a date, or nothing
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def _excerpt(body: bytes) -> str:
+    return " ".join(body[:500].decode("utf-8", "replace").split())[:200] or "(nothing)"
