@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from spec_kit_memory.core.links import Step
 from spec_kit_memory.core.memory import (
     ContextType,
     HistoryEntry,
@@ -251,6 +252,21 @@ class SaveAnswer(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChatAnswer(Answer):
+    imported: tuple[Mapping[str, Any], ...]  # id, title, path, turns, created
+    unchanged: int = 0
+    bad_lines: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportAnswer(Answer):
+    matched: int
+    unmatched: tuple[str, ...] = ()  # paths of the original that are no memories here
+    links: int = 0
+    history: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class UpdateAnswer(Answer):
     memory: Card
     changed: tuple[str, ...]
@@ -293,7 +309,7 @@ class LinkAnswer(Answer):
 @dataclass(frozen=True, kw_only=True)
 class WhyAnswer(Answer):
     memory: Card
-    steps: tuple[Mapping[str, Any], ...]  # link, from, to, depth, direction
+    steps: tuple[Step, ...]
     memories: tuple[Card, ...]
     cycles: tuple[tuple[int, ...], ...] = ()
     truncated: bool = False

@@ -1,0 +1,390 @@
+"""How is a ranking told within a token budget? The second half of a search.
+
+Rules on top, then the results packed, references for what this session already has, and
+plain words on what was done, what was missing and what was held back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from spec_kit_memory.answers import Card, FlatResult, Meta, Result, Rule, SearchAnswer, ShownPassage
+from spec_kit_memory.core import markdown, packing, tokens, triggers
+from spec_kit_memory.core.memory import Document, Filter, Memory, Tier
+from spec_kit_memory.core.packing import Block, Packed, Piece
+from spec_kit_memory.verbs import search as searching
+from spec_kit_memory.verbs import sessions
+from spec_kit_memory.verbs.search import Found, Ranking, Request
+from spec_kit_memory.verbs.wiring import Wiring
+
+# What the answer's own words cost: method, stats, hints, held back.
+FRAME_TOKENS = 160
+# What one further line range costs: its keys, lines and score.
+RANGE_TOKENS = 24
+
+
+class Cache(Protocol):
+    def get(self, key: Any, generation: int) -> SearchAnswer | None: ...
+    def put(self, key: Any, generation: int, answer: SearchAnswer) -> None: ...
+
+
+def search(wiring: Wiring, request: Request, cache: Cache) -> SearchAnswer:
+    if request.as_of:
+        from spec_kit_memory.verbs import timetravel
+
+        return timetravel.search(wiring, request)
+    generation = wiring.whole.generation()
+    # What a session was sent changes with each answer, so only questions without one repeat.
+    known = cache.get(request, generation) if request.session_id is None else None
+    if known is not None:
+        return replace(known, meta=replace(known.meta, cache_hit=True))
+    answer = answer_from(wiring, request)
+    if request.session_id is None:
+        cache.put(request, generation, answer)
+    return answer
+
+
+def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
+    ranking = searching.rank(wiring, request)
+    budget = request.max_tokens or wiring.settings.search.max_tokens
+    rules, rule_tokens, ruled = _rules(wiring, request, budget)
+    found = [f for f in ranking.found if f.memory.id not in ruled]
+    room = max(0, budget - FRAME_TOKENS - rule_tokens)
+    if request.group_by == "passage":
+        results: Sequence[Result | FlatResult] = _flat(wiring, request, found, room)
+        shown_ids = [result.id for result in results]
+        saved = 0
+    else:
+        shown = found[: request.limit]
+        desk = _Desk(wiring, request)
+        results, saved = desk.results(shown, room)
+        shown_ids = [f.memory.id for f in shown]
+        desk.remember(shown_ids)
+    wiring_stats = wiring.store.stats()
+    contiguous = _contiguity(wiring, results) if request.include_contiguity else ((), results)
+    return SearchAnswer(
+        summary=_summary(request, ranking, len(results)),
+        hints=tuple(_hints(request, ranking, results, wiring_stats)),
+        meta=Meta(),
+        query=request.text,
+        method=ranking.method,
+        results=tuple(contiguous[1]),
+        constitutional=rules,
+        total_found=len(found),
+        held_back=ranking.held_back,
+        unavailable=ranking.unavailable,
+        stats={"totalFiles": wiring_stats["memories"], "totalChunks": wiring_stats["passages"]},
+        freshness={
+            "lastIndexed": wiring_stats["last_indexed"],
+            "pendingVectors": wiring_stats["pending_passages"],
+        },
+        tokens_saved=saved,
+        contiguous=tuple(contiguous[0]),
+        explain=_explain(wiring, ranking) if request.explain else {},
+    )
+
+
+def _count(text: str) -> int:
+    """Tokens of a text as it will stand in the answer's JSON."""
+    return tokens.count(json.dumps(text, ensure_ascii=False))
+
+
+# --- rules on top ---------------------------------------------------------------
+
+
+def _rules(wiring: Wiring, request: Request, budget: int) -> tuple[tuple[Rule, ...], int, frozenset[int]]:
+    """The constitutional memories to show, what they cost, and which are shown in full."""
+    if not request.include_constitutional or request.tier is not None:
+        return (), 0, frozenset()
+    memories = {m.id: m for m in wiring.store.find(Filter(tiers=frozenset({Tier.CONSTITUTIONAL})))}
+    if not memories:
+        return (), 0, frozenset()
+    phrases = [(m.id, phrase) for m in memories.values() for phrase in m.attributes.triggers]
+    triggered = {match.memory_id for match in triggers.Matcher(phrases).match(request.text)}
+    bodies = {id_: _body(wiring.store.text(id_)) for id_ in memories}
+    candidates = [
+        packing.Rule(id=m.id, title=m.title, text=bodies[m.id], weight=m.attributes.weight, triggered=m.id in triggered)
+        for m in memories.values()
+    ]
+    ruled = packing.rules(
+        candidates, count=_count, budget_tokens=packing.rules_budget(budget), header_tokens=RANGE_TOKENS
+    )
+    shown = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text=text) for id_, text in ruled.shown]
+    named = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text="") for id_ in ruled.named]
+    whole = frozenset(id_ for id_, text in ruled.shown if text == bodies[id_].strip())
+    return (*shown, *named), ruled.tokens, whole
+
+
+def _body(text: str) -> str:
+    first = markdown.parse(text).body_first_line
+    return "\n".join(text.split("\n")[first - 1 :]).strip()
+
+
+# --- results, one per memory ---------------------------------------------------------
+
+
+@dataclass
+class _Desk:
+    """Results on their way into one answer, and what the session has had already."""
+
+    wiring: Wiring
+    request: Request
+
+    def __post_init__(self) -> None:
+        session = self.wiring.store.session(self.request.session_id) if self.request.session_id else None
+        self._sent = session.sent if session and self.request.dedup else frozenset()
+        self._documents: dict[int, Document] = {}
+        self._shown_hashes: set[str] = set()
+
+    def results(self, found: Sequence[Found], room: int) -> tuple[list[Result], int]:
+        self._documents = {f.memory.id: markdown.parse(self.wiring.store.text(f.memory.id)) for f in found}
+        if self.request.anchors:
+            return self._sections(found, room)
+        fitted = packing.fit(
+            [self._block(f) for f in found], budget_tokens=room, count=_count, range_tokens=RANGE_TOKENS
+        )
+        packed = {block.id: block for block in fitted.blocks}
+        return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed], 0
+
+    def remember(self, shown_ids: Sequence[int]) -> None:
+        """What was listed is HOT for this session; what came with its content counts as used."""
+        if self.request.include_content:
+            self.wiring.used(shown_ids)
+        if self.request.session_id and shown_ids:
+            sessions.remember_shown(self.wiring, self.request.session_id, shown_ids, self._shown_hashes)
+
+    def _block(self, f: Found) -> Block:
+        document = self._documents[f.memory.id]
+        lines = document.text.split("\n")
+        fresh = [(p, s) for p, s in f.passages if p.hash not in self._sent]
+        pieces = [Piece(p.first_line, p.last_line, s.score) for p, s in fresh]
+        if self.request.include_content and fresh:
+            pieces.append(Piece(document.body_first_line, len(lines), f.scored.score + 1))
+        ranges = [(a.first_line, a.last_line) for a in document.anchors]
+        ranges += [(h.first_line, h.last_line) for h in document.headings if h.level > 1]
+        return Block(
+            id=f.memory.id,
+            lines=lines,
+            pieces=pieces,
+            sections=ranges,
+            header_tokens=_header_tokens(f, self.request.explain),
+        )
+
+    def _result(self, f: Found, packed: Packed) -> Result:
+        self._shown_hashes |= {
+            p.hash
+            for p, _ in f.passages
+            if any(s.first_line <= p.last_line and p.first_line <= s.last_line for s in packed.shown)
+        }
+        best = max(packed.shown, key=lambda shown: shown.score, default=None)
+        first, last = (best.first_line, best.last_line) if best else _lines_of(f)
+        whole = best is not None and self.request.include_content and not best.cut and best.score > f.scored.score
+        text = best.text if best else ""
+        others = [
+            ShownPassage(lines=f"{s.first_line}-{s.last_line}", text=s.text, score=round(s.score, 2))
+            for s in packed.shown
+            if s is not best
+        ]
+        return replace(
+            _plain(f, explain=self.request.explain),
+            lines=f"{first}-{last}",
+            text="" if whole else text,
+            content=text if whole else None,
+            passages=tuple(others),
+            already_sent=best is None and any(p.hash in self._sent for p, _ in f.passages),
+        )
+
+    def _sections(self, found: Sequence[Found], room: int) -> tuple[list[Result], int]:
+        """Only the asked sections of each result, and what that saved."""
+        results, saved = [], 0
+        for f in found:
+            document = self._documents[f.memory.id]
+            sections: dict[str, str] = {}
+            missing = []
+            room -= _header_tokens(f, self.request.explain)
+            for wanted in self.request.anchors:
+                anchor = markdown.find_section(document, wanted)
+                if anchor is None:
+                    missing.append(wanted)
+                    continue
+                text = markdown.lines(document, anchor.first_line, anchor.last_line).strip("\n")
+                if _count(text) <= room:
+                    room -= _count(text)
+                    sections[wanted] = text
+            saved += max(0, tokens.count(document.text) - sum(tokens.count(text) for text in sections.values()))
+            results.append(
+                replace(
+                    _plain(f, explain=self.request.explain), sections=sections, missing_anchors=tuple(missing)
+                )
+            )
+        return results, saved
+
+
+def _lines_of(f: Found) -> tuple[int, int]:
+    passage = f.passages[0][0]
+    return passage.first_line, passage.last_line
+
+
+def _plain(f: Found, *, explain: bool) -> Result:
+    first, last = _lines_of(f)
+    memory = f.memory
+    return Result(
+        id=memory.id,
+        title=memory.title,
+        path=memory.path,
+        lines=f"{first}-{last}",
+        text="",
+        score=round(f.scored.score, 2),
+        source=memory.source,
+        spec_folder=memory.spec_folder,
+        tier=memory.tier,
+        state=f.state,
+        context_type=memory.attributes.context_type,
+        created_at=memory.attributes.created_at,
+        trusted=memory.trusted,
+        superseded_by=f.superseded_by,
+        contradicts=f.contradicts,
+        concepts=f.concepts,
+        explain=f.scored.explain() if explain else {},
+    )
+
+
+def _header_tokens(f: Found, explain: bool) -> int:
+    cost = 56 + tokens.count(f.memory.title) + tokens.count(f.memory.path) + tokens.count(f.memory.spec_folder or "")
+    return cost + (tokens.count(json.dumps(f.scored.explain())) + 8 if explain else 0)
+
+
+# --- a flat list of passages -----------------------------------------------------
+
+
+def _flat(wiring: Wiring, request: Request, found: Sequence[Found], room: int) -> list[FlatResult]:
+    ordered = sorted(
+        ((s.score, f, p, s) for f in found for p, s in f.passages),
+        key=lambda row: (-row[0], row[2].id),
+    )
+    texts: dict[int, list[str]] = {}
+    results = []
+    for score, f, passage, scored in ordered[: request.limit]:
+        if f.memory.id not in texts:
+            texts[f.memory.id] = wiring.store.text(f.memory.id).split("\n")
+        text = "\n".join(texts[f.memory.id][passage.first_line - 1 : passage.last_line])
+        cost = _count(text) + tokens.count(f.memory.path) + tokens.count(f.memory.title) + RANGE_TOKENS
+        if request.max_tokens is not None and cost > room:
+            text, cost = "", cost - _count(text)
+        room -= cost
+        results.append(
+            FlatResult(
+                path=f.memory.path,
+                lines=f"{passage.first_line}-{passage.last_line}",
+                text=text,
+                score=round(score / 100, 4),
+                source=f.memory.source,
+                id=f.memory.id,
+                title=f.memory.title,
+                explain=scored.explain() if request.explain else {},
+            )
+        )
+    return results
+
+
+# --- neighbours in time ------------------------------------------------------------
+
+
+def _contiguity(
+    wiring: Wiring, results: Sequence[Result | FlatResult]
+) -> tuple[list[Card], Sequence[Result | FlatResult]]:
+    """The memories saved just before and after each hit, in its spec folder or session."""
+    cards: dict[int, Card] = {}
+    marked: list[Result | FlatResult] = []
+    for result in results:
+        if isinstance(result, FlatResult):
+            marked.append(result)
+            continue
+        before, after = _neighbours(wiring, wiring.store.get(result.id))
+        for memory in (before, after):
+            if memory is not None:
+                cards[memory.id] = wiring.card(memory)
+        marked.append(
+            replace(result, before=before.id if before else None, after=after.id if after else None)
+        )
+    return list(cards.values()), marked
+
+
+def _neighbours(wiring: Wiring, memory: Memory) -> tuple[Memory | None, Memory | None]:
+    session = memory.attributes.session_id
+    if memory.spec_folder is None and session is None:
+        return None, None
+    near = wiring.store.find(Filter(spec_folder=memory.spec_folder)) if memory.spec_folder else wiring.store.find()
+    if memory.spec_folder is None:
+        near = [other for other in near if other.attributes.session_id == session]
+    near.sort(key=lambda other: (other.attributes.created_at or other.first_indexed_at, other.id))
+    at = next((i for i, other in enumerate(near) if other.id == memory.id), None)
+    if at is None:
+        return None, None
+    return near[at - 1] if at else None, near[at + 1] if at + 1 < len(near) else None
+
+
+# --- in words --------------------------------------------------------------------
+
+
+def _summary(request: Request, ranking: Ranking, shown: int) -> str:
+    if not shown:
+        return f"nothing found for {request.text[:80]!r}"
+    best = ranking.found[0]
+    return f"{shown} of {ranking.total} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
+
+
+def _hints(
+    request: Request, ranking: Ranking, results: Sequence[Any], stats: Mapping[str, Any]
+) -> list[str]:
+    hints = []
+    if ranking.historical and request.use_decay:
+        hints.append("the question asks about the past, so decay was left out")
+    held = ranking.held_back
+    if held.archived or held.dormant or held.expired:
+        hints.append("older matches were held back; includeArchived: true brings archived ones")
+    if held.min_score:
+        hints.append(f"{held.min_score} matches are below minScore {request.min_score}")
+    if not results:
+        hints += _when_empty(request, stats)
+    return hints
+
+
+def _when_empty(request: Request, stats: Mapping[str, Any]) -> list[str]:
+    if not stats["memories"]:
+        return ["nothing is indexed yet: run skm index"]
+    tried = [
+        name
+        for name, value in (
+            ("specFolder", request.spec_folder),
+            ("tier", request.tier),
+            ("contextType", request.context_type),
+            ("source", request.source),
+            ("stateFilter", request.state_filter),
+            ("minState", request.min_state),
+        )
+        if value
+    ]
+    hints = [f"search again without {', '.join(tried)}"] if tried else []
+    if request.concepts:
+        hints.append("every concept must match; use fewer, or query instead")
+    return [*hints, "try other words for the same thing, or memory_list to browse"]
+
+
+def _explain(wiring: Wiring, ranking: Ranking) -> dict[str, Any]:
+    weights = wiring.settings.search.weights
+    return {
+        "fusion": wiring.settings.search.fusion,
+        "candidates": dict(ranking.legs),
+        "weights": {
+            "relevance": weights.relevance,
+            "tier": weights.tier,
+            "recency": weights.recency,
+            "keywords": weights.keywords,
+        },
+        "terms": list(ranking.query.terms),
+        "keywords": list(ranking.query.keywords),
+    }

@@ -1,0 +1,128 @@
+"""How is the workspace doing? Statistics and health."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from spec_kit_memory.answers import HealthAnswer, StatsAnswer
+from spec_kit_memory.core import decay, links, tiers
+from spec_kit_memory.core.memory import Memory, Tier
+from spec_kit_memory.vault import counters
+from spec_kit_memory.verbs import freshness
+from spec_kit_memory.verbs.wiring import Wiring
+
+# Weights of the composite order of spec folders: how much, how fresh, how important.
+COMPOSITE = {"count": 0.3, "recency": 0.4, "importance": 0.3}
+
+
+def stats(wiring: Wiring, *, folder_ranking: str = "count", limit: int = 10) -> StatsAnswer:
+    raw = wiring.store.stats()
+    memories = wiring.store.find()
+    ids = [memory.id for memory in memories]
+    tiers_ = Counter(memory.tier.value for memory in memories)
+    folders = _folders(wiring, memories, folder_ranking)
+    return StatsAnswer(
+        summary=f"{len(memories)} memories in {len(folders)} spec folders, {raw['passages']} passages",
+        totals={
+            "memories": len(memories),
+            "passages": raw["passages"],
+            "folders": len(folders),
+            "triggers": raw["triggers"],
+            "gone": raw["gone"],
+            "forgotten": raw["forgotten"],
+        },
+        tiers=dict(tiers_),
+        states=dict(Counter(wiring.state(memory).value for memory in memories)),
+        sources=dict(Counter(memory.source.value for memory in memories)),
+        vectors=dict(raw["vectors"]),
+        folders=tuple(folders[:limit]),
+        links=links.statistics(wiring.store.links(), ids),
+        embedding=_embedding(wiring, raw),
+        transactions=asdict(counters.read(wiring.settings)),
+        size_bytes=raw["size_bytes"],
+        last_indexed=raw["last_indexed"],
+    )
+
+
+def _embedding(wiring: Wiring, raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "provider": wiring.settings.semantic.model,
+        "model": raw["model"],
+        "dimensions": raw["dimensions"],
+        "problem": wiring.meaning.problem or None,
+    }
+
+
+def _folders(wiring: Wiring, memories: list[Memory], ranking: str) -> list[dict[str, Any]]:
+    grouped: dict[str, list[Memory]] = {}
+    for memory in memories:
+        if memory.spec_folder:
+            grouped.setdefault(memory.spec_folder, []).append(memory)
+    most = max((len(group) for group in grouped.values()), default=1)
+    rows = [_folder(wiring, name, group, most) for name, group in grouped.items()]
+    rows.sort(key=lambda row: (-row[ranking], row["name"]))
+    return rows
+
+
+def _folder(wiring: Wiring, name: str, group: list[Memory], most: int) -> dict[str, Any]:
+    newest = max(memory.attributes.created_at or memory.updated_at for memory in group)
+    days = max(0.0, (wiring.now() - newest).total_seconds() / 86400)
+    count, recency = len(group), decay.factor(Tier.NORMAL, model="half_life", days=days)
+    importance = sum(tiers.TABLE[memory.tier].weight for memory in group) / count
+    composite = (
+        COMPOSITE["count"] * count / most + COMPOSITE["recency"] * recency + COMPOSITE["importance"] * importance
+    )
+    return {
+        "name": name,
+        "count": count,
+        "newest": newest,
+        "recency": round(recency, 4),
+        "importance": round(importance, 4),
+        "composite": round(composite, 4),
+    }
+
+
+def health(wiring: Wiring, *, repair: bool = False) -> HealthAnswer:
+    repaired = wiring.whole.repair(wiring.change("repair")) if repair else {}
+    checks: dict[str, str] = {}
+    problems: list[dict[str, Any]] = []
+    for name, found in {**wiring.whole.check(), **_files(wiring)}.items():
+        checks[name] = "ok" if not found else found[0] if len(found) == 1 else f"{len(found)} problems"
+        problems += [{"check": name, "message": message, "hint": _HINTS.get(name, "")} for message in found]
+    if wiring.meaning.problem:
+        checks["meaning"] = wiring.meaning.problem
+        problems.append({"check": "meaning", "message": wiring.meaning.problem, "hint": _HINTS["meaning"]})
+    serious = [problem for problem in problems if problem["check"] not in _NOTICES]
+    return HealthAnswer(
+        summary="healthy" if not serious else f"{len(serious)} problems",
+        hints=() if not serious or repair else ("mend what can be mended with repair: true",),
+        healthy=not serious,
+        problems=tuple(problems),
+        checks=checks,
+        repaired=repaired,
+    )
+
+
+# Worth saying, but not a fault of the index.
+_NOTICES = {"bad files", "pending vectors", "general triggers"}
+
+_HINTS = {
+    "meaning": "search works by text meanwhile; see skm config show for the provider",
+    "bad files": "mend the file, or exclude it in .spec-kit-memory/config.jsonc",
+    "pending vectors": "skm index computes them now; a running server does so by itself",
+    "ledger": "restore index.sqlite from a backup; skm ledger verify names the entry",
+    "integrity": "skm index --rebuild; if that fails, move index.sqlite away and index again",
+}
+
+
+def _files(wiring: Wiring) -> dict[str, list[str]]:
+    bad = [f"{bad.code} {bad.path}: {bad.message}" for bad in wiring.store.bad_files()]
+    pending = wiring.store.stats()["pending_passages"] if wiring.meaning.wanted else 0
+    return {
+        "bad files": bad,
+        "pending vectors": [f"{pending} passages have no vector yet"] if pending else [],
+        "stale rows": freshness.stale(wiring),
+    }

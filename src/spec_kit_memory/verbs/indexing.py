@@ -1,0 +1,120 @@
+"""Is the index in step with the files? Scanning, and the vectors that follow."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from spec_kit_memory.answers import IndexAnswer
+from spec_kit_memory.errors import CoolingDown
+from spec_kit_memory.vault import vectors
+from spec_kit_memory.verbs.folders import clean_folder
+from spec_kit_memory.verbs.wiring import Wiring
+
+if TYPE_CHECKING:
+    from spec_kit_memory.vault.sync import ScanReport
+
+Progress = Callable[[str, int, int], None]
+Cancelled = Callable[[], bool]
+
+# The tool may scan once a minute per workspace, whichever server it asks.
+COOLDOWN_SECONDS = 60
+
+
+def index(
+    wiring: Wiring,
+    *,
+    spec_folder: str | None = None,
+    force: bool = False,
+    rebuild: bool = False,
+    cooldown: bool = False,
+    embed: bool = True,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> IndexAnswer:
+    """Bring the index in step. With `embed`, vectors are made before this returns."""
+    if cooldown:
+        _cool_down(wiring)
+    if rebuild:
+        wiring.whole.rebuild()
+    started = time.perf_counter()
+    report = wiring.sync.scan(
+        spec_folder=clean_folder(spec_folder) if spec_folder else None,
+        force=force,
+        progress=progress,
+        cancel=cancelled,
+    )
+    text_done = time.perf_counter()
+    if embed:
+        embed_pending(wiring, progress=progress, cancelled=cancelled)
+    else:
+        wiring.embed_soon()
+    return _answer(wiring, report, text_done - started, time.perf_counter() - text_done)
+
+
+def embed_pending(
+    wiring: Wiring, *, progress: Progress | None = None, cancelled: Cancelled | None = None
+) -> None:
+    embedder = wiring.meaning.embedder() if wiring.meaning.wanted else None
+    if embedder is not None:
+        vectors.embed_pending(wiring.whole, embedder, settings=wiring.settings, progress=progress, cancel=cancelled)
+
+
+def _cool_down(wiring: Wiring) -> None:
+    """One stamp file per workspace: its mtime is when a tool last scanned."""
+    stamp = wiring.settings.state_folder / "last-scan"
+    now = wiring.now().timestamp()
+    try:
+        left = COOLDOWN_SECONDS - (now - stamp.stat().st_mtime)
+    except FileNotFoundError:
+        left = 0.0
+    if 0 < left <= COOLDOWN_SECONDS:
+        seconds = int(left) + 1
+        raise CoolingDown(
+            f"the last scan was {COOLDOWN_SECONDS - seconds} seconds ago",
+            hint=f"wait {seconds} seconds; single files can be indexed now with memory_save filePath",
+            seconds_left=seconds,
+        )
+    stamp.touch()
+    os.utime(stamp, (now, now))
+
+
+def _answer(wiring: Wiring, report: ScanReport, seconds_text: float, seconds_vectors: float) -> IndexAnswer:
+    indexed = report.new + report.modified + report.reindexed
+    status = dict(wiring.whole.stats()["vectors"])
+    hints = []
+    if report.bad:
+        hints.append(f"{len(report.bad)} files could not be indexed; skm health lists them with the reason")
+    waiting = sum(status.get(name, 0) for name in ("pending", "retry", "partial"))
+    if waiting and wiring.meaning.wanted:
+        hints.append(f"{waiting} memories wait for their vectors; search uses their text meanwhile")
+    return IndexAnswer(
+        summary=_summary(indexed, report),
+        hints=tuple(hints),
+        indexed=indexed,
+        new=report.new,
+        modified=report.modified,
+        reindexed=report.reindexed,
+        moved=report.moved,
+        aliases=report.aliases,
+        unchanged=report.unchanged,
+        deleted=report.deleted,
+        bad=tuple({"path": bad.path, "code": bad.code, "message": bad.message} for bad in report.bad),
+        warnings=tuple(report.warnings),
+        undiscovered=report.undiscovered,
+        vectors=status,
+        seconds_text=round(seconds_text, 3),
+        seconds_vectors=round(seconds_vectors, 3),
+    )
+
+
+def _summary(indexed: int, report: ScanReport) -> str:
+    if not (indexed or report.deleted or report.moved or report.aliases):
+        return f"nothing to do: {report.unchanged} files are unchanged"
+    parts = [f"{report.new} new", f"{report.modified} modified"]
+    for count, word in ((report.reindexed, "indexed again"), (report.moved, "moved"), (report.deleted, "gone")):
+        if count:
+            parts.append(f"{count} {word}")
+    return f"{indexed} files indexed ({', '.join(parts)}), {report.unchanged} unchanged"

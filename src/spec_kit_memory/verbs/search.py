@@ -1,0 +1,324 @@
+"""Which memories answer a question? The read line: match, fuse, score, order, pack.
+
+Filters hold before any limit in both legs. What a state, an expiry or a threshold kept out
+is counted and its best three are named, so that nothing old is hidden without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from spec_kit_memory.answers import HeldBack
+from spec_kit_memory.core import decay, query as queries, ranking, usage
+from spec_kit_memory.core.memory import (
+    ContextType,
+    Filter,
+    Link,
+    Memory,
+    Relation,
+    Source,
+    State,
+    StoredPassage,
+    Tier,
+)
+from spec_kit_memory.core.query import Query
+from spec_kit_memory.core.ranking import Scored
+from spec_kit_memory.errors import NothingToSearch, OutOfRange
+from spec_kit_memory.verbs import matching
+from spec_kit_memory.verbs.folders import clean_folder
+from spec_kit_memory.verbs.matching import Pool, Question
+from spec_kit_memory.verbs.wiring import Wiring
+
+# A concept counts as matched by meaning for its nearest memories only.
+NEAREST_OF_CONCEPT = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What memory_search was asked, with its defaults."""
+
+    query: str | None = None
+    concepts: tuple[str, ...] = ()
+    spec_folder: str | None = None
+    tier: Tier | None = None
+    context_type: ContextType | None = None
+    source: Source | None = None
+    state_filter: State | None = None
+    min_state: State | None = None
+    include_archived: bool = False
+    limit: int = 10
+    min_score: float = 0.0  # 0 to 1, against score / 100
+    group_by: str = "memory"
+    max_tokens: int | None = None
+    anchors: tuple[str, ...] = ()
+    include_content: bool = False
+    include_constitutional: bool = True
+    include_contiguity: bool = False
+    use_decay: bool = True
+    session_id: str | None = None
+    dedup: bool = True
+    as_of: str | None = None
+    explain: bool = False
+    mode: str = "hybrid"  # hybrid | text | vector, for measuring
+
+    @property
+    def text(self) -> str:
+        return self.query if self.query is not None else " ".join(self.concepts)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One memory that matched: its score, and its passages, best first, each with its own."""
+
+    memory: Memory
+    state: State
+    scored: Scored
+    passages: tuple[tuple[StoredPassage, Scored], ...]
+    concepts: Mapping[str, int]
+    superseded_by: tuple[int, ...] = ()
+    contradicts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Everything a search found, in order, before budget and session."""
+
+    query: Query
+    found: tuple[Found, ...]
+    total: int
+    held_back: HeldBack
+    method: str
+    unavailable: tuple[str, ...]
+    legs: Mapping[str, int]
+    historical: bool
+
+
+def check(request: Request) -> None:
+    if request.query is None and not request.concepts:
+        raise NothingToSearch("neither query nor concepts was given", hint="pass query, or 2 to 5 concepts")
+    if not request.text.strip():
+        raise NothingToSearch("the query is empty", hint="describe what you are looking for")
+    if request.concepts and not 2 <= len(request.concepts) <= 5:
+        raise OutOfRange(f"{len(request.concepts)} concepts were given", hint="pass 2 to 5, or use query")
+
+
+def hard_filter(request: Request) -> Filter:
+    """What the caller asked for; it holds whatever else happens."""
+    if request.tier:
+        tiers = frozenset({request.tier})
+    else:
+        left_out = {Tier.DEPRECATED} | (set() if request.include_constitutional else {Tier.CONSTITUTIONAL})
+        tiers = frozenset(set(Tier) - left_out)
+    return Filter(
+        spec_folder=clean_folder(request.spec_folder) if request.spec_folder else None,
+        tiers=tiers,
+        context_type=request.context_type,
+        source=request.source,
+    )
+
+
+def wanted_states(request: Request) -> frozenset[State]:
+    return decay.chosen(
+        state_filter=request.state_filter, min_state=request.min_state, include_archived=request.include_archived
+    )
+
+
+def rank(wiring: Wiring, request: Request) -> Ranking:
+    """Match, fuse, score and order; nothing is packed or remembered yet."""
+    check(request)
+    query = queries.read(request.text)
+    hard = hard_filter(request)
+    hot = wiring.hot(request.session_id)
+    now = wiring.now()
+    soft = replace(
+        hard,
+        states=decay.bounds(wanted_states(request), now=now, always=hot),
+        expired_at=now.timestamp(),
+    )
+    question = matching.ask(wiring, query, mode=request.mode)
+    counts: dict[int, dict[str, int]] = {}
+    if request.concepts:
+        soft, counts = _with_every_concept(wiring, request, soft)
+        hard = replace(hard, ids=soft.ids)
+    pool = matching.match(wiring, question, soft)
+    found = _score(wiring, request, query, pool, counts, hot)
+    kept, dormant = _without_dim(request, found)
+    kept, low = _without_low(request, kept)
+    ordered = _linked(wiring, kept)
+    return Ranking(
+        query=query,
+        found=tuple(ordered),
+        total=len(ordered),
+        held_back=_held_back(wiring, request, question, hard, soft, dormant, low, hot),
+        method=pool.method,
+        unavailable=(*pool.unavailable, *_pending(wiring, question)),
+        legs=pool.legs,
+        historical=query.historical,
+    )
+
+
+def _pending(wiring: Wiring, question: Question) -> tuple[str, ...]:
+    if question.embedding is None:
+        return ()
+    waiting = wiring.store.stats()["pending_passages"]
+    return (f"meaning of {waiting} passages is still being computed; their text is searched",) if waiting else ()
+
+
+# --- concepts -----------------------------------------------------------------
+
+
+def _with_every_concept(
+    wiring: Wiring, request: Request, where: Filter
+) -> tuple[Filter, dict[int, dict[str, int]]]:
+    """Only memories that match each concept, by text or by being among its nearest."""
+    common: set[int] | None = None
+    by_text: dict[str, set[int]] = {}
+    for concept in request.concepts:
+        question = matching.ask(wiring, queries.read(concept), mode=request.mode)
+        everywhere = wiring.store.match_text(question.query.terms, where, limit=1_000_000)
+        by_text[concept] = {hit.memory_id for hit in everywhere}
+        near: set[int] = set()
+        if question.embedding:
+            for hit in wiring.store.match_vector(question.embedding.vector, where, NEAREST_OF_CONCEPT * 8):
+                if len(near) < NEAREST_OF_CONCEPT:
+                    near.add(hit.memory_id)
+        matched = by_text[concept] | near
+        common = matched if common is None else common & matched
+    ids = frozenset(common or ())
+    counts = {id_: _occurrences(wiring, id_, request.concepts) for id_ in sorted(ids)[:1000]}
+    return replace(where, ids=ids), counts
+
+
+def _occurrences(wiring: Wiring, memory_id: int, concepts: Sequence[str]) -> dict[str, int]:
+    text = wiring.store.text(memory_id).casefold()
+    return {concept: text.count(concept.casefold()) for concept in concepts}
+
+
+# --- score --------------------------------------------------------------------
+
+
+def _score(
+    wiring: Wiring,
+    request: Request,
+    query: Query,
+    pool: Pool,
+    counts: Mapping[int, Mapping[str, int]],
+    hot: frozenset[int],
+) -> list[Found]:
+    grouped = pool.by_memory()
+    best = max((r.value for r in pool.relevance.values()), default=0.0)
+    found = []
+    for memory in wiring.store.many(list(grouped)):
+        passages = grouped[memory.id]
+        state = wiring.state(memory, hot)
+        shared = ranking.Shared(
+            tier=memory.tier,
+            recency=_recency(wiring, request, query, memory, state),
+            keywords=ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor]),
+            usage=usage.boost(memory.access_count, memory.last_access, wiring.now()),
+            best_relevance=best,
+        )
+        weights = wiring.settings.search.weights
+        scored = tuple(
+            (p, ranking.score(pool.relevance[p.id].value, shared, weights, parts=pool.relevance[p.id].parts))
+            for p in passages
+        )
+        found.append(Found(memory, state, scored[0][1], scored, counts.get(memory.id, {})))
+    found.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
+    return found
+
+
+def _recency(wiring: Wiring, request: Request, query: Query, memory: Memory, state: State) -> float:
+    settings = wiring.settings.decay
+    if not request.use_decay or query.historical or not settings.enabled:
+        return 1.0
+    days = decay.days_since(memory.last_access, memory.attributes.created_at, wiring.now())
+    return decay.factor(memory.tier, model=settings.model, days=days, state=state, settings=settings)
+
+
+def _without_dim(request: Request, found: list[Found]) -> tuple[list[Found], list[Found]]:
+    """Dormant memories need relevance, unless the caller named states."""
+    if request.state_filter or request.min_state:
+        return found, []
+    dim = [f for f in found if f.state is State.DORMANT and f.scored.relevance < decay.DORMANT_RELEVANCE]
+    return [f for f in found if f not in dim], dim
+
+
+def _without_low(request: Request, found: list[Found]) -> tuple[list[Found], list[Found]]:
+    low = [f for f in found if f.scored.score < request.min_score * 100]
+    return [f for f in found if f.scored.score >= request.min_score * 100], low
+
+
+def _linked(wiring: Wiring, found: list[Found]) -> list[Found]:
+    """Superseded ones directly below what supersedes them; contradictions named."""
+    links = wiring.store.links([f.memory.id for f in found]) if found else []
+    replaced_by = _pairs(links, Relation.SUPERSEDES)
+    opposed = _pairs(links, Relation.CONTRADICTS)
+    for target, sources in list(opposed.items()):
+        for source in sources:
+            opposed.setdefault(source, []).append(target)
+    marked = [
+        replace(
+            f,
+            superseded_by=tuple(replaced_by.get(f.memory.id, ())),
+            contradicts=tuple(dict.fromkeys(opposed.get(f.memory.id, ()))),
+        )
+        for f in found
+    ]
+    return ranking.below_successors(marked, lambda f: f.memory.id, lambda f: f.superseded_by)
+
+
+def _pairs(links: Sequence[Link], relation: Relation) -> dict[int, list[int]]:
+    """target id -> source ids of that relation."""
+    pairs: dict[int, list[int]] = {}
+    for link in links:
+        if link.relation is relation:
+            pairs.setdefault(link.target_id, []).append(link.source_id)
+    return pairs
+
+
+# --- what was held back --------------------------------------------------------
+
+
+def _held_back(
+    wiring: Wiring,
+    request: Request,
+    question: Question,
+    hard: Filter,
+    soft: Filter,
+    dormant: list[Found],
+    low: list[Found],
+    hot: frozenset[int],
+) -> HeldBack:
+    """What would have been among the first results but for a state, an expiry or a threshold."""
+    kept_out: list[tuple[str, Found]] = [("dormant", f) for f in dormant[: request.limit]]
+    kept_out += [("minScore", f) for f in low[: request.limit]]
+    if wiring.store.count(hard) > wiring.store.count(soft):
+        kept_out += _outside(wiring, request, question, hard, soft, hot)
+    kept_out.sort(key=lambda pair: -pair[1].scored.score)
+    reasons = [reason for reason, _ in kept_out]
+    return HeldBack(
+        archived=reasons.count("archived"),
+        dormant=reasons.count("dormant"),
+        expired=reasons.count("expired"),
+        min_score=reasons.count("minScore"),
+        best=tuple(
+            {"id": f.memory.id, "title": f.memory.title, "reason": reason} for reason, f in kept_out[:3]
+        ),
+    )
+
+
+def _outside(
+    wiring: Wiring, request: Request, question: Question, hard: Filter, soft: Filter, hot: frozenset[int]
+) -> list[tuple[str, Found]]:
+    pool = matching.match(wiring, question, hard)
+    found = _score(wiring, request, question.query, pool, {}, hot)[: request.limit]
+    now, states = wiring.now(), wanted_states(request)
+    outside = []
+    for f in found:
+        if decay.expired(f.memory.attributes.expires_at, now):
+            outside.append(("expired", f))
+        elif f.state not in states and f.state in (State.DORMANT, State.ARCHIVED):
+            outside.append((f.state.lower(), f))
+    return outside

@@ -1,0 +1,146 @@
+"""Which parts does a verb work with? One small object holds them; `Workspace` makes it.
+
+Two handles on one store: `store` sees what this session may see and serves every verb;
+`whole` sees the workspace and serves only what keeps the index in step with the files.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from spec_kit_memory.core import decay, usage
+from spec_kit_memory.core.memory import Actor, Change, Memory, State
+from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.settings import Settings
+from spec_kit_memory.store import Store
+
+if TYPE_CHECKING:
+    from spec_kit_memory.answers import Card
+    from spec_kit_memory.vault.sync import Sync
+
+# A provider that failed is asked again after this long; until then answers are by text.
+RETRY_SECONDS = 30.0
+
+
+class Meaning:
+    """The embedder, opened when first needed, and why it cannot be used if it cannot."""
+
+    def __init__(self, settings: Settings, store: Store, *, now: Callable[[], datetime]) -> None:
+        self._settings = settings
+        self._store = store
+        self._now = now
+        self._lock = threading.Lock()
+        self._embedder: Embedder | None = None
+        self._opened = False
+        self._failed_at: datetime | None = None
+        self.problem = ""
+
+    @property
+    def wanted(self) -> bool:
+        return self._settings.semantic.enabled and self._settings.semantic.model != "none"
+
+    def embedder(self) -> Embedder | None:
+        with self._lock:
+            if not self._opened:
+                self._embedder = open_embedder(self._settings.semantic)
+                self._opened = True
+            return self._embedder
+
+    def query(self, text: str) -> QueryEmbedding | None:
+        """The query's vector, or None with `problem` saying why."""
+        if not self.wanted:
+            self.problem = "semantic search is switched off (semantic.model is none)"
+            return None
+        if self._failed_at and (self._now() - self._failed_at).total_seconds() < RETRY_SECONDS:
+            return None
+        try:
+            embedder = self.embedder()
+            found = embedder.embed_query(text) if embedder else None
+        except SpecKitMemoryError as error:
+            self.failed(error)
+            return None
+        self._failed_at, self.problem = None, ""
+        return found
+
+    def failed(self, error: SpecKitMemoryError) -> None:
+        self._failed_at = self._now()
+        self.problem = f"{error.code} {error.message}"
+
+
+@dataclass
+class Wiring:
+    settings: Settings
+    store: Store
+    whole: Store
+    sync: Sync
+    meaning: Meaning
+    now: Callable[[], datetime]
+    actor: Actor = Actor.USER
+    session_id: str | None = None
+    accesses: usage.Accumulator = field(default_factory=usage.Accumulator)
+    # Embedding in the foreground is for one saved file; scans leave it to the background.
+    embed_soon: Callable[[], None] = lambda: None
+
+    def change(self, reason: str, *, session: str | None = None) -> Change:
+        return Change(actor=self.actor, at=self.now(), session=session or self.session_id, reason=reason)
+
+    def used(self, memory_ids: Iterable[int]) -> None:
+        """Count an access of each; written in batches."""
+        now = self.now()
+        due: dict[int, float] = {}
+        for memory_id in memory_ids:
+            due |= self.accesses.add(memory_id, at=now)
+        if due:
+            self.whole.record_use(due, now)
+
+    def flush(self) -> None:
+        """Write what was counted and not written yet."""
+        due = self.accesses.drain()
+        if due:
+            self.whole.record_use(due, self.now())
+
+    def hot(self, session_id: str | None) -> frozenset[int]:
+        """What this session used or was shown: HOT for it, and for nobody else."""
+        session = self.store.session(session_id) if session_id else None
+        return frozenset(a.memory_id for a in session.attention) if session else frozenset()
+
+    def state(self, memory: Memory, hot: frozenset[int] = frozenset()) -> State:
+        return decay.state(
+            tier=memory.tier,
+            last_access=memory.last_access,
+            first_indexed_at=memory.first_indexed_at,
+            flagged=memory.archived_folder or memory.outdated,
+            hot=memory.id in hot,
+            now=self.now(),
+        )
+
+    def card(self, memory: Memory, hot: frozenset[int] = frozenset()) -> Card:
+        from spec_kit_memory.answers import Card
+
+        attributes = memory.attributes
+        return Card(
+            id=memory.id,
+            title=attributes.title,
+            path=memory.path,
+            spec_folder=memory.spec_folder,
+            tier=attributes.tier,
+            state=self.state(memory, hot),
+            context_type=attributes.context_type,
+            source=memory.source,
+            weight=attributes.weight,
+            created_at=attributes.created_at,
+            updated_at=memory.updated_at,
+            triggers=attributes.triggers,
+            access_count=round(memory.access_count),
+            confidence=float(memory.confidence),
+            validation_count=memory.validation_count,
+            vector_status=memory.vector_status,
+            aliases=memory.aliases,
+            trusted=memory.trusted,
+            tokens=memory.tokens,
+        )
