@@ -35,7 +35,13 @@ def test_every_rule_finds_its_files_and_the_rest_are_counted(settings: Settings,
         "specs/001-a/z_archive/memory/old.txt",
     ]
     other = ["README.md", "docs/deep/guide.md", "constitutional/README.md", "specs/001-a/notes.md"]
-    unseen = ["node_modules/x/README.md", ".git/x.md", "specs/001-a/build/spec.md", "src/code.py", ".spec-kit-memory/x.md"]
+    unseen = [
+        "node_modules/x/README.md",
+        ".git/x.md",
+        "specs/001-a/build/spec.md",
+        "src/code.py",
+        ".spec-kit-memory/x.md",
+    ]
     for path in (*wanted, *other, *unseen):
         write(path)
     seen = discover(settings)

@@ -265,12 +265,21 @@ class Sync:
         entry = self._entry(found, file)
         if self._is_forgotten(scan, entry, stored):
             if stored:
-                scan.touched[found.path] = file.stamp
+                self._store.put(entry, scan.change)  # it stays forgotten; only its stamp is noted
             scan.report.forgotten += 1
             return
         origin = self._moved_from(scan, entry) if stored is None else None
         result = self._store.put(entry, scan.change, memory_id=scan.stored[origin].memory_id if origin else None)
         self._count(scan, entry, result, decision, origin)
+        for path in result.released:
+            self._again(scan, path, Decision.NEW)
+
+    def _again(self, scan: _Scan, path: str, decision: Decision) -> None:
+        """A file that shared another one's memory stands for itself now: read it again."""
+        only = [files.absolute(self._settings, path)]
+        for found in discovery.discover(self._settings, only=only, count=False).files:
+            scan.stored.pop(found.path, None)
+            self._one(scan, found, decision)
 
     def _count(self, scan: _Scan, entry: Entry, result: PutResult, decision: Decision, origin: str | None) -> None:
         report = scan.report
@@ -346,8 +355,10 @@ class Sync:
         for path in scan.missing:
             if path in scan.moved or (self._on_disk(path) and self._is_memory(path)):
                 continue
-            self._store.vanish(path, scan.change)
+            heir = self._store.vanish(path, scan.change)
             scan.ids.pop(path, None)
+            if heir:
+                self._again(scan, heir, Decision.REINDEX)
             scan.spec_places.add(_place(path))
             scan.report.deleted += 1
 
@@ -380,16 +391,18 @@ class Sync:
         return self._put(found, files.read(found.absolute, seen_ns=self._seen_ns()), change, explicit=explicit)
 
     def _put(self, found: Found, file: FileText, change: Change, *, explicit: bool) -> PutResult:
-        entry = self._entry(found, file)
-        known = self._store.by_path(found.path, any_presence=True)
-        if known and known.presence is Presence.FORGOTTEN and not explicit and known.fingerprint == entry.fingerprint:
-            return PutResult(known.id, created=False, changed=False)
-        result = self._store.put(entry, change)
+        result = self._store.put(self._entry(found, file), change, explicit=explicit)
         self._store.report_bad([], cleared=[found.path])
         if found.source is Source.SPEC:
             ids = {path: row.memory_id for path, row in self._store.stored().items() if row.presence is Presence.LIVE}
             spec_links.rebuild(self._store, ids, {_place(found.path)}, change)
+        for path in result.released:
+            self._put_file(self._known(path), change, explicit=False)
         return result
+
+    def _known(self, path: str) -> Found:
+        real = files.absolute(self._settings, path)
+        return discovery.locate_real(self._settings, real, real)
 
     def index_conversation(self, conversation: Conversation, change: Change) -> PutResult:
         """A chat that grew is updated: its path is its identity."""
@@ -423,7 +436,7 @@ class Sync:
         change = self._change("recovered after a crash")
 
         def index(final: Path) -> None:
-            self._put_file(discovery.locate_real(self._settings, final, final), change, explicit=False)
+            self._put_file(self._known(files.stored_form(self._settings, final)), change, explicit=False)
 
         return pending.recover(self._settings, index=index)
 
