@@ -1,0 +1,90 @@
+"""Which moment does a written date mean? Always an aware UTC datetime, or None."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+__all__ = ["read"]
+
+_EPOCH = re.compile(r"-?\d{9,14}(?:\.\d{1,9})?")
+# Day first, as in the names of memory files: 31-01-26, 31.01.2026_14-05, 31/01/2026 14:05:09
+_DAY_FIRST = re.compile(
+    r"(\d{1,2})[-./](\d{1,2})[-./](\d{4}|\d{2})(?:(?:[T_ ]|, ?)(\d{1,2})[-:.h](\d{2})(?:[-:.](\d{2}))?)?"
+)
+_YEAR_FIRST = re.compile(
+    r"(\d{4})[-./](\d{1,2})(?:[-./](\d{1,2}))?(?:(?:[T_ ]|, ?)(\d{1,2})[-:.h](\d{2})(?:[-:.](\d{2}))?)?"
+)
+_ZONE_NAME = re.compile(r"[ ]?(?:UTC|GMT)$", re.IGNORECASE)
+_NAMED = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%d %B %Y %H:%M", "%B %d %Y %H:%M", "%Y %B %d")
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
+_MILLISECONDS_FROM = 100_000_000_000  # as seconds, this would be the year 5138
+
+
+def read(text: str) -> datetime | None:
+    """Understand the usual forms; a date without a zone is UTC."""
+    text = " ".join(text.split())
+    if not text or len(text) > 80:
+        return None
+    try:
+        when = _epoch(text) or _iso(text) or _numeric(text) or _named(text) or _mail(text)
+        if when is None:
+            return None
+        return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _epoch(text: str) -> datetime | None:
+    if not _EPOCH.fullmatch(text):
+        return None
+    seconds = float(text)
+    return datetime.fromtimestamp(seconds / 1000 if abs(seconds) >= _MILLISECONDS_FROM else seconds, UTC)
+
+
+def _iso(text: str) -> datetime | None:
+    try:
+        # "+00:00" is ISO's own word for UTC.
+        return datetime.fromisoformat(_ZONE_NAME.sub("+00:00", text))
+    except ValueError:
+        return None
+
+
+def _numeric(text: str) -> datetime | None:
+    bare = _ZONE_NAME.sub("", text)
+    if match := _YEAR_FIRST.fullmatch(bare):
+        year, month, day, *clock = match.groups()
+        return _moment(year, month, day or "1", clock)
+    if match := _DAY_FIRST.fullmatch(bare):
+        day, month, year, *clock = match.groups()
+        if int(month) > 12:
+            day, month = month, day
+        return _moment(year if len(year) == 4 else f"20{year}", month, day, clock)
+    return None
+
+
+def _moment(year: str, month: str, day: str, clock: list[str | None]) -> datetime:
+    hour, minute, second = (int(part or 0) for part in clock)
+    return datetime(int(year), int(month), int(day), hour, minute, second)
+
+
+def _named(text: str) -> datetime | None:
+    """Month names in English."""
+    bare = _ORDINAL.sub("", _ZONE_NAME.sub("", text)).replace(",", " ").replace(".", " ")
+    bare = " ".join(bare.split())
+    for form in _NAMED:
+        try:
+            return datetime.strptime(bare, form)
+        except ValueError:
+            continue
+    return None
+
+
+def _mail(text: str) -> datetime | None:
+    """The form of mail headers and of `git log`."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError):
+        return None

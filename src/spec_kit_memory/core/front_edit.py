@@ -1,0 +1,286 @@
+"""How is one key of a file's front matter changed, and every other byte left alone?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from spec_kit_memory.core import front_matter
+from spec_kit_memory.core.front_matter import KEYS, Block, canonical
+from spec_kit_memory.core.memory import LinkClaim, Relation
+from spec_kit_memory.errors import BadParameter, Invalid
+
+__all__ = ["edit_front_matter"]
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
+_NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])
+# JSON leaves these as they are, YAML wants them escaped.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LINK_KEYS = {
+    (Relation.CAUSED, True): "caused_by",
+    (Relation.ENABLED, True): "enabled_by",
+    (Relation.SUPERSEDES, False): "supersedes",
+    (Relation.CONTRADICTS, False): "contradicts",
+    (Relation.DERIVED_FROM, False): "derived_from",
+    (Relation.SUPPORTS, False): "supports",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One key of a block mapping: its lines (from 0), and where its value stands if on the key's own line."""
+
+    key: str
+    first: int
+    last: int
+    indent: int
+    value: tuple[int, int] | None
+    quoted: bool
+
+
+def edit_front_matter(text: str, changes: Mapping[str, object]) -> str:
+    """Set the given canonical keys (None removes) in the spelling the file uses; create front matter if needed."""
+    wanted = {_checked(name): _plain_data(name, value) for name, value in changes.items()}
+    mark, body = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
+    lines = _LINE.findall(body)
+    end = _line_end(lines)
+    block = front_matter.locate([line.rstrip("\r\n") for line in lines])
+    if block is None:
+        return mark + _created(wanted, end) + body
+    inside = lines[block.first_line - 1 : block.last_line]
+    lines[block.first_line - 1 : block.last_line] = _edited(inside, wanted, end=end, block=block)
+    return mark + "".join(lines)
+
+
+def _checked(name: str) -> str:
+    if name not in KEYS:
+        raise BadParameter(f"{name!r} is not a key of front matter", hint=f"use one of {', '.join(KEYS)}")
+    return name
+
+
+def _line_end(lines: Sequence[str]) -> str:
+    first = lines[0] if lines else ""
+    return first[len(first.rstrip("\r\n")) :] or "\n"
+
+
+def _created(wanted: Mapping[str, Any], end: str) -> str:
+    new = [line + end for name, value in wanted.items() if value is not None for line in _written(KEYS[name][0], value)]
+    return "".join([f"---{end}", *new, f"---{end}"]) if new else ""
+
+
+def _edited(inside: list[str], wanted: Mapping[str, Any], *, end: str, block: Block) -> list[str]:
+    """The lines of YAML with the changes; line by line where that reads back right, else written anew."""
+    old, problems = front_matter.load(_joined(inside), first_line=block.first_line)
+    if problems:
+        raise Invalid(
+            f"front matter cannot be changed, line {problems[0].line}: {problems[0].message}",
+            hint="correct the YAML between the two '---' lines first",
+        )
+    entries = _entries(inside)
+    if entries is not None:
+        new = _by_line(inside, entries, wanted, end=end)
+        if _reads_back(new, old, wanted):
+            return new
+    return _anew(inside, wanted, end=end)
+
+
+def _joined(inside: Sequence[str]) -> str:
+    return "".join(line.rstrip("\r\n") + "\n" for line in inside)
+
+
+def _entries(inside: Sequence[str]) -> list[_Entry] | None:
+    """Top-level keys of a block mapping in order; None for `{...}` on one or more lines."""
+    import yaml
+
+    root = yaml.compose(_joined(inside), Loader=front_matter.loader())
+    if root is None or (isinstance(root, yaml.ScalarNode) and not root.value):
+        return []
+    if not isinstance(root, yaml.MappingNode) or root.flow_style:
+        return None
+    starts = [key.start_mark.line for key, _ in root.value] + [len(inside)]
+    return [
+        _entry(inside, key, value, limit=following)
+        for (key, value), following in zip(root.value, starts[1:], strict=True)
+    ]
+
+
+def _entry(inside: Sequence[str], key: Any, value: Any, *, limit: int) -> _Entry:
+    first, start, stop = key.start_mark.line, value.start_mark, value.end_mark
+    last = _last_line(value)
+    if last is None:
+        last = limit - 1
+        while last > first and (not inside[last].strip() or inside[last].startswith("#")):
+            last -= 1
+    style = getattr(value, "style", None)
+    on_key_line = start.line == stop.line == first and hasattr(value, "style") and style not in ("|", ">")
+    return _Entry(
+        key=str(key.value),
+        first=first,
+        last=max(first, last),
+        indent=key.start_mark.column,
+        value=(start.column, stop.column) if on_key_line else None,
+        quoted=style in ("'", '"'),
+    )
+
+
+def _last_line(node: Any) -> int | None:
+    """The line on which a value ends; None where YAML's own mark reaches into what follows."""
+    if isinstance(node.value, str):
+        return None if node.style in ("|", ">") else int(node.end_mark.line)
+    if node.flow_style or not node.value:
+        return int(node.end_mark.line)
+    child = node.value[-1]
+    return _last_line(child[1] if isinstance(child, tuple) else child)
+
+
+def _by_line(inside: Sequence[str], entries: Sequence[_Entry], wanted: Mapping[str, Any], *, end: str) -> list[str]:
+    replaced: dict[int, tuple[int, list[str]]] = {}  # first line -> last line, new lines
+    done = set()
+    for entry in entries:
+        name = canonical(entry.key)
+        if name is None or name not in wanted:
+            continue
+        gone = wanted[name] is None or name in done
+        new = [] if gone else _replacement(inside, entry, wanted[name], end=end)
+        replaced[entry.first] = (entry.last, new)
+        done.add(name)
+    result: list[str] = []
+    number = 0
+    while number < len(inside):
+        last, new = replaced.get(number, (number, [inside[number]]))
+        result += new
+        number = last + 1
+    indent = " " * (entries[0].indent if entries else 0)
+    for name, value in wanted.items():
+        if name not in done and value is not None:
+            result += [indent + line + end for line in _written(KEYS[name][0], value)]
+    return result
+
+
+def _replacement(inside: Sequence[str], entry: _Entry, value: Any, *, end: str) -> list[str]:
+    """The entry's new lines; a scalar in place of a scalar leaves the rest of its line alone."""
+    line = inside[entry.first]
+    if entry.value is not None and not isinstance(value, (list, dict)):
+        start, stop = entry.value
+        new = _scalar(value, quoted=entry.quoted)
+        return [f"{line[:start]}{'' if line[:start].endswith((' ', chr(9))) else ' '}{new}{line[stop:]}"]
+    spelling = line[entry.indent :].partition(":")[0].rstrip()
+    return [" " * entry.indent + new + end for new in _written(spelling, value)]
+
+
+def _reads_back(new: Sequence[str], old: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    data, problems = front_matter.load(_joined(new), first_line=1)
+    kept = {key: value for key, value in old.items() if canonical(key) not in wanted}
+    if problems or {key: value for key, value in data.items() if canonical(key) not in wanted} != kept:
+        return False
+    changed: dict[str | None, Any] = {canonical(key): value for key, value in data.items() if canonical(key) in wanted}
+    return changed == {name: _as_strings(value) for name, value in wanted.items() if value is not None}
+
+
+def _as_strings(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _as_strings(item) for key, item in value.items()}
+    return [_as_strings(item) for item in value] if isinstance(value, list) else str(value)
+
+
+def _anew(inside: Sequence[str], wanted: Mapping[str, Any], *, end: str) -> list[str]:
+    """Front matter in a form that cannot be edited by line: the same data, written as plain keys and values."""
+    import yaml
+
+    data = yaml.safe_load(_joined(inside)) or {}
+    lines = []
+    for key, value in data.items():
+        if canonical(key) not in wanted:
+            dumped = yaml.safe_dump({key: value}, allow_unicode=True, sort_keys=False, width=10_000)
+            lines += [line + end for line in dumped.rstrip("\n").split("\n")]
+    for name, value in wanted.items():
+        if value is not None:
+            lines += [line + end for line in _written(KEYS[name][0], value)]
+    return lines
+
+
+def _written(key: str, value: Any) -> list[str]:
+    """A key and its value as lines of YAML without their ends."""
+    if isinstance(value, list):
+        return [f"{key}:", *(f"  - {_scalar(item, quoted=True)}" for item in value)] if value else [f"{key}: []"]
+    if not isinstance(value, dict):
+        return [f"{key}: {_scalar(value, quoted=False)}"]
+    lines = [f"{key}:"]
+    for name, items in value.items():
+        lines.append(f"  {name}:")
+        lines += [f"    - {_flow(item)}" for item in items]
+    return lines
+
+
+def _flow(item: Any) -> str:
+    if not isinstance(item, dict):
+        return _scalar(item, quoted=True)
+    return "{" + ", ".join(f"{key}: {_scalar(value, quoted=True)}" for key, value in item.items()) + "}"
+
+
+def _scalar(value: Any, *, quoted: bool) -> str:
+    if isinstance(value, (int, float)):
+        return repr(value)
+    text = str(value)
+    if not quoted and _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
+        return text
+    written = json.dumps(_SURROGATE.sub("\ufffd", text), ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
+
+
+def _plain_data(name: str, value: object) -> Any:
+    """A value as strings, numbers, lists and mappings; None for what says nothing."""
+    if value is None:
+        return None
+    if name == "causal_links":
+        return _links_data(value)
+    if name == "triggers":
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, (list, tuple)):
+            raise BadParameter(f"triggers {value!r} is not a list of phrases", hint="give a list of strings")
+        return [folded for folded in (_folded(item) for item in items) if folded]
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if name == "weight" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise BadParameter(f"{name} {value!r} is not text", hint=f"give {name} as a string")
+    return _folded(value) or None
+
+
+def _folded(value: object) -> str:
+    return " ".join(str(value).split())
+
+
+def _links_data(value: object) -> dict[str, list[Any]] | None:
+    """Relations by the key that front matter has for them."""
+    links: dict[str, list[Any]] = {}
+    if isinstance(value, Mapping):
+        for key, targets in value.items():
+            items = targets if isinstance(targets, (list, tuple)) else [targets]
+            links[_folded(key)] = [item if isinstance(item, dict) else _folded(item) for item in items]
+    elif isinstance(value, (list, tuple)):
+        for claim in value:
+            key, item = _link_item(claim)
+            links.setdefault(key, []).append(item)
+    else:
+        raise BadParameter(f"causal_links {value!r} is not a mapping", hint="give lists of targets by relation")
+    return {key: items for key, items in links.items() if items} or None
+
+
+def _link_item(claim: object) -> tuple[str, Any]:
+    if not isinstance(claim, LinkClaim) or (claim.relation, claim.inward) not in _LINK_KEYS:
+        raise BadParameter(
+            f"{claim!r} cannot stand in front matter", hint=f"use one of {', '.join(_LINK_KEYS.values())}, related_to"
+        )
+    target = _folded(claim.target)
+    if claim.relation is Relation.SUPPORTS and claim.strength == 0.5:
+        return "related_to", target
+    key = _LINK_KEYS[claim.relation, claim.inward]
+    return key, target if claim.strength == 1.0 else {"target": target, "strength": claim.strength}

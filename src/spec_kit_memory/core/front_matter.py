@@ -1,0 +1,329 @@
+"""What does a file say about itself? Front matter, or the metadata block, into `FrontMatter`.
+
+Every scalar is read as a string and interpreted here, so that no YAML type guess (a date that
+is none, `title: yes`) can spoil a file, and no YAML tag can construct anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from spec_kit_memory.core import dates
+from spec_kit_memory.core.memory import ContextType, FrontMatter, LinkClaim, Relation, Tier, Warning_
+
+__all__ = ["KEYS", "Block", "canonical", "combine", "interpret", "load", "loader", "locate"]
+
+MAX_CHARACTERS = 64_000
+MAX_BRACKETS = 1_000  # the YAML scanner's time is quadratic in open brackets
+
+# Canonical name -> spellings, the first being the one that is written when a file has none.
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "title": ("title",),
+    "triggers": ("trigger_phrases", "triggers"),
+    "tier": ("importance_tier", "tier"),
+    "context_type": ("context_type",),
+    "weight": ("importance_weight",),
+    "created_at": ("created_at", "created", "date"),
+    "expires_at": ("expires", "expires_at"),
+    "spec_folder": ("spec_folder",),
+    "session_id": ("session_id",),
+    "channel": ("channel",),
+    "causal_links": ("causal_links",),
+}
+_CANONICAL = {spelling.replace("_", ""): name for name, spellings in KEYS.items() for spelling in spellings}
+
+_CONTEXT_ALIASES = {
+    **dict.fromkeys(("debug", "fix", "refactor", "feature", "test"), ContextType.IMPLEMENTATION),
+    **dict.fromkeys(("debugging", "refactoring", "testing"), ContextType.IMPLEMENTATION),
+    **dict.fromkeys(("analysis", "review"), ContextType.RESEARCH),
+    **dict.fromkeys(("planning", "architecture"), ContextType.DECISION),
+    "bug": ContextType.DISCOVERY,
+}
+# Relation, does the link point here, strength.
+_RELATIONS: Mapping[str, tuple[Relation, bool, float]] = {
+    "causedby": (Relation.CAUSED, True, 1.0),
+    "enabledby": (Relation.ENABLED, True, 1.0),
+    "supersedes": (Relation.SUPERSEDES, False, 1.0),
+    "contradicts": (Relation.CONTRADICTS, False, 1.0),
+    "derivedfrom": (Relation.DERIVED_FROM, False, 1.0),
+    "supports": (Relation.SUPPORTS, False, 1.0),
+    "relatedto": (Relation.SUPPORTS, False, 0.5),
+}
+_NOTHING = frozenset({"", "none", "n/a", "never"})
+_KEY_LINE = re.compile(r"[\"']?[A-Za-z_][\w .-]{0,60}[\"']?[ \t]*:(?:[ \t]|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines between two `---`: the first and last line of YAML (last < first when empty)."""
+
+    first_line: int
+    last_line: int
+
+    @property
+    def body_first_line(self) -> int:
+        return self.last_line + 2
+
+
+def canonical(key: object) -> str | None:
+    """The name behind any spelling of a key: case, underscores and hyphens do not count."""
+    return _CANONICAL.get(_compact(key))
+
+
+def locate(lines: Sequence[str]) -> Block | None:
+    """Find front matter: the first thing in the file but for comments and empty lines."""
+    number = _skip_comments(lines)
+    if number > len(lines) or lines[number - 1].rstrip() != "---":
+        return None
+    for last in range(number + 1, len(lines) + 1):
+        if lines[last - 1].rstrip() in ("---", "..."):
+            block = Block(number + 1, last - 1)
+            return block if _reads_like_keys(lines, block) else None
+    return None
+
+
+def _skip_comments(lines: Sequence[str]) -> int:
+    """The first line that is neither empty nor part of a comment."""
+    number, total = 1, len(lines)
+    while number <= total:
+        line = lines[number - 1].strip()
+        if line.startswith("<!--"):
+            while number <= total and "-->" not in lines[number - 1]:
+                number += 1
+            if number > total or lines[number - 1].partition("-->")[2].strip():
+                return total + 1
+        elif line:
+            break
+        number += 1
+    return number
+
+
+def _reads_like_keys(lines: Sequence[str], block: Block) -> bool:
+    """Tells front matter from text between two rules by its first line that says something."""
+    for number in range(block.first_line, block.last_line + 1):
+        line = lines[number - 1].strip()
+        if line and not line.startswith("#"):
+            return bool(_KEY_LINE.match(line)) or line.startswith("{")
+    return True
+
+
+def load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]:
+    """Read YAML with strings for scalars; whatever is wrong with it becomes a warning."""
+    refused = _refusal(text)
+    if refused:
+        return {}, [Warning_(f"metadata not read: {refused}", first_line, "yaml")]
+    import yaml
+
+    try:
+        data = yaml.load(text, Loader=loader())
+    except yaml.YAMLError as problem:
+        return {}, [_yaml_warning(problem, first_line)]
+    except (RecursionError, ValueError) as problem:
+        return {}, [Warning_(f"metadata not read: {type(problem).__name__}", first_line, "yaml")]
+    if data is None or data == "":
+        return {}, []
+    if not isinstance(data, dict):
+        return {}, [Warning_("metadata not read: not a list of keys and values", first_line, "yaml")]
+    return data, []
+
+
+@cache
+def loader() -> Any:
+    """A YAML loader for which every scalar is a string, or None where YAML says null."""
+    import yaml
+
+    class Strings(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
+        pass
+
+    null = "tag:yaml.org,2002:null"
+    Strings.add_implicit_resolver(null, re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+    Strings.add_constructor(null, lambda _loader, _node: None)
+    return Strings
+
+
+def _refusal(text: str) -> str:
+    """Why this YAML is not even tried: what makes a parser slow or its result huge."""
+    if len(text) > MAX_CHARACTERS:
+        return f"{len(text):,} characters, at most {MAX_CHARACTERS:,} are read"
+    if text.count("[") + text.count("{") > MAX_BRACKETS:
+        return f"more than {MAX_BRACKETS:,} brackets"
+    if "*" in text and _has_alias(text):
+        return "YAML aliases are not allowed"
+    return ""
+
+
+def _has_alias(text: str) -> bool:
+    import yaml
+
+    try:
+        return any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader()))
+    except yaml.YAMLError:
+        return False  # loading it will say what is wrong
+
+
+def _yaml_warning(problem: Any, first_line: int) -> Warning_:
+    mark = getattr(problem, "problem_mark", None) or getattr(problem, "context_mark", None)
+    reason = getattr(problem, "problem", None) or getattr(problem, "reason", None) or "unreadable"
+    return Warning_(f"broken YAML: {reason}", first_line + (mark.line if mark else 0), "yaml")
+
+
+def interpret(data: Mapping[str, Any], *, first_line: int) -> tuple[FrontMatter, list[Warning_]]:
+    """Turn loaded keys into values; unknown values are named in warnings."""
+    reader = _Reader(first_line)
+    for key, value in data.items():
+        name = canonical(key)
+        if name is not None and not _is_nothing(value):
+            reader.read(name, value)
+    return FrontMatter(**reader.values), reader.warnings
+
+
+def combine(first: FrontMatter, second: FrontMatter) -> FrontMatter:
+    """What `first` says, and what only `second` says."""
+    values = {item.name: getattr(first, item.name) or getattr(second, item.name) for item in fields(FrontMatter)}
+    values["weight"] = second.weight if first.weight is None else first.weight
+    return FrontMatter(**values)
+
+
+def _compact(key: object) -> str:
+    return str(key).strip().lower().replace("_", "").replace("-", "").replace(" ", "")
+
+
+def _is_nothing(value: object) -> bool:
+    return not value or (isinstance(value, str) and not value.strip())
+
+
+def _scalar(value: object) -> str:
+    """A value as one line of text; a mapping is what `- like: this` became."""
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{key}: {_scalar(item)}" for key, item in value.items())
+    elif isinstance(value, list):
+        value = ", ".join(_scalar(item) for item in value)
+    return " ".join(str(value).split())
+
+
+class _Reader:
+    """Collects values by their `FrontMatter` names; the first spelling of a key wins, triggers add up."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.values: dict[str, Any] = {}
+        self.warnings: list[Warning_] = []
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(Warning_(message, self.line, "metadata"))
+
+    def read(self, name: str, value: Any) -> None:
+        if name == "triggers":
+            self._triggers(value)
+        elif name == "causal_links":
+            self._links(value)
+        elif name not in self.values:
+            result = self._value(name, value)
+            if result is not None:
+                self.values[name] = result
+
+    def _value(self, name: str, value: Any) -> object:
+        text = _scalar(value)
+        if name == "tier":
+            return self._tier(text)
+        if name == "context_type":
+            return self._context_type(text)
+        if name == "weight":
+            return self._weight(text)
+        if name in ("created_at", "expires_at"):
+            return self._date(name, text)
+        return text or None
+
+    def _tier(self, text: str) -> Tier | None:
+        try:
+            return Tier(text.lower())
+        except ValueError:
+            self.warn(f"unknown tier {text[:80]!r}; use one of {', '.join(Tier)}")
+            return None
+
+    def _context_type(self, text: str) -> ContextType | None:
+        word = text.lower()
+        if word in _CONTEXT_ALIASES:
+            return _CONTEXT_ALIASES[word]
+        try:
+            return ContextType(word)
+        except ValueError:
+            self.warn(f"unknown context type {text[:80]!r}; use one of {', '.join(ContextType)}")
+            return None
+
+    def _weight(self, text: str) -> float | None:
+        try:
+            weight = float(text)
+        except ValueError:
+            weight = -1.0
+        if 0.0 <= weight <= 1.0:
+            return weight
+        self.warn(f"importance weight {text[:80]!r} is not a number from 0 to 1")
+        return None
+
+    def _date(self, name: str, text: str) -> object:
+        if text.lower() in _NOTHING or text == "0":
+            return None
+        when = dates.read(text)
+        if when is None:
+            self.warn(f"{name} {text[:80]!r} is not a date; write it like 2026-01-31")
+        return when
+
+    def _triggers(self, value: Any) -> None:
+        if isinstance(value, str) and value.strip().lower() in _NOTHING:
+            return
+        items = re.split(r"[,\n]", value) if isinstance(value, str) else value
+        phrases = list(self.values.get("triggers", ()))
+        known = {phrase.casefold() for phrase in phrases}
+        for item in items if isinstance(items, list) else [items]:
+            phrase = "" if _is_nothing(item) else _scalar(item)
+            if phrase and phrase.casefold() not in known:
+                known.add(phrase.casefold())
+                phrases.append(phrase)
+        self.values["triggers"] = tuple(phrases)
+
+    def _links(self, value: Any) -> None:
+        if isinstance(value, str) and value.strip().lower() in _NOTHING:
+            return
+        if not isinstance(value, Mapping):
+            self.warn(f"causal_links {_scalar(value)[:80]!r} is not a list of relations")
+            return
+        claims = list(self.values.get("links", ()))
+        for key, targets in value.items():
+            claims.extend(claim for claim in self._claims(str(key), targets) if claim not in claims)
+        self.values["links"] = tuple(claims)
+
+    def _claims(self, key: str, targets: Any) -> list[LinkClaim]:
+        if isinstance(targets, str) and targets.strip().lower() in _NOTHING:
+            return []
+        items = [item for item in (targets if isinstance(targets, list) else [targets]) if not _is_nothing(item)]
+        if not items:
+            return []
+        if _compact(key) == "blocks":
+            self.warn("causal_links: 'blocks' makes no link; use enabled_by in the other memory")
+            return []
+        if _compact(key) not in _RELATIONS:
+            self.warn(f"causal_links: unknown relation {key[:80]!r}")
+            return []
+        relation, inward, strength = _RELATIONS[_compact(key)]
+        claims = [_claim(item, strength) for item in items]
+        return [LinkClaim(relation, target, inward, force) for target, force in claims if target]
+
+
+def _claim(item: Any, strength: float) -> tuple[str, float]:
+    """A target, as text or as a mapping that names it and may give its own strength."""
+    if not isinstance(item, Mapping):
+        return _scalar(item), strength
+    keyed = {_compact(key): value for key, value in item.items()}
+    target = next((keyed[key] for key in ("target", "id", "path", "title") if keyed.get(key)), None)
+    if target is None:
+        return _scalar(item), strength
+    try:
+        given = float(keyed.get("strength", strength))
+    except (TypeError, ValueError):
+        given = strength
+    return _scalar(target), given if 0.0 <= given <= 1.0 else strength

@@ -1,0 +1,121 @@
+"""What does a markdown file say? Its metadata, anchors and headings, with true line numbers.
+
+The text comes decoded, without a byte order mark, and redacted. Only front matter and the YAML
+block under the anchor `metadata` set metadata; nothing else in the text does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from spec_kit_memory.core import front_matter
+from spec_kit_memory.core.front_edit import edit_front_matter
+from spec_kit_memory.core.memory import Anchor, Document, FrontMatter, Warning_
+from spec_kit_memory.core.structure import Structure, scan, slug
+
+__all__ = [
+    "edit_front_matter",
+    "find_section",
+    "fingerprint",
+    "lines",
+    "metadata_fence",
+    "normalise",
+    "parse",
+]
+
+LONG_CHARACTERS = 100_000
+
+_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+_YAML_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*ya?ml\b", re.IGNORECASE)
+
+
+def normalise(text: str) -> str:
+    """The same lines, all ended by "\\n"."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def parse(text: str) -> Document:
+    """Read a file's text. Any text is a document; what is odd in it becomes a warning."""
+    text = normalise(text)
+    all_lines = text.split("\n")
+    front, body_first_line, warnings = _read_front(all_lines)
+    found = scan(all_lines, first_line=body_first_line)
+    block = metadata_fence(all_lines, found)
+    if block is not None:
+        second, more = _read_yaml(all_lines, block[0] + 1, block[1] - 1)
+        front = front_matter.combine(front, second)
+        warnings += more
+    warnings += found.warnings
+    if len(text) > LONG_CHARACTERS:
+        warnings.append(Warning_(f"{len(text):,} characters; consider splitting it", code="long"))
+    return Document(
+        text=text,
+        title=front.title or next((heading.text for heading in found.headings if heading.level == 1), ""),
+        front=front,
+        body_first_line=body_first_line,
+        anchors=tuple(found.anchors),
+        headings=tuple(found.headings),
+        warnings=tuple(sorted(warnings, key=lambda warning: warning.line or 0)),
+    )
+
+
+def _read_front(all_lines: list[str]) -> tuple[FrontMatter, int, list[Warning_]]:
+    block = front_matter.locate(all_lines)
+    if block is None:
+        return FrontMatter(), 1, []
+    front, warnings = _read_yaml(all_lines, block.first_line, block.last_line)
+    return front, block.body_first_line, warnings
+
+
+def _read_yaml(all_lines: list[str], first: int, last: int) -> tuple[FrontMatter, list[Warning_]]:
+    data, warnings = front_matter.load("\n".join(all_lines[first - 1 : last]), first_line=first)
+    front, more = front_matter.interpret(data, first_line=first)
+    return front, warnings + more
+
+
+def metadata_fence(all_lines: Sequence[str], found: Structure) -> tuple[int, int] | None:
+    """First and last line of the metadata block's YAML fence, if the file has one."""
+    for anchor in found.anchors:
+        name = anchor.id.casefold()
+        if name != "metadata" and not name.startswith("metadata-"):
+            continue
+        for first, last in found.fences:
+            inside = anchor.first_line <= first and last <= anchor.last_line
+            if inside and _YAML_FENCE.match(all_lines[first - 1]):
+                return first, last
+    return None
+
+
+def find_section(document: Document, wanted: str) -> Anchor | None:
+    """The anchor with that id, else the shortest that continues it, else a heading of that name."""
+    name = wanted.strip().casefold()
+    if not name:
+        return None
+    for anchor in document.anchors:
+        if anchor.id.casefold() == name:
+            return anchor
+    longer = [anchor for anchor in document.anchors if anchor.id.casefold().startswith(name + "-")]
+    if longer:
+        return min(longer, key=lambda anchor: len(anchor.id))
+    for heading in document.headings:
+        if name in (heading.slug.casefold(), slug(heading.text)):
+            return Anchor(heading.slug, heading.first_line, heading.last_line)
+    return None
+
+
+def lines(document: Document, first: int, last: int) -> str:
+    """The text of lines `first` to `last`, both included, without the last line's end."""
+    return "\n".join(document.text.split("\n")[max(first, 1) - 1 : max(last, 0)])
+
+
+def fingerprint(document: Document) -> str:
+    """What stays equal when only case, white space or dates change; "" for an empty body."""
+    body = (
+        document.text
+        if document.body_first_line == 1
+        else lines(document, document.body_first_line, len(document.text))
+    )
+    folded = " ".join(_DATE.sub("DATE", body.lower()).split())
+    return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()[:16] if folded else ""

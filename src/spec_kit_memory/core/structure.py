@@ -1,0 +1,319 @@
+"""Where are a markdown body's fences, comments, headings and anchors?
+
+One pass over the lines. What stands in a code fence, in a comment or in a code span is
+text about markdown, not markdown, and counts for nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from spec_kit_memory.core.memory import Anchor, Heading, Warning_
+
+__all__ = ["Structure", "scan", "slug"]
+
+_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})(.*)")
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_UNDERLINE = re.compile(r" {0,3}(={2,}|-{2,})[ \t]*$")
+_TAG = re.compile(r"<!--[ \t]*(/?)[ \t]*ANCHOR:[ \t]?([\w/-]+)[ \t]*-->", re.IGNORECASE)
+_TAG_LIKE = re.compile(r"<!--[ \t]*/?[ \t]*ANCHOR:", re.IGNORECASE)
+_EXPLICIT_ID = re.compile(r"\{#([\w/.:-]+)\}$")
+# A line that cannot be the text of an underlined heading: list, quote, table, heading, HTML, rule.
+_NOT_PARAGRAPH = re.compile(r"[ \t]*(?:$|[-*+][ \t]|\d{1,9}[.)][ \t]|[>|#<]|(?:[-*_=][ \t]*){3,}$)|[ ]{4}|\t")
+_IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{0,2000}\)")
+_EMPHASIS = re.compile(r"(\*\*|__|~~)(?=\S)([^*~]{1,500}?)(?<=\S)\1|(?<!\w)([*_])(?=\S)([^*_]{1,500}?)(?<=\S)\3(?!\w)")
+_NOT_SLUG = re.compile(r"[^\w\- ]")
+_MARKDOWN = frozenset({"md", "markdown", "mdx"})
+# Longer headings and lines with more tags are not written by people; the limits keep the time linear.
+_HEADING_CHARACTERS = 300
+_TAGS_PER_LINE = 50
+
+
+@dataclass(slots=True)
+class Structure:
+    """Line ranges of what was found, in order of their first lines."""
+
+    anchors: list[Anchor] = field(default_factory=list)
+    headings: list[Heading] = field(default_factory=list)
+    fences: list[tuple[int, int]] = field(default_factory=list)
+    comments: list[tuple[int, int]] = field(default_factory=list)  # lines with nothing but comments
+    tag_lines: list[int] = field(default_factory=list)
+    warnings: list[Warning_] = field(default_factory=list)
+    nested_fences: bool = True  # still looking for fences inside fenced markdown
+
+
+@dataclass(slots=True)
+class _Tag:
+    id: str
+    closing: bool
+    line: int
+    text_before: bool
+    text_after: bool
+
+
+def scan(lines: Sequence[str], *, first_line: int = 1) -> Structure:
+    """Find the structure of the lines from `first_line` to the end."""
+    found = Structure()
+    tags: list[_Tag] = []
+    marks: list[tuple[int, int, str]] = []  # line, level, raw text of each heading
+    closers = _longest_closers(lines, first_line)
+    last_comment_end = _last_with("-->", lines)
+    number, total = first_line - 1, len(lines)
+    while number < total:
+        number += 1
+        line = lines[number - 1]
+        mark = line.lstrip(" \t")[:1]
+        if "<!--" in line and not _in_code(line, line.index("<!--")):
+            number = _read_comments(lines, number, last_comment_end, found=found, tags=tags, headings=marks)
+        elif "```" in line or "~~~" in line:
+            number = _read_fence(lines, number, closers, found=found)
+        elif mark == "#":
+            _read_atx(line, number, marks)
+        elif mark in ("=", "-") and number > first_line:
+            _read_underline(lines, number, first_line, marks=marks, found=found)
+    found.headings.extend(_with_ranges(marks, total - (lines[-1] == "")))
+    found.anchors.extend(_paired(tags, found.warnings))
+    return found
+
+
+def slug(text: str) -> str:
+    """The name GitHub gives a heading in links."""
+    return _NOT_SLUG.sub("", text.strip().lower()).replace(" ", "-")
+
+
+def _in_code(line: str, position: int) -> bool:
+    return line.count("`", 0, position) % 2 == 1
+
+
+def _last_with(needle: str, lines: Sequence[str]) -> int:
+    return next((index + 1 for index in range(len(lines) - 1, -1, -1) if needle in lines[index]), 0)
+
+
+def _longest_closers(lines: Sequence[str], first_line: int) -> dict[int, dict[str, int]]:
+    """For each line that looks like a fence, the longest closing run of each kind below it.
+
+    It tells an opening fence that nothing closes, which would otherwise swallow the rest.
+    """
+    longest = {"`": 0, "~": 0}
+    below: dict[int, dict[str, int]] = {}
+    for number in range(len(lines), first_line - 1, -1):
+        line = lines[number - 1]
+        if "```" not in line and "~~~" not in line:
+            continue
+        match = _FENCE.match(line)
+        if match is None:
+            continue
+        below[number] = dict(longest)
+        run, rest = match.groups()
+        if not rest.strip():
+            longest[run[0]] = max(longest[run[0]], len(run))
+    return below
+
+
+def _read_fence(lines: Sequence[str], number: int, closers: dict[int, dict[str, int]], *, found: Structure) -> int:
+    """Record the fence that opens on this line, if one does, and return its last line."""
+    match = _FENCE.match(lines[number - 1])
+    if match is None:
+        return number
+    run, info = match.groups()
+    kind, info = run[0], info.strip()
+    if kind == "`" and "`" in info:
+        return number
+    if closers[number][kind] < len(run):
+        found.warnings.append(Warning_("code fence is never closed", number, "fence"))
+        return number
+    nests = found.nested_fences and info.split(" ")[0].lower() in _MARKDOWN
+    last, whole = _closing_line(lines, number, run=run, nests=nests)
+    # Looked for once to the end in vain, it would be looked for in vain below too, in quadratic time.
+    found.nested_fences &= whole
+    found.fences.append((number, last))
+    return last
+
+
+def _closing_line(lines: Sequence[str], opened: int, *, run: str, nests: bool) -> tuple[int, bool]:
+    """The line that closes the fence, and whether all inside it was closed too.
+
+    Markdown shown inside a fence may have whole fences of its own.
+    """
+    first_closer, depth = 0, 1
+    for number in range(opened + 1, len(lines) + 1):
+        line = lines[number - 1]
+        if run not in line:
+            continue
+        match = _FENCE.match(line)
+        if match is None or match[1][0] != run[0] or len(match[1]) < len(run):
+            continue
+        if match[2].strip():
+            depth += nests and run[0] not in match[2]
+            continue
+        first_closer = first_closer or number
+        depth -= 1
+        if depth == 0:
+            return number, True
+    return first_closer, False
+
+
+def _read_comments(
+    lines: Sequence[str],
+    number: int,
+    last_end: int,
+    *,
+    found: Structure,
+    tags: list[_Tag],
+    headings: list[tuple[int, int, str]],
+) -> int:
+    """Read the comments that start on this line; return the last line they reach."""
+    line, start = lines[number - 1], 0
+    for _ in range(_TAGS_PER_LINE):
+        start = line.find("<!--", start)
+        if start < 0:
+            break
+        if _in_code(line, start):
+            start += 4
+            continue
+        end = line.find("-->", start)
+        if end < 0:
+            return _read_open_comment(lines, number, start, last_end, found=found)
+        _read_tag(line, number, start, tags=tags, found=found)
+        start = end + 3
+    bare = _without_comments(line)
+    if not bare.strip():
+        found.comments.append((number, number))
+    else:
+        _read_atx(bare, number, headings)
+    return number
+
+
+def _without_comments(line: str) -> str:
+    """The line without its whole comments."""
+    if "<!--" not in line:
+        return line
+    kept, position = [], 0
+    while (start := line.find("<!--", position)) >= 0 and (end := line.find("-->", start)) >= 0:
+        kept.append(line[position:start])
+        position = end + 3
+    return "".join(kept) + line[position:]
+
+
+def _read_tag(line: str, number: int, start: int, *, tags: list[_Tag], found: Structure) -> None:
+    match = _TAG.match(line, start)
+    if match is not None:
+        before, after = line[:start], line[match.end() :]
+        tags.append(
+            _Tag(
+                id=match[2],
+                closing=bool(match[1]),
+                line=number,
+                text_before=bool(_without_comments(before).strip()),
+                text_after=bool(_without_comments(after).strip()),
+            )
+        )
+        found.tag_lines.append(number)
+    elif _TAG_LIKE.match(line, start):
+        shown = line[start : start + 80].strip()
+        found.warnings.append(Warning_(f"anchor tag {shown!r} has no valid id", number, "anchor"))
+
+
+def _read_open_comment(lines: Sequence[str], number: int, start: int, last_end: int, *, found: Structure) -> int:
+    """A comment over several lines. One that nothing closes is ordinary text."""
+    if last_end <= number:
+        return number
+    last = number + 1
+    while "-->" not in lines[last - 1]:
+        last += 1
+    alone = not lines[number - 1][:start].strip()
+    rest = lines[last - 1].partition("-->")[2]
+    if alone and not _without_comments(rest).strip():
+        found.comments.append((number, last))
+    return last
+
+
+def _read_atx(line: str, number: int, marks: list[tuple[int, int, str]]) -> None:
+    match = _ATX.match(line)
+    if match is not None:
+        text = (match[2] or "").strip()
+        closed = text.rstrip("#")
+        if closed != text and (not closed or closed[-1] in " \t"):
+            text = closed.rstrip()
+        marks.append((number, len(match[1]), text))
+
+
+def _read_underline(
+    lines: Sequence[str],
+    number: int,
+    first_line: int,
+    *,
+    marks: list[tuple[int, int, str]],
+    found: Structure,
+) -> None:
+    """A heading by underline: one line of plain text, alone in its paragraph, directly above."""
+    match = _UNDERLINE.match(lines[number - 1])
+    above = lines[number - 2]
+    if match is None or _NOT_PARAGRAPH.match(above):
+        return
+    alone = number - 2 < first_line or _NOT_PARAGRAPH.match(lines[number - 3])
+    taken = (marks and marks[-1][0] == number - 1) or (found.fences and found.fences[-1][1] == number - 1)
+    if alone and not taken and not above.rstrip().endswith(("-->", "|")):
+        marks.append((number - 1, 1 if match[1][0] == "=" else 2, above.strip()))
+
+
+def _plain(raw: str) -> tuple[str, str]:
+    """A heading's text without markup, and its explicit id."""
+    raw = _without_comments(raw).strip()
+    explicit = _EXPLICIT_ID.search(raw) if raw.endswith("}") else None
+    text = (raw[: explicit.start()] if explicit else raw)[:_HEADING_CHARACTERS]
+    if "[" in text:
+        text = _IMAGE_OR_LINK.sub(r"\1", text)
+    if "*" in text or "_" in text or "~" in text:
+        text = _EMPHASIS.sub(lambda match: match[2] or match[4], text)
+    return text.replace("`", "").strip(), explicit[1] if explicit else ""
+
+
+def _with_ranges(marks: list[tuple[int, int, str]], last_line: int) -> list[Heading]:
+    """Headings with the lines they govern; an equal slug gets a number, as on GitHub."""
+    last_lines: dict[int, int] = {}
+    open_marks: list[tuple[int, int]] = []  # level, line
+    for line, level, _ in marks:
+        while open_marks and open_marks[-1][0] >= level:
+            last_lines[open_marks.pop()[1]] = line - 1
+        open_marks.append((level, line))
+    seen: Counter[str] = Counter()
+    headings = []
+    for line, level, raw in marks:
+        text, explicit = _plain(raw)
+        name = explicit or slug(text)
+        seen[name] += 1
+        if seen[name] > 1 and not explicit:
+            name = f"{name}-{seen[name] - 1}"
+        headings.append(Heading(level, text, name, line, last_lines.get(line, last_line)))
+    return headings
+
+
+def _paired(tags: list[_Tag], warnings: list[Warning_]) -> list[Anchor]:
+    """Anchors whose two tags were found, ids compared without case."""
+    opened: dict[str, list[_Tag]] = {}
+    known: set[str] = set()
+    anchors = []
+    for tag in tags:
+        key = tag.id.casefold()
+        if not tag.closing:
+            if key in known:
+                warnings.append(Warning_(f"anchor {tag.id!r} is repeated", tag.line, "anchor"))
+            known.add(key)
+            opened.setdefault(key, []).append(tag)
+        elif opened.get(key):
+            anchors.append(_anchor(opened[key].pop(), tag))
+        else:
+            warnings.append(Warning_(f"anchor {tag.id!r} is closed but was never opened", tag.line, "anchor"))
+    for left in opened.values():
+        warnings.extend(Warning_(f"anchor {tag.id!r} is never closed", tag.line, "anchor") for tag in left)
+    return sorted(anchors, key=lambda anchor: (anchor.first_line, -anchor.last_line))
+
+
+def _anchor(start: _Tag, end: _Tag) -> Anchor:
+    first = start.line if start.text_after else start.line + 1
+    last = end.line if end.text_before else end.line - 1
+    return Anchor(start.id, first, last)
