@@ -75,11 +75,8 @@ def test_what_is_not_text_is_refused_with_its_path_and_a_next_step(
     assert caught.value.hint
 
 
-def test_a_file_of_exactly_the_limit_is_read_with_a_warning(write: Write) -> None:
-    read = files.read(write("a.md", b"x" * files.MAX_BYTES))
-    assert len(read.text) == files.MAX_BYTES
-    assert "splitting" in read.warnings[0].message
-    assert files.read(write("b.md", "x" * 100_000)).warnings == ()
+def test_a_file_of_exactly_the_limit_is_read(write: Write) -> None:
+    assert len(files.read(write("a.md", b"x" * files.MAX_BYTES)).text) == files.MAX_BYTES
 
 
 def test_what_is_not_a_file_is_refused(write: Write, root: Path) -> None:

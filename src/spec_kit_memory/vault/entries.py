@@ -15,6 +15,7 @@ from spec_kit_memory.core import markdown, passages, redact
 from spec_kit_memory.core.memory import (
     Attributes,
     Conversation,
+    Document,
     Entry,
     FrontMatter,
     Source,
@@ -55,14 +56,14 @@ def make_entry(found: Found, file: FileText, *, settings: Settings, trusted: boo
     if redactions:
         kinds = ", ".join(sorted(clean.found))
         warnings = (*warnings, Warning_(f"{redactions} secrets are left out of the index ({kinds})", code="secret"))
-    document = replace(document, warnings=(*file.warnings, *document.warnings, *warnings))
+    document = replace(document, warnings=(*document.warnings, *warnings))
     return Entry(
         path=found.path,
         source=found.source,
         spec_folder=_folder(document.front, found, trusted=believed),
         attributes=attributes,
         document=document,
-        passages=tuple(passages.split(document)),
+        passages=passages.split(document),
         raw_hash=file.raw_hash,
         content_hash=hashlib.sha256(document.text.encode()).hexdigest(),
         fingerprint=markdown.fingerprint(document),
@@ -129,25 +130,27 @@ def _expiry(tier: Tier, created_at: datetime) -> datetime | None:
 
 def make_chat_entry(conversation: Conversation, *, settings: Settings, now: datetime, trusted: bool = False) -> Entry:
     """A conversation's entry: its turns are the passages, its owner the user it was imported for."""
-    document, turns, redactions = passages.turns(conversation)
+    clean, redactions = _redacted(conversation)
+    text, turns = passages.turns(clean)
+    document = Document(text=text, title=clean.title, front=FrontMatter(), body_first_line=1)
     found = Found(CHAT + conversation.id, settings.root, Source.CHAT)
-    attributes, warnings = resolve(
-        FrontMatter(),
+    attributes, _ = resolve(
+        document.front,
         found,
         settings,
-        title=document.title or conversation.title or conversation.id,
+        title=clean.title or conversation.id,
         modified_at=conversation.ended_at or conversation.started_at or now,
         trusted=trusted,
     )
-    data = document.text.encode()
+    data = text.encode()
     digest = hashlib.sha256(data).hexdigest()
     return Entry(
         path=found.path,
         source=Source.CHAT,
         spec_folder=None,
         attributes=attributes,
-        document=replace(document, warnings=(*document.warnings, *warnings)),
-        passages=tuple(turns),
+        document=document,
+        passages=turns,
         raw_hash=digest,
         content_hash=digest,
         fingerprint=markdown.fingerprint(document),
@@ -157,3 +160,12 @@ def make_chat_entry(conversation: Conversation, *, settings: Settings, now: date
         trusted=trusted,
         redactions=redactions,
     )
+
+
+def _redacted(conversation: Conversation) -> tuple[Conversation, int]:
+    """Nothing of a conversation is split, hashed or kept before its secrets are out."""
+    title = redact.redact(conversation.title)
+    turns = [(turn, redact.redact(turn.text)) for turn in conversation.turns]
+    count = sum(sum(clean.found.values()) for clean in (title, *(clean for _, clean in turns)))
+    spoken = tuple(replace(turn, text=clean.text) for turn, clean in turns)
+    return replace(conversation, title=title.text, turns=spoken), count

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from spec_kit_memory.core.memory import Scope, Stamp, Warning_
+from spec_kit_memory.core.memory import Scope, Stamp
 from spec_kit_memory.errors import (
     AccessDenied,
     BadEncoding,
@@ -48,7 +48,6 @@ __all__ = [
 ]
 
 MAX_BYTES = 1024 * 1024
-MANY_CHARACTERS = 100_000
 TEMPORARY = ".skm.tmp"  # how our own temporary files end
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _IGNORE = "# Only what people write is kept in git.\n*\n!.gitignore\n!config.jsonc\n!context_template.md\n"
@@ -63,7 +62,6 @@ class FileText:
     text: str
     raw_hash: str
     stamp: Stamp
-    warnings: tuple[Warning_, ...] = ()
 
 
 # --- reading ------------------------------------------------------------------
@@ -74,13 +72,7 @@ def read(path: Path, *, seen_ns: int | None = None) -> FileText:
     data, facts = _bytes_of(path)
     text = decode(data, name=path.as_posix())
     stamp = Stamp(facts.st_size, facts.st_mtime_ns, time.time_ns() if seen_ns is None else seen_ns)
-    warnings: tuple[Warning_, ...] = ()
-    if len(text) > MANY_CHARACTERS:
-        message = (
-            f"{len(text):,} characters: more than {MANY_CHARACTERS:,} make a memory hard to use; consider splitting it"
-        )
-        warnings = (Warning_(message, code="long"),)
-    return FileText(text, hashlib.sha256(data).hexdigest(), stamp, warnings)
+    return FileText(text, hashlib.sha256(data).hexdigest(), stamp)
 
 
 def _bytes_of(path: Path) -> tuple[bytes, os.stat_result]:
