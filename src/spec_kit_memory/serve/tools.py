@@ -127,8 +127,8 @@ TOOLS: tuple[Tool, ...] = (
             Parameter("maxResults", "integer", "Same as limit", minimum=1, maximum=20, alias="limit"),
             Parameter("minScore", "number", default=0.0, minimum=0, maximum=1),
             Parameter("groupBy", "text", default="memory", choices=("memory", "passage")),
-            Parameter("maxTokens", "integer", "Budget of the answer (4000)", minimum=100, maximum=1_000_000),
-            Parameter("anchors", "texts", "Return only these sections, e.g. decisions", maximum=50),
+            Parameter("maxTokens", "integer", "Budget (4000)", minimum=100, maximum=1_000_000),
+            Parameter("anchors", "texts", "Only these sections, e.g. decisions", maximum=50),
             _flag("includeContent", "Whole texts"),
             _flag("includeConstitutional", "Rules on top", default=True),
             _flag("includeContiguity", "Neighbours in time"),
@@ -210,10 +210,10 @@ TOOLS: tuple[Tool, ...] = (
         "memory_save",
         "save",
         "save",
-        "Save a session as a memory (context), or index a file you wrote (filePath). "
-        "Call at the end of work, after decisions, or when asked to remember.",
+        "Save a session as a memory (context), or index a file (filePath). "
+        "Call when work ends, after decisions, or when asked to remember.",
         (
-            Parameter("filePath", "text", "Existing .md, .txt or chat .jsonl", length=PATH_LENGTH),
+            Parameter("filePath", "text", ".md, .txt or chat .jsonl", length=PATH_LENGTH),
             Parameter(
                 "context",
                 "object",
@@ -284,7 +284,7 @@ TOOLS: tuple[Tool, ...] = (
         "memory_validate",
         "validate",
         "validate",
-        "Say whether a memory you used was useful; corrects its confidence.",
+        "Say whether a memory you used was useful.",
         (
             _id(),
             Parameter("wasUseful", "boolean"),
@@ -431,7 +431,8 @@ def behaviour(tool: Tool) -> dict[str, bool]:
 # --- schemas ----------------------------------------------------------------------------
 
 # The envelope is the same for every tool, and spelled out once in the reference, not in every conversation.
-OUTPUT_SCHEMA: Mapping[str, Any] = {"type": "object", "required": ["summary", "data"]}
+# No key is required: an error carries {code, message, hint}, and some clients check errors against this too.
+OUTPUT_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {"summary": {}, "data": {}}}
 
 _JSON_TYPES: Mapping[Kind, str] = {
     "text": "string",
@@ -460,7 +461,7 @@ def _property(parameter: Parameter) -> dict[str, Any]:
         )
     elif parameter.choices:
         shown["enum"] = list(parameter.choices)
-    if parameter.default is not None:
+    if parameter.default is not None and parameter.default is not False:
         shown["default"] = parameter.default
     if parameter.kind in ("integer", "number"):
         # Limits nobody meets by accident are checked but not worth tokens in every conversation.

@@ -1,0 +1,129 @@
+"""Where is the workspace behind a server? Opened behind the first answer, and kept until the end.
+
+Opening may fail (a broken setting, a locked index) and the server still answers: every call
+says what is wrong and tries again, so mending the cause needs no restart.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spec_kit_memory.workspace import Workspace
+
+__all__ = ["LiveWorkspace", "leave_when_told"]
+
+# Long enough for the first answer and the client's next requests to pass before imports compete with them.
+WAKE_AFTER_SECONDS = 0.3
+# What calls still running get to finish when the client is gone or the process is told to stop.
+FAREWELL_SECONDS = 5.0
+PARENT_CHECK_SECONDS = 2.0
+
+
+def open_at(workspace: str | None, flags: Mapping[str, object]) -> Workspace:
+    from spec_kit_memory import settings
+    from spec_kit_memory.workspace import Workspace
+
+    return Workspace(settings.load(settings.find_root(workspace=workspace), overrides=flags))
+
+
+class LiveWorkspace:
+    """One workspace for all calls of a server; `use` is safe from any thread."""
+
+    def __init__(self, opener: Callable[[], Workspace], *, background: bool = True) -> None:
+        self._open = opener
+        self._background = background
+        self._workspace: Workspace | None = None
+        self._opening = threading.Lock()
+        self._idle = threading.Condition()
+        self._calls = 0
+        self._woken = False
+        self._closed = False
+
+    @contextmanager
+    def use(self) -> Iterator[Workspace]:
+        """The workspace, opened if need be, and not closed while it is used."""
+        with self._idle:
+            self._calls += 1
+        try:
+            yield self._get()
+        finally:
+            with self._idle:
+                self._calls -= 1
+                self._idle.notify_all()
+
+    def _get(self) -> Workspace:
+        with self._opening:
+            if self._workspace is None:
+                workspace = self._open()
+                if self._background:
+                    workspace.start_background()
+                self._workspace = workspace
+            return self._workspace
+
+    def wake_soon(self) -> None:
+        """Open in the background, once, shortly after this."""
+        if not self._woken:
+            self._woken = True
+            timer = threading.Timer(WAKE_AFTER_SECONDS, self._wake)
+            timer.daemon = True
+            timer.start()
+
+    def _wake(self) -> None:
+        try:
+            with self.use():
+                pass
+        except Exception as error:  # noqa: BLE001 - the edge: the next call meets it again and tells the client
+            sys.stderr.write(f"spec-kit-memory: not open yet: {error}\n")
+
+    def close(self) -> None:
+        """Wait a little for calls that still run, then write what is due and close."""
+        deadline = time.monotonic() + FAREWELL_SECONDS
+        with self._idle:
+            if self._closed:
+                return
+            self._closed = True
+            while self._calls and (left := deadline - time.monotonic()) > 0:
+                self._idle.wait(left)
+        if self._opening.acquire(timeout=max(0.1, deadline - time.monotonic())):
+            try:
+                if self._workspace is not None:
+                    self._workspace.close()
+            finally:
+                self._opening.release()
+
+
+def leave_when_told(live: LiveWorkspace) -> Callable[[], None]:
+    """End the process on SIGTERM, or when the parent died; returns what ends it on other occasions.
+
+    The thread that reads standard input sits in a blocking read that nothing can interrupt,
+    so the process is ended without it, after the workspace was closed.
+    """
+    leaving = threading.Lock()
+
+    def leave() -> None:
+        if not leaving.acquire(blocking=False):
+            return
+        closing = threading.Thread(target=live.close, daemon=True)
+        closing.start()
+        closing.join(FAREWELL_SECONDS + 1)
+        os._exit(0)
+
+    # Not in the handler itself: it runs on the main thread, which may hold a lock that closing needs.
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=leave, daemon=True).start())
+    if sys.platform != "win32":
+        threading.Thread(target=_watch_parent, args=(os.getppid(), leave), daemon=True).start()
+    return leave
+
+
+def _watch_parent(parent: int, leave: Callable[[], None]) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_SECONDS)
+    leave()

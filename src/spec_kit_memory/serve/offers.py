@@ -1,0 +1,144 @@
+"""What does the server offer besides tools? Resources to read, prompts to start from, completion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from spec_kit_memory.errors import BadParameter, MissingParameter
+
+if TYPE_CHECKING:
+    from spec_kit_memory.workspace import Workspace
+
+__all__ = ["PROMPTS", "TEMPLATES", "Prompt", "complete", "listed", "prompt_text", "read"]
+
+RULES = "memory://constitutional"
+# Enough of a memory for any reader of a resource; longer ones are read in parts with memory_load.
+RESOURCE_TOKENS = 100_000
+LISTED_FOLDERS = 50
+
+TEMPLATES: tuple[tuple[str, str, str], ...] = (
+    ("memory://{id}", "memory", "One memory's text"),
+    ("memory://folder/{name}", "folder", "The memories of a spec folder"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    name: str
+    about: str
+    arguments: tuple[tuple[str, str, bool], ...]  # name, description, required
+    text: str  # with {name} for each argument
+
+
+PROMPTS: tuple[Prompt, ...] = (
+    Prompt(
+        "save",
+        "Save this session as a memory",
+        (("specFolder", "Spec folder; detected if left out", False),),
+        "Save what we did in this session with memory_save. Put into context: a sessionSummary, keyDecisions with "
+        "their rationale and alternatives, filesModified, nextSteps, blockers, and triggerPhrases I would use to "
+        "find it again. Only what happened in this session; leave out what there is nothing to say about."
+        "{specFolder}",
+    ),
+    Prompt(
+        "search",
+        "Recall prior work",
+        (("query", "What to look for", True), ("specFolder", "Only in this spec folder", False)),
+        "Search memory with memory_search for: {query}{specFolder}\nRead what you need in full with memory_load. "
+        "Answer from what you found and cite path and lines; say so if nothing was found.",
+    ),
+    Prompt(
+        "checkpoint",
+        "Snapshot memories, or go back to a snapshot",
+        (("name", "Name of the checkpoint", True),),
+        "If checkpoint_list shows a checkpoint named {name}, ask me whether to restore it, and if I agree, call "
+        "checkpoint_restore. Otherwise make it with checkpoint_create.",
+    ),
+    Prompt(
+        "resume",
+        "Pick up where the last session stopped",
+        (("specFolder", "Spec folder to resume", False),),
+        "Resume prior work{specFolder}. This is what is remembered; ask memory_search for more before you rely on "
+        "anything that is not in it.\n\n{context}",
+    ),
+)
+
+
+def prompt_text(name: str, given: Mapping[str, str], workspace: Workspace) -> str:
+    prompt = next((each for each in PROMPTS if each.name == name), None)
+    if prompt is None:
+        raise BadParameter(
+            f"There is no prompt {name[:200]!r}.", hint="Use " + ", ".join(each.name for each in PROMPTS) + "."
+        )
+    for argument, _, required in prompt.arguments:
+        if required and not given.get(argument):
+            raise MissingParameter(f"The prompt {name!r} needs {argument!r}.", hint="Give it as an argument.")
+    folder = given.get("specFolder")
+    values = {
+        "query": given.get("query", ""),
+        "name": repr(given.get("name", "")),
+        "specFolder": f" (spec folder {folder})" if folder else "",
+        "context": workspace.context(spec_folder=folder).text if "{context}" in prompt.text else "",
+    }
+    # Not str.format: what a user typed may hold braces.
+    return re.sub(r"\{(\w+)\}", lambda found: values[found.group(1)], prompt.text)
+
+
+# --- resources ------------------------------------------------------------------------------
+
+
+def listed(workspace: Workspace) -> list[tuple[str, str, str]]:
+    """URI, name and description of what is worth listing; single memories come by template."""
+    rows = [(RULES, "constitutional", "The rules that always hold")]
+    for folder in workspace.stats(folder_ranking="recency", limit=LISTED_FOLDERS).folders:
+        name = str(folder["name"])
+        rows.append((f"memory://folder/{quote(name)}", name, f"{folder['count']} memories"))
+    return rows
+
+
+def read(uri: str, workspace: Workspace) -> list[tuple[str, str]]:
+    """The resource as (uri, markdown) pairs."""
+    found = re.fullmatch(r"memory://(?:folder/(?P<folder>.+)|(?P<id>\d{1,15})|(?P<rules>constitutional))/?", uri)
+    if found is None:
+        raise BadParameter(
+            f"There is no resource {uri[:200]!r}.", hint="Use memory://ID, memory://folder/NAME or " + RULES + "."
+        )
+    if found["rules"]:
+        rules = workspace.list(tier="constitutional", limit=100).memories
+        return [_memory(rule.id, workspace) for rule in rules] or [(RULES, "")]
+    if found["folder"]:
+        return [(uri, _folder(unquote(found["folder"]), workspace))]
+    return [_memory(int(found["id"]), workspace)]
+
+
+def _memory(memory_id: int, workspace: Workspace) -> tuple[str, str]:
+    return f"memory://{memory_id}", workspace.load(memory_id=memory_id, max_tokens=RESOURCE_TOKENS).text
+
+
+def _folder(name: str, workspace: Workspace) -> str:
+    answer = workspace.list(spec_folder=name, limit=100)
+    if not answer.memories:
+        from spec_kit_memory.errors import BadSpecFolder
+
+        raise BadSpecFolder(f"No memory is in the spec folder {name!r}.", hint="resources/list names the folders.")
+    rows = [f"- [{card.title}](memory://{card.id}) {card.tier.value}, {card.path}" for card in answer.memories]
+    more = [f"\n{answer.total - len(rows)} more: use memory_list"] if answer.total > len(rows) else []
+    return "\n".join([f"# {name}", "", *rows, *more])
+
+
+# --- completion -------------------------------------------------------------------------------
+
+
+def complete(argument: str, begun: str, workspace: Workspace, *, of_template: bool) -> list[str]:
+    """Spec folders and checkpoint names that start as what was typed."""
+    if argument == "specFolder" or (of_template and argument == "name"):
+        names = [str(row["name"]) for row in workspace.stats(folder_ranking="recency", limit=10_000).folders]
+    elif argument == "name":
+        names = [str(row["name"]) for row in workspace.checkpoint_list(limit=100).checkpoints]
+    else:
+        names = []
+    return [name for name in names if name.casefold().startswith(begun.casefold())]

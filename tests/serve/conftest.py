@@ -1,0 +1,18 @@
+"""What the tests of the edges share."""
+
+from __future__ import annotations
+
+import pytest
+from recorder import Recorder
+
+from spec_kit_memory.serve.live import LiveWorkspace
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def live(recorder: Recorder) -> LiveWorkspace:
+    return LiveWorkspace(lambda: recorder)  # type: ignore[arg-type,return-value]
