@@ -77,7 +77,7 @@ def provider() -> Iterator[Provider]:
             """The test output stays readable."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     provider.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     yield provider
