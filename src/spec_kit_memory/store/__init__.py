@@ -19,8 +19,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
 
+from spec_kit_memory.core.ledger import Broken
 from spec_kit_memory.core.memory import (
-    Attributes,
     Change,
     Entry,
     Filter,
@@ -30,7 +30,6 @@ from spec_kit_memory.core.memory import (
     Memory,
     Presence,
     RawHit,
-    Relation,
     Scope,
     Session,
     Stamp,
@@ -38,7 +37,7 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
 )
 
-__all__ = ["BadFile", "PutResult", "Store", "Stored", "VectorWork", "open_store"]
+__all__ = ["EVERYTHING", "BadFile", "PutResult", "Store", "Stored", "VectorWork", "open_store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,7 @@ class PutResult:
     created: bool
     changed: bool  # the text changed
     alias: bool = False  # same fingerprint in the same spec folder: nothing new was indexed
+    released: tuple[str, ...] = ()  # paths that were aliases of the text as it was: put them again
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,16 @@ class BadFile:
     seen_at: datetime
 
 
+EVERYTHING = Filter()  # no condition
+
+
 class Store(Protocol):
     # --- handle
+    @property
+    def read_only(self) -> bool:
+        """The file or its folder cannot be written: reads work, writes raise DatabaseUnusable."""
+        ...
+
     def within(self, scope: Scope) -> Store: ...
     def close(self) -> None: ...
     def generation(self) -> int:
@@ -93,13 +101,14 @@ class Store(Protocol):
         ...
 
     # --- write (each call is one transaction)
-    def put(self, entry: Entry, change: Change, *, memory_id: int | None = None) -> PutResult:
+    def put(self, entry: Entry, change: Change, *, memory_id: int | None = None, explicit: bool = False) -> PutResult:
         """Index one document: text, passages, full text, triggers, front matter's links.
 
         The identity is `memory_id` if given (a move), else the row of that path, else a vanished
         row with the same fingerprint and folder, else an alias of a live one with the same
         fingerprint and folder, else a new row. Overrides kept for the memory win over `attributes`.
-        Vectors that exist for a passage's hash are used again.
+        Vectors that exist for a passage's hash are used again. A forgotten memory stays forgotten
+        until its fingerprint changes or `explicit` is true (a person named the file).
         """
         ...
 
@@ -107,16 +116,27 @@ class Store(Protocol):
         """Only the stamps changed."""
         ...
 
-    def vanish(self, path: str, change: Change) -> None:
-        """The file is gone: out of search at once; id, use, links and history stay."""
+    def vanish(self, path: str, change: Change) -> str | None:
+        """The file is gone: out of search at once; id, use, links and history stay.
+
+        Where an alias takes over, its path is returned: put that file again.
+        """
         ...
 
     def forget(self, memory_id: int, change: Change) -> None:
         """Deleted on request: like vanish, and no scan brings this fingerprint back."""
         ...
 
+    def recall(self, memory_id: int, change: Change) -> Memory:
+        """Back from gone or forgotten, from what is stored: undoes `forget` and `vanish`."""
+        ...
+
     def override(self, memory_id: int, attributes: Mapping[str, Any], change: Change) -> Memory:
-        """Metadata kept in the database, for sources that have no file of ours to write."""
+        """Metadata kept in the database, for sources that have no file of ours to write.
+
+        Keys are those of `Attributes`; they are added to earlier overrides, and a value of None takes
+        an override back.
+        """
         ...
 
     def mark_outdated(self, memory_id: int, outdated: bool, change: Change) -> None: ...
@@ -128,7 +148,24 @@ class Store(Protocol):
 
     def put_link(self, link: Link, change: Change) -> Link: ...
     def drop_link(self, link_id: int, change: Change) -> Link: ...
+    def replace_spec_links(self, spec_folder: str, links: Sequence[Link], change: Change) -> bool:
+        """Make these the links that a folder's spec documents give (origin SPEC); False: nothing differed.
+
+        Links that front matter asks for are made by `put`, and again when their target appears.
+        """
+        ...
+
     def put_session(self, session: Session, at: datetime) -> None: ...
+    def end_sessions(self, *, unseen_since: datetime) -> int: ...
+    def tally(self, counts: Mapping[str, int]) -> None:
+        """Add to counters that `stats` shows (atomic writes, recoveries, ...)."""
+        ...
+
+    def note(self, name: str, value: str | None) -> None:
+        """A small fact that all processes of a workspace share, such as the time of the last scan."""
+        ...
+
+    def noted(self, name: str) -> str | None: ...
     def report_bad(self, bad: Sequence[BadFile], *, cleared: Sequence[str] = ()) -> None: ...
 
     # --- vectors
@@ -152,7 +189,7 @@ class Store(Protocol):
     def many(self, memory_ids: Sequence[int]) -> list[Memory]: ...
     def find(
         self,
-        where: Filter = Filter(),
+        where: Filter = EVERYTHING,
         *,
         order: str = "created_at",
         limit: int | None = None,
@@ -162,7 +199,7 @@ class Store(Protocol):
         """`order` is created_at, updated_at, importance_weight or path; dates and weight descend."""
         ...
 
-    def count(self, where: Filter = Filter(), *, presence: Presence = Presence.LIVE) -> int: ...
+    def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int: ...
     def text(self, memory_id: int) -> str: ...
     def text_of(self, content_hash: str) -> str | None: ...
     def passages(self, passage_ids: Sequence[int]) -> list[StoredPassage]: ...
@@ -174,6 +211,10 @@ class Store(Protocol):
         self, memory_id: int | None = None, *, spec_folder: str | None = None, limit: int | None = None
     ) -> list[HistoryEntry]: ...
     def ledger(self, *, after: int = 0, limit: int | None = None) -> Iterator[LedgerEntry]: ...
+    def verify_ledger(self) -> Broken | None:
+        """The first entry of the whole chain that does not fit, or None."""
+        ...
+
     def session(self, session_id: str) -> Session | None: ...
     def bad_files(self) -> list[BadFile]: ...
     def stats(self) -> dict[str, Any]: ...
@@ -187,8 +228,10 @@ class Store(Protocol):
     def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]: ...
 
     # --- checkpoints and care
-    def snapshot(self, where: Filter = Filter()) -> Iterator[Mapping[str, Any]]: ...
-    def restore(self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter) -> dict[str, int]: ...
+    def snapshot(self, where: Filter = EVERYTHING) -> Iterator[Mapping[str, Any]]: ...
+    def restore(
+        self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter
+    ) -> dict[str, int]: ...
     def check(self) -> dict[str, list[str]]: ...
     def repair(self, change: Change) -> dict[str, int]: ...
     def rebuild(self) -> None:

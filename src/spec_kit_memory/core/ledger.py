@@ -1,0 +1,73 @@
+"""Is the record of changes whole? Canonical form, chain hash and verification, as pure functions.
+
+An entry's hash is the SHA-256 of the canonical JSON of everything else in it, the hash of the
+entry before included. Changing, dropping, inserting or swapping an entry therefore breaks the
+chain at that place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from spec_kit_memory.core.memory import LedgerEntry, Mutation
+
+__all__ = ["GENESIS", "Broken", "canonical", "chain_hash", "entry_from", "fields_of", "seal", "verify"]
+
+GENESIS = "0" * 64  # what the first entry names as its previous
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The first entry that does not fit, and why."""
+
+    sequence: int
+    reason: str
+
+
+def canonical(value: Mapping[str, Any]) -> str:
+    """One spelling per value: keys sorted, no white space, text as it is."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def fields_of(entry: LedgerEntry) -> dict[str, Any]:
+    """The entry as plain JSON values, its own hash included: one line of an export."""
+    plain: dict[str, Any] = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    return plain | {"type": str(entry.type), "memory_ids": list(entry.memory_ids)}
+
+
+def entry_from(plain: Mapping[str, Any]) -> LedgerEntry:
+    """The inverse of `fields_of`."""
+    return LedgerEntry(**{**plain, "type": Mutation(plain["type"]), "memory_ids": tuple(plain["memory_ids"])})
+
+
+def chain_hash(entry: LedgerEntry) -> str:
+    rest = fields_of(entry)
+    del rest["hash"]
+    return hashlib.sha256(canonical(rest).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def seal(entry: LedgerEntry) -> LedgerEntry:
+    """The same entry with its hash filled in."""
+    return replace(entry, hash=chain_hash(entry))
+
+
+def verify(entries: Iterable[LedgerEntry], *, after: LedgerEntry | None = None) -> Broken | None:
+    """The first entry that is missing, moved or altered; None when the chain holds.
+
+    `after` is the entry before the first one given; without it the chain must start at 1.
+    """
+    expected = after.sequence + 1 if after else 1
+    previous = after.hash if after else GENESIS
+    for entry in entries:
+        if entry.sequence != expected:
+            return Broken(expected, f"entry {expected} is missing; entry {entry.sequence} stands in its place")
+        if entry.previous != previous:
+            return Broken(entry.sequence, f"entry {entry.sequence} does not follow the hash of entry {expected - 1}")
+        if chain_hash(entry) != entry.hash:
+            return Broken(entry.sequence, f"entry {entry.sequence} was altered: its hash does not fit its content")
+        expected, previous = expected + 1, entry.hash
+    return None

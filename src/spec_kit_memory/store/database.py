@@ -1,0 +1,319 @@
+"""How are threads, processes and crashes kept from harming the file?
+
+One write connection under a lock, one reader per thread, write-ahead log, every acknowledged
+write synced. A fork, or a file that was replaced on disk, is noticed and opened anew. Errors
+of SQLite become ours, with the next step.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import apsw
+
+from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory.store import schema
+
+__all__ = ["BUSY_SECONDS", "Database", "fetch", "first"]
+
+BUSY_SECONDS = 30.0
+_CACHE_KIB = 16_384  # pages of 100,000 passages' text index that questions touch again and again
+_WAL_PAGES = 4_000  # a checkpoint every 16 MB: scans spend less time copying pages
+_abandoned: list[object] = []  # connections of a parent process: closing them here would harm the parent's log
+
+
+class Database:
+    """A file and the connections to it. `on_new_file` is called when another file took its place."""
+
+    def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.busy_seconds = busy_seconds
+        self.on_new_file: Callable[[], None] = lambda: None
+        self._immutable = False
+        self._closed = False
+        self._reset()
+        self._open()
+
+    def _reset(self) -> None:
+        """Everything that belongs to one process and one file."""
+        self._pid = os.getpid()
+        self._identity: tuple[int, int] | None = None
+        self._lock = threading.RLock()
+        self._threads = threading.local()
+        self._readers: WeakSet[apsw.Connection] = WeakSet()
+        self._writer: apsw.Connection | None = None
+        self._sync = "FULL"  # of the writer
+
+    # --- opening
+
+    def _open(self) -> None:
+        with self._translated():
+            self._prepare_file()
+            connection = self._connect()
+            try:
+                schema.refuse_foreign(connection, str(self.path))
+                if not self.read_only:
+                    self._bring_up_to_date(connection)
+                elif not schema.is_current(connection):
+                    raise DatabaseUnusable(
+                        f"{self.path} has an older schema and cannot be written, so it cannot be brought up to date",
+                        hint="make the folder writable and run `skm index`",
+                    )
+            except BaseException:
+                connection.close()
+                raise
+            if self.read_only:
+                self._register(connection)
+            else:
+                self._writer = connection
+            self._identity = self._on_disk()
+
+    def _prepare_file(self) -> None:
+        """An index that cannot be written is still read; one that does not exist must be creatable."""
+        if self.path.exists():
+            if not self.read_only and not (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)):
+                self.read_only = True
+            return
+        if self.read_only:
+            raise DatabaseUnusable(f"there is no index at {self.path}", hint="run `skm index` first")
+        if not self.path.parent.exists():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+    def _connect(self) -> apsw.Connection:
+        flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
+        try:
+            return self._configured(apsw.Connection(self._name(), flags=flags | apsw.SQLITE_OPEN_URI))
+        except apsw.CantOpenError:
+            if not self.read_only or self._immutable or self._log_has_changes():
+                raise
+        # On a read-only disk the log's index cannot be made; without a log there is nothing to miss.
+        self._immutable = True
+        return self._configured(apsw.Connection(self._name(), flags=flags | apsw.SQLITE_OPEN_URI))
+
+    def _name(self) -> str:
+        uri = self.path.absolute().as_uri()
+        return f"{uri}?immutable=1" if self._immutable else uri
+
+    def _log_has_changes(self) -> bool:
+        log = Path(f"{self.path}-wal")
+        return log.exists() and log.stat().st_size > 0
+
+    def _configured(self, connection: apsw.Connection) -> apsw.Connection:
+        connection.set_busy_timeout(round(self.busy_seconds * 1000))
+        for pragma in ("foreign_keys = ON", f"cache_size = -{_CACHE_KIB}", "temp_store = MEMORY"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.register_fts5_function("skm_times", _times)
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # reads the header: errors surface here
+        return connection
+
+    def _bring_up_to_date(self, connection: apsw.Connection) -> None:
+        deadline = time.monotonic() + self.busy_seconds
+        while True:  # switching the journal mode does not wait for others by itself
+            try:
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()
+                break
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}").fetchall()
+        if schema.is_current(connection):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            schema.migrate(connection, str(self.path))
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    # --- noticing forks and replaced files
+
+    def _on_disk(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _ensure_current(self) -> None:
+        if self._closed:
+            raise DatabaseUnusable(f"the index {self.path} was closed", hint="open the workspace again")
+        if os.getpid() != self._pid:
+            _abandoned.append((self._writer, list(self._readers), self._threads))
+            self._reset()
+            self._open()
+            self.on_new_file()  # its locks may have been held by a thread that does not exist here
+        elif self._on_disk() != self._identity:
+            with self._lock:
+                if self._on_disk() != self._identity:
+                    self._reopen()
+
+    def _reopen(self) -> None:
+        """Another file stands at our path, or none: what was cached of the old one is worthless."""
+        lock = self._lock
+        self._close_all()
+        self._reset()
+        self._lock = lock  # it is held
+        self._open()
+        self.on_new_file()
+
+    # --- using
+
+    def reader(self) -> apsw.Connection:
+        """This thread's connection for reading."""
+        self._ensure_current()
+        connection: apsw.Connection | None = getattr(self._threads, "reader", None)
+        if connection is None:
+            with self._lock, self._translated():
+                connection = self._register(self._connect())
+        return connection
+
+    def _register(self, connection: apsw.Connection) -> apsw.Connection:
+        self._threads.reader = connection
+        self._readers.add(connection)
+        return connection
+
+    @contextmanager
+    def reading(self) -> Iterator[apsw.Connection]:
+        """Several reads of one moment."""
+        connection = self.reader()
+        with self._translated():
+            if connection.in_transaction:
+                yield connection
+                return
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[apsw.Connection]:
+        """One transaction: all of the block or nothing, on disk when it returns."""
+        self._ensure_current()
+        with self._lock, self._translated():
+            self._ensure_current()  # while we waited for the lock
+            connection = self._writer
+            if connection is None:
+                raise DatabaseUnusable(
+                    f"{self.path} can only be read: the file or its folder is not writable",
+                    hint="make it writable, or set semantic.indexPath to a folder that is",
+                )
+            if connection.in_transaction:
+                raise DatabaseUnusable("a write was started inside another write")
+            self._set_sync(connection, "NORMAL" if self.in_bulk else "FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # SQLite itself rolls back when the disk is full
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _set_sync(self, connection: apsw.Connection, level: str) -> None:
+        if self._sync != level:
+            connection.execute(f"PRAGMA synchronous = {level}")
+            self._sync = level
+
+    @property
+    def in_bulk(self) -> bool:
+        return getattr(self._threads, "bulk", 0) > 0
+
+    @contextmanager
+    def bulk(self) -> Iterator[None]:
+        """This thread's commits are not synced one by one; leaving the block syncs them all.
+
+        It holds for one thread only: what another thread acknowledges meanwhile is synced.
+        """
+        self._ensure_current()
+        self._threads.bulk = getattr(self._threads, "bulk", 0) + 1
+        try:
+            yield
+        finally:
+            self._threads.bulk -= 1
+            if not self.in_bulk and not self._closed and not self.read_only:
+                with self.writing() as connection:
+                    connection.execute("UPDATE counter SET synced = synced + 1")
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        with self._lock:
+            self._closed = True
+            if os.getpid() == self._pid:
+                self._close_all()
+
+    def _close_all(self) -> None:
+        for connection in [*self._readers, self._writer]:
+            if connection is not None:
+                with suppress(apsw.Error):
+                    connection.close()
+        self._writer = None
+
+    # --- errors
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (apsw.Error, OSError) as error:
+            raise self._as_ours(error) from error
+
+    def _as_ours(self, error: Exception) -> SpecKitMemoryError:
+        where = str(self.path)
+        match error:
+            case apsw.BusyError() | apsw.LockedError():
+                return DatabaseBusy(
+                    f"another process held {where} for more than {self.busy_seconds:g} seconds",
+                    hint="try again; `skm health` names the processes that hold locks",
+                )
+            case apsw.NotADBError():
+                return DatabaseUnusable(
+                    f"{where} is not a database, or its first page is damaged",
+                    hint="move the file away and run `skm index`; checkpoints in .spec-kit-memory/checkpoints/ remain",
+                )
+            case apsw.CorruptError():
+                return DatabaseCorrupt(
+                    f"{where} is damaged: {error}",
+                    hint="run `skm index --rebuild`, which keeps what is recorded and loses no files; if that fails, "
+                    "move the file away, run `skm index` and restore a checkpoint from .spec-kit-memory/checkpoints/",
+                )
+            case apsw.FullError():
+                return DatabaseUnusable(
+                    f"the disk with {where} is full; nothing was changed", hint="free some space and try again"
+                )
+            case apsw.ReadOnlyError():
+                return DatabaseUnusable(f"{where} can only be read", hint="make the file and its folder writable")
+            case apsw.CantOpenError() | apsw.IOError() | apsw.PermissionsError() | OSError():
+                return DatabaseUnusable(f"{where} cannot be used: {error}", hint="check the folder's permissions")
+        return DatabaseUnusable(f"{where}: {error}", hint="run `skm health`")
+
+
+def fetch(connection: apsw.Connection, sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
+    return connection.execute(sql, values).fetchall()
+
+
+def first(connection: apsw.Connection, sql: str, values: Any = ()) -> tuple[Any, ...]:
+    """The one row of a query that always has one."""
+    row: tuple[Any, ...] | None = connection.execute(sql, values).fetchone()
+    if row is None:
+        raise LookupError(f"no row for {sql}")
+    return row
+
+
+def _times(api: apsw.FTS5ExtensionApi, *_: apsw.SQLiteValue) -> int:
+    """In a query for one word or phrase: how often a passage has it."""
+    return api.inst_count

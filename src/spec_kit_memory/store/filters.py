@@ -1,0 +1,111 @@
+"""Which memories may be seen, and which were asked for? Scope and Filter as conditions in SQL.
+
+`columns.py` gives the same answers from memory for the two search legs; a test holds both
+against a plain reading of the definitions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from spec_kit_memory.core.memory import Filter, Scope, StateBounds
+
+__all__ = ["Condition", "below", "everything", "folder_below", "in_ids", "matching", "visible"]
+
+Condition = tuple[str, list[Any]]  # SQL over memory (and usage), with its values
+
+_LAST_USED = "max(memory.first_indexed_at, coalesce(usage.last_access, memory.first_indexed_at)) / 1e6"
+
+
+def everything(scope: Scope) -> bool:
+    return scope == Scope()
+
+
+def below(path: str, prefix: str) -> bool:
+    """Is `path` the prefix or under it? Whole segments: memory/a is not above memory/ab."""
+    folder = prefix.rstrip("/")
+    if folder in ("", "."):
+        return path.startswith("/") if prefix.startswith("/") else not path.startswith("/") and "://" not in path
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def folder_below(folder: str | None, prefix: str) -> bool:
+    return folder is not None and (folder == prefix or folder.startswith(f"{prefix}/"))
+
+
+def visible(scope: Scope) -> Condition:
+    parts: list[Condition] = [_only(scope.user, "memory.owner"), _only(scope.project, "memory.project")]
+    if scope.prefixes is not None:
+        parts.append(_any(_path_below(prefix) for prefix in scope.prefixes))
+    return _all(parts)
+
+
+def _only(value: str | None, column: str) -> Condition:
+    return (f"{column} IS NULL", []) if value is None else (f"({column} IS NULL OR {column} = ?)", [value])
+
+
+def _path_below(prefix: str) -> Condition:
+    folder = prefix.rstrip("/")
+    if folder in ("", "."):
+        if prefix.startswith("/"):
+            return "memory.path GLOB '/*'", []
+        return "(memory.path NOT GLOB '/*' AND instr(memory.path, '://') = 0)", []
+    return "(memory.path = ? OR substr(memory.path, 1, ?) = ?)", [folder, len(folder) + 1, f"{folder}/"]
+
+
+def matching(where: Filter) -> Condition:
+    """Everything a Filter asks for except presence."""
+    parts: list[Condition] = []
+    if where.spec_folder is not None:
+        parts.append(("memory.spec_folder = ?", [where.spec_folder]))
+    if where.folder_prefix is not None:
+        prefix = where.folder_prefix
+        test = "(memory.spec_folder = ? OR substr(memory.spec_folder, 1, ?) = ?)"
+        parts.append((test, [prefix, len(prefix) + 1, f"{prefix}/"]))
+    if where.tiers is not None:
+        parts.append(_any(("memory.tier = ?", [str(tier)]) for tier in sorted(where.tiers)))
+    if where.context_type is not None:
+        parts.append(("memory.context_type = ?", [str(where.context_type)]))
+    if where.source is not None:
+        parts.append(("memory.source = ?", [str(where.source)]))
+    if where.ids is not None:
+        parts.append(in_ids(where.ids, "memory.id"))
+    if where.states is not None:
+        parts.append(_in_states(where.states))
+    if where.expired_at is not None:
+        parts.append(("(memory.expires_at IS NULL OR memory.expires_at / 1e6 > ?)", [where.expired_at]))
+    return _all(parts)
+
+
+def in_ids(ids: Iterable[int], column: str) -> Condition:
+    return f"{column} IN (SELECT value FROM json_each(?))", [json.dumps(sorted(ids))]
+
+
+def _in_states(bounds: StateBounds) -> Condition:
+    flagged = "(memory.archived_folder OR memory.outdated)"
+    used = _any(
+        (f"(memory.tier = ? AND {_LAST_USED} >= ? AND {_LAST_USED} < ?)", [str(tier), first, last])
+        for tier, (first, last) in bounds.used.items()
+    )
+    ways: list[Condition] = [in_ids(bounds.always, "memory.id"), (f"(NOT {flagged} AND {used[0]})", used[1])]
+    if bounds.flagged:
+        ways.append((flagged, []))
+    return _any(ways)
+
+
+def _all(parts: Iterable[Condition]) -> Condition:
+    return _joined(parts, " AND ", "1")
+
+
+def _any(parts: Iterable[Condition]) -> Condition:
+    return _joined(parts, " OR ", "0")
+
+
+def _joined(parts: Iterable[Condition], word: str, nothing: str) -> Condition:
+    tests, values = [], []
+    for test, bound in parts:
+        tests.append(test)
+        values += bound
+    return (f"({word.join(tests)})" if tests else nothing), values

@@ -1,0 +1,164 @@
+"""Which passages mean nearly the same as a vector?
+
+Exact: every vector that the mask lets through is compared. The vectors of a process lie in one
+float32 matrix, read at the first use and extended when new ones come. Beyond a size that would
+burden the machine, one bit per dimension is kept instead; it chooses candidates, and their exact
+vectors are read from the file.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.errors import BadParameter
+from spec_kit_memory.store.columns import Columns
+from spec_kit_memory.store.database import Database, fetch
+from spec_kit_memory.store.postings import best
+
+__all__ = ["EXACT_BYTES", "Vectors"]
+
+EXACT_BYTES = 640_000_000  # about 400,000 vectors of 384 dimensions
+_CANDIDATES = 4_000  # read exactly when only bits are in memory; measured in docs/explain/storage.md
+_PAGE = 4_096
+_SPARSE = 0.15  # of a smaller share of the rows it is faster to take them out first
+
+
+class Vectors:
+    """All vectors of the current model, by row; ids ascend."""
+
+    def __init__(self, *, exact_bytes: int = EXACT_BYTES) -> None:
+        self._lock = threading.Lock()
+        self._exact_bytes = exact_bytes
+        self._drop(epoch=-1, dimensions=0)
+
+    def _drop(self, *, epoch: int, dimensions: int) -> None:
+        self._epoch = epoch
+        self._dimensions = dimensions
+        self._ids: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self._matrix: npt.NDArray[Any] = np.zeros((0, dimensions), np.float32)
+        self._coarse = False
+
+    def match(
+        self, database: Database, columns: Columns, scope: Scope, vector: Any, where: Filter, limit: int
+    ) -> list[RawHit]:
+        query = np.ascontiguousarray(vector, dtype=np.float32).reshape(-1)
+        wanted = columns.passages(columns.mask(scope, where)) & (columns.vector_id > 0)
+        if limit <= 0 or not wanted.any():
+            return []
+        with self._lock:
+            self._refresh(database, columns)
+            ids, matrix, coarse, dimensions = self._ids, self._matrix, self._coarse, self._dimensions
+        if len(query) != dimensions:
+            raise BadParameter(f"the query has {len(query)} dimensions, the index {dimensions}")
+        rows = np.searchsorted(ids, columns.vector_id)
+        rows = np.minimum(rows, len(ids) - 1)
+        wanted &= ids[rows] == columns.vector_id
+        scores = np.full(len(rows), -np.inf, np.float32)
+        chosen = np.flatnonzero(wanted)
+        if coarse:
+            chosen = _nearest_bits(matrix, rows, chosen, query, max(_CANDIDATES, 8 * limit))
+            scores[chosen] = _exact_from_file(database, columns.vector_id[chosen], query)
+            wanted = np.isfinite(scores)
+        elif len(chosen) < _SPARSE * len(ids):
+            scores[chosen] = matrix[rows[chosen]] @ query
+        else:
+            scores[chosen] = (matrix @ query)[rows[chosen]]
+        return best(columns, scores, wanted, limit)
+
+    # --- keeping in step
+
+    def _refresh(self, database: Database, columns: Columns) -> None:
+        with database.reading() as connection:
+            dimensions = connection.execute("SELECT dimensions FROM model ORDER BY id DESC LIMIT 1").get or 0
+            epoch = connection.execute("SELECT epoch FROM counter").get
+            if self._epoch != epoch or self._dimensions != dimensions or self._wasteful(columns):
+                self._drop(epoch=epoch, dimensions=dimensions)
+            last = int(self._ids[-1]) if len(self._ids) else 0
+            if int(columns.vector_id.max(initial=0)) > last:
+                self._extend(connection, last)
+
+    def _wasteful(self, columns: Columns) -> bool:
+        """Most rows belong to text that is gone."""
+        return len(self._ids) > 20_000 + 2 * len(columns.vector_id)
+
+    def _extend(self, connection: apsw.Connection, last: int) -> None:
+        added = connection.execute("SELECT count(*) FROM vector WHERE id > ?", (last,)).get
+        total = len(self._ids) + added
+        coarse = self._coarse or total * self._dimensions * 4 > self._exact_bytes
+        if coarse and not self._coarse:
+            self._matrix, self._coarse = _bits(self._matrix), True
+        ids = np.empty(total, np.int64)
+        ids[: len(self._ids)] = self._ids
+        matrix = self._room(total)
+        at = len(self._ids)
+        cursor = connection.execute("SELECT id, vector FROM vector WHERE id > ? ORDER BY id", (last,))
+        while page := _take(cursor, _PAGE):
+            block = np.frombuffer(b"".join(blob for _, blob in page), "<f4").reshape(len(page), self._dimensions)
+            ids[at : at + len(page)] = [vector_id for vector_id, _ in page]
+            matrix[at : at + len(page)] = _bits(block) if coarse else block
+            at += len(page)
+        self._ids, self._matrix = ids, matrix[:total]
+
+    def _room(self, total: int) -> npt.NDArray[Any]:
+        """The matrix with space at its end; rows that are in use by a running match never move or change."""
+        old = self._matrix
+        room = old.base if isinstance(old.base, np.ndarray) else None
+        if room is not None and len(room) >= total and room.shape[1:] == old.shape[1:] and room.dtype == old.dtype:
+            return room
+        spare = 0 if not len(old) else max(1_024, total // 8)
+        grown = np.empty((total + spare, *old.shape[1:]), old.dtype)
+        grown[: len(old)] = old
+        return grown
+
+
+def _take(cursor: apsw.Cursor, count: int) -> list[tuple[int, bytes]]:
+    return [row for _, row in zip(range(count), cursor, strict=False)]
+
+
+def _bits(block: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+    packed = np.packbits(block > 0, axis=1)
+    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)
+
+
+def _nearest_bits(
+    bits: npt.NDArray[np.uint64],
+    rows: npt.NDArray[np.int64],
+    chosen: npt.NDArray[np.int64],
+    query: npt.NDArray[np.float32],
+    count: int,
+) -> npt.NDArray[np.int64]:
+    """The chosen passages whose signs differ least from the query's."""
+    signs = _bits(query[None, :])[0]
+    distance = np.zeros(len(chosen), np.uint16)
+    for at in range(0, len(chosen), 65_536):
+        block = bits[rows[chosen[at : at + 65_536]]]
+        distance[at : at + 65_536] = np.bitwise_count(block ^ signs).sum(axis=1, dtype=np.uint16)
+    if len(chosen) <= count:
+        return chosen
+    return chosen[np.argpartition(distance, count)[:count]]
+
+
+def _exact_from_file(
+    database: Database, vector_ids: npt.NDArray[np.int64], query: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    wanted = json.dumps(sorted(set(vector_ids.tolist())))
+    with database.reading() as connection:
+        sql = "SELECT id, vector FROM vector WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+        found = fetch(connection, sql, (wanted,))
+    scores = np.full(len(vector_ids), -np.inf, np.float32)
+    if found:
+        ids = np.array([vector_id for vector_id, _ in found], np.int64)
+        block = np.frombuffer(b"".join(blob for _, blob in found), "<f4").reshape(len(found), len(query))
+        place = np.minimum(np.searchsorted(ids, vector_ids), len(ids) - 1)
+        known = ids[place] == vector_ids
+        scores[known] = (block @ query)[place[known]]
+    return scores

@@ -1,0 +1,298 @@
+"""What is stored? Memories, text, passages, links, history: always within a scope."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from spec_kit_memory.core import ledger
+from spec_kit_memory.core.memory import (
+    Filter,
+    HistoryEntry,
+    LedgerEntry,
+    Link,
+    Memory,
+    Presence,
+    Scope,
+    Stamp,
+    StoredPassage,
+    VectorStatus,
+)
+from spec_kit_memory.errors import BadParameter, MemoryNotFound
+from spec_kit_memory.store import BadFile, Stored, filters, rows
+from spec_kit_memory.store.database import Database, fetch
+
+__all__ = [
+    "bad_files",
+    "by_path",
+    "count",
+    "find",
+    "get",
+    "history",
+    "ledger_entries",
+    "links",
+    "many",
+    "not_found",
+    "passages",
+    "passages_of",
+    "stored",
+    "text",
+    "text_of",
+    "triggers",
+    "verify_ledger",
+]
+
+_LIVE = "memory.presence = 'live'"
+_ORDERS = {
+    "created_at": "memory.created_at DESC NULLS LAST, memory.id DESC",
+    "updated_at": "memory.updated_at DESC, memory.id DESC",
+    "importance_weight": "memory.weight DESC, memory.id DESC",
+    "path": "memory.path, memory.id",
+}
+_LEDGER_PAGE = 2_000  # entries per read, so that no read holds the log for a whole verification
+
+
+def not_found(memory_id: int | str) -> MemoryNotFound:
+    return MemoryNotFound(f"there is no memory {memory_id}", hint="`skm list` shows the ids")
+
+
+def get(database: Database, scope: Scope, memory_id: int, *, any_presence: bool = False) -> Memory:
+    found = _select(database, scope, "memory.id = ?", [memory_id], live=not any_presence)
+    if not found:
+        raise not_found(memory_id)
+    return found[0]
+
+
+def by_path(database: Database, scope: Scope, path: str, *, any_presence: bool = False) -> Memory | None:
+    """By its own path or an alias; where several share it, the live one, then the latest."""
+    test = "(memory.path = ? OR memory.id IN (SELECT memory_id FROM alias WHERE path = ?))"
+    found = _select(database, scope, test, [rows.clean(path)] * 2, live=not any_presence)
+    return max(found, key=lambda memory: (memory.presence is Presence.LIVE, memory.updated_at), default=None)
+
+
+def many(database: Database, scope: Scope, memory_ids: Sequence[int]) -> list[Memory]:
+    """Live ones, in the order given; unknown ids are left out."""
+    test, values = filters.in_ids(set(memory_ids), "memory.id")
+    found = {memory.id: memory for memory in _select(database, scope, test, values)}
+    return [found[memory_id] for memory_id in memory_ids if memory_id in found]
+
+
+def _select(
+    database: Database, scope: Scope, test: str, values: Sequence[Any], *, live: bool = True, tail: str = ""
+) -> list[Memory]:
+    seen, bound = filters.visible(scope)
+    presence = _LIVE if live else "1"
+    sql = f"SELECT {rows.MEMORY} WHERE {test} AND {presence} AND {seen} {tail}"
+    with database.reading() as connection:
+        return [rows.memory_from(row) for row in connection.execute(sql, [*values, *bound])]
+
+
+def find(
+    database: Database,
+    scope: Scope,
+    where: Filter,
+    *,
+    order: str = "created_at",
+    limit: int | None = None,
+    offset: int = 0,
+    presence: Presence = Presence.LIVE,
+) -> list[Memory]:
+    if order not in _ORDERS:
+        raise BadParameter(f"cannot sort by {order}", hint=f"one of {', '.join(_ORDERS)}")
+    test, values = filters.matching(where)
+    tail = f"ORDER BY {_ORDERS[order]} LIMIT {-1 if limit is None else max(0, limit):d} OFFSET {max(0, offset):d}"
+    return _select(database, scope, f"{test} AND memory.presence = ?", [*values, str(presence)], live=False, tail=tail)
+
+
+def count(database: Database, scope: Scope, where: Filter, *, presence: Presence = Presence.LIVE) -> int:
+    test, values = filters.matching(where)
+    seen, bound = filters.visible(scope)
+    sql = (
+        "SELECT count(*) FROM memory LEFT JOIN usage ON usage.memory_id = memory.id"
+        f" WHERE {test} AND memory.presence = ? AND {seen}"
+    )
+    with database.reading() as connection:
+        return int(connection.execute(sql, [*values, str(presence), *bound]).get)
+
+
+# --- text and passages
+
+
+def text(database: Database, scope: Scope, memory_id: int) -> str:
+    """The whole redacted text, also of one that is gone or forgotten."""
+    seen, bound = filters.visible(scope)
+    sql = f"SELECT content.text FROM memory JOIN content ON content.hash = content_hash WHERE memory.id = ? AND {seen}"
+    with database.reading() as connection:
+        blob = connection.execute(sql, [memory_id, *bound]).get
+    if blob is None:
+        raise not_found(memory_id)
+    return rows.unpack(blob)
+
+
+def text_of(database: Database, scope: Scope, content_hash: str) -> str | None:
+    """Any text that a visible memory has or had."""
+    seen, bound = filters.visible(scope)
+    owns = (
+        f"EXISTS (SELECT 1 FROM memory WHERE content_hash = content.hash AND {seen}) OR EXISTS (SELECT 1 FROM history"
+        " JOIN memory ON memory.id = history.memory_id"
+        f" WHERE (history.hash_before = content.hash OR history.hash_after = content.hash) AND {seen})"
+    )
+    with database.reading() as connection:
+        blob = connection.execute(
+            f"SELECT text FROM content WHERE hash = ? AND ({owns})", [content_hash, *bound, *bound]
+        ).get
+    return None if blob is None else rows.unpack(blob)
+
+
+def passages(database: Database, scope: Scope, passage_ids: Sequence[int]) -> list[StoredPassage]:
+    """In the order given; those that no longer exist are left out."""
+    test, values = filters.in_ids(set(passage_ids), "passage.id")
+    found = {passage.id: passage for passage in _passages(database, scope, f"{test} AND {_LIVE}", values)}
+    return [found[passage_id] for passage_id in passage_ids if passage_id in found]
+
+
+def passages_of(database: Database, scope: Scope, memory_id: int) -> list[StoredPassage]:
+    return _passages(database, scope, "passage.memory_id = ?", [memory_id])
+
+
+def _passages(database: Database, scope: Scope, test: str, values: Sequence[Any]) -> list[StoredPassage]:
+    seen, bound = filters.visible(scope)
+    columns = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
+    sql = (
+        f"SELECT {columns} FROM passage JOIN memory ON memory.id = passage.memory_id"
+        f" WHERE {test} AND {seen} ORDER BY passage.memory_id, passage.ordinal"
+    )
+    with database.reading() as connection:
+        return [rows.passage_from(row) for row in connection.execute(sql, [*values, *bound])]
+
+
+# --- what sync and triggers need
+
+
+def stored(database: Database, scope: Scope) -> dict[str, Stored]:
+    """Every known path, aliases included. A live memory wins a path over one that is gone."""
+    seen, bound = filters.visible(scope)
+    own = (
+        "SELECT path, memory.id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, vector_status, 0,"
+        f" spec_folder FROM memory LEFT JOIN document ON document.memory_id = memory.id WHERE {seen}"
+        " ORDER BY presence = 'live', updated_at"
+    )
+    second = (
+        "SELECT alias.path, memory.id, alias.size, alias.mtime_ns, alias.seen_ns, alias.raw_hash, alias.fingerprint,"
+        " presence, vector_status, 1, spec_folder FROM alias JOIN memory ON memory.id = alias.memory_id"
+        f" LEFT JOIN document ON document.memory_id = memory.id WHERE {seen}"
+    )
+    with database.reading() as connection:
+        found = {row[0]: _stored(row) for row in connection.execute(own, bound)}
+        for row in connection.execute(second, bound):
+            if row[0] not in found or found[row[0]].presence is not Presence.LIVE:
+                found[row[0]] = _stored(row)
+    return found
+
+
+def _stored(row: tuple[Any, ...]) -> Stored:
+    _, memory_id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, status, alias, folder = row
+    return Stored(
+        memory_id=memory_id,
+        stamp=Stamp(size or 0, mtime_ns or 0, seen_ns or 0),
+        raw_hash=raw_hash or "",
+        fingerprint=fingerprint,
+        presence=Presence(presence),
+        vector_status=VectorStatus(status or "pending"),
+        alias=bool(alias),
+        spec_folder=folder,
+    )
+
+
+def triggers(database: Database, scope: Scope) -> list[tuple[int, str]]:
+    seen, bound = filters.visible(scope)
+    sql = (
+        'SELECT memory_id, phrase FROM "trigger" JOIN memory ON memory.id = memory_id'
+        f" WHERE {seen} ORDER BY memory_id, phrase"
+    )
+    with database.reading() as connection:
+        return [(memory_id, phrase) for memory_id, phrase in connection.execute(sql, bound)]
+
+
+# --- links
+
+
+def links(database: Database, scope: Scope, memory_ids: Sequence[int] | None = None) -> list[Link]:
+    """Both ends must be live and visible. With ids: links that touch one of them."""
+    seen, bound = filters.visible(scope)
+    shown = f"IN (SELECT id FROM memory WHERE {_LIVE} AND {seen})"
+    test, values = "1", []
+    if memory_ids is not None:
+        given = json.dumps(sorted(set(memory_ids)))
+        one = "SELECT id FROM link WHERE {} IN (SELECT value FROM json_each(?))"
+        test, values = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})", [given, given]
+    sql = f"SELECT {rows.LINK} FROM link WHERE {test} AND source_id {shown} AND target_id {shown} ORDER BY link.id"
+    with database.reading() as connection:
+        return [rows.link_from(row) for row in connection.execute(sql, [*values, *bound, *bound])]
+
+
+# --- history, ledger, bad files
+
+
+def history(
+    database: Database,
+    scope: Scope,
+    memory_id: int | None = None,
+    *,
+    spec_folder: str | None = None,
+    limit: int | None = None,
+) -> list[HistoryEntry]:
+    """Newest first."""
+    seen, bound = filters.visible(scope)
+    tests: list[str] = ["1"]
+    values: list[Any] = []
+    if memory_id is not None:
+        get(database, scope, memory_id, any_presence=True)
+        tests, values = ["history.memory_id = ?"], [memory_id]
+    if spec_folder is not None:
+        tests.append("history.spec_folder = ?")
+        values.append(spec_folder)
+    sql = (
+        "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder FROM history"
+        f" JOIN memory ON memory.id = history.memory_id WHERE {' AND '.join(tests)} AND {seen}"
+        f" ORDER BY sequence DESC LIMIT {-1 if limit is None else max(0, limit):d}"
+    )
+    with database.reading() as connection:
+        return [rows.history_from(row) for row in connection.execute(sql, [*values, *bound])]
+
+
+def ledger_entries(
+    database: Database, scope: Scope, *, after: int = 0, limit: int | None = None
+) -> Iterator[LedgerEntry]:
+    """In order. The whole chain for the whole workspace; a narrower scope sees only what is about its memories."""
+    seen, bound = filters.visible(scope)
+    hidden = f"json_each(memory_ids) WHERE value NOT IN (SELECT id FROM memory WHERE {seen})"
+    test = "1" if filters.everything(scope) else f"NOT EXISTS (SELECT 1 FROM {hidden})"
+    values = [] if filters.everything(scope) else bound
+    left = limit
+    while left is None or left > 0:
+        size = _LEDGER_PAGE if left is None else min(left, _LEDGER_PAGE)
+        with database.reading() as connection:
+            sql = f"SELECT {rows.LEDGER} FROM ledger WHERE sequence > ? AND {test} ORDER BY sequence LIMIT ?"
+            page = fetch(connection, sql, [after, *values, size])
+        yield from (rows.ledger_from(row) for row in page)
+        if len(page) < size:
+            return
+        after = page[-1][0]
+        left = None if left is None else left - len(page)
+
+
+def verify_ledger(database: Database) -> ledger.Broken | None:
+    """A chain can only be checked as a whole, whatever the scope; nothing of it but the verdict is shown."""
+    return ledger.verify(ledger_entries(database, Scope()))
+
+
+def bad_files(database: Database, scope: Scope) -> list[BadFile]:
+    with database.reading() as connection:
+        found = fetch(connection, "SELECT path, code, message, seen_at FROM bad_file ORDER BY path")
+    return [
+        BadFile(path, code, message, rows.moment(seen_at))
+        for path, code, message, seen_at in found
+        if scope.prefixes is None or any(filters.below(path, prefix) for prefix in scope.prefixes)
+    ]

@@ -1,0 +1,275 @@
+"""How do the product's values look as rows, and back?
+
+Times are microseconds since 1970, so that they are exact and compare as numbers. Everything
+that a history entry or a checkpoint shows is plain JSON, made here and read here.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from spec_kit_memory.core.memory import (
+    Actor,
+    Attributes,
+    ContextType,
+    Event,
+    HistoryEntry,
+    LedgerEntry,
+    Link,
+    Memory,
+    Mutation,
+    Origin,
+    Presence,
+    Relation,
+    Source,
+    StoredPassage,
+    Tier,
+    VectorStatus,
+    Warning_,
+)
+
+__all__ = [
+    "ATTRIBUTES",
+    "LEDGER",
+    "LINK",
+    "MEMORY",
+    "PASSAGE",
+    "attributes_from",
+    "attributes_json",
+    "clean",
+    "history_from",
+    "iso",
+    "ledger_from",
+    "link_from",
+    "memory_from",
+    "merged",
+    "micros",
+    "moment",
+    "pack",
+    "passage_from",
+    "plain",
+    "state_of",
+    "unpack",
+    "when",
+]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+ATTRIBUTES = tuple(field.name for field in fields(Attributes))
+
+MEMORY = """
+  memory.id, memory.path, memory.source, memory.spec_folder, memory.title, memory.tier, memory.weight,
+  memory.context_type, memory.triggers, memory.created_at, memory.expires_at, memory.session_id, memory.channel,
+  memory.presence, memory.fingerprint, memory.content_hash, memory.first_indexed_at, memory.updated_at,
+  memory.archived_folder, memory.outdated, memory.owner, memory.project, memory.trusted,
+  usage.access_count, usage.last_access, usage.validation_count, usage.confidence,
+  document.vector_status, document.passages, document.tokens, document.redactions, document.warnings,
+  (SELECT json_group_array(path) FROM (SELECT path FROM alias WHERE memory_id = memory.id ORDER BY path))
+  FROM memory LEFT JOIN usage ON usage.memory_id = memory.id LEFT JOIN document ON document.memory_id = memory.id
+"""
+PASSAGE = "id, memory_id, ordinal, first_line, last_line, hash, tokens, anchor, headings, speaker"
+LINK = (
+    "link.id, link.source_id, link.target_id, link.relation, link.strength, link.evidence, link.origin, link.created_at"
+)
+LEDGER = "sequence, at, type, memory_ids, hash_before, hash_after, actor, session, reason, previous, hash"
+
+
+# --- times and text
+
+
+def micros(time: datetime | None) -> int | None:
+    """A naive time is taken as UTC."""
+    if time is None:
+        return None
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
+
+
+def when(value: int | None) -> datetime | None:
+    return None if value is None else moment(value)
+
+
+def moment(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def iso(time: datetime) -> str:
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def clean(text: str) -> str:
+    """Lone surrogates cannot be stored."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def pack(text: str) -> bytes:
+    return zlib.compress(text.encode("utf-8", "replace"), 6)
+
+
+def unpack(blob: bytes) -> str:
+    return zlib.decompress(blob).decode("utf-8")
+
+
+def plain(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+# --- attributes
+
+
+def attributes_json(attributes: Attributes) -> dict[str, Any]:
+    return {
+        "title": clean(attributes.title),
+        "tier": str(attributes.tier),
+        "weight": attributes.weight,
+        "context_type": str(attributes.context_type),
+        "triggers": [clean(phrase) for phrase in attributes.triggers],
+        "created_at": micros(attributes.created_at),
+        "expires_at": micros(attributes.expires_at),
+        "session_id": attributes.session_id,
+        "channel": attributes.channel,
+    }
+
+
+def attributes_from(said: Mapping[str, Any]) -> Attributes:
+    return Attributes(
+        title=said["title"],
+        tier=Tier(said["tier"]),
+        weight=float(said["weight"]),
+        context_type=ContextType(said["context_type"]),
+        triggers=tuple(said["triggers"]),
+        created_at=when(said["created_at"]),
+        expires_at=when(said["expires_at"]),
+        session_id=said["session_id"],
+        channel=said["channel"],
+    )
+
+
+def merged(
+    said: Attributes, overrides: Mapping[str, Any], *, more_triggers: Iterable[str] = (), trusted: bool = True
+) -> Attributes:
+    """What holds: the document's own, then what was overridden, then aliases' phrases; trust has the last word.
+
+    Text that nobody vouched for is never a rule and carries no triggers.
+    """
+    both = attributes_from({**attributes_json(said), **overrides})
+    triggers = {phrase.casefold(): phrase for phrase in reversed([*both.triggers, *more_triggers])}
+    ordered = [phrase for phrase in [*both.triggers, *more_triggers] if triggers.get(phrase.casefold()) == phrase]
+    both = replace(both, triggers=tuple(dict.fromkeys(ordered)))
+    if trusted:
+        return both
+    return replace(both, triggers=(), tier=Tier.NORMAL if both.tier is Tier.CONSTITUTIONAL else both.tier)
+
+
+# --- memories
+
+
+def memory_from(row: tuple[Any, ...]) -> Memory:
+    (
+        id_, path, source, spec_folder, title, tier, weight, context_type, triggers, created_at, expires_at, session_id,
+        channel, presence, fingerprint, content_hash, first_indexed_at, updated_at, archived_folder, outdated, owner,
+        project, trusted, access_count, last_access, validation_count, confidence, vector_status, passages, tokens,
+        redactions, warnings, aliases,
+    ) = row  # fmt: skip
+    return Memory(
+        id=id_,
+        path=path,
+        source=Source(source),
+        spec_folder=spec_folder,
+        attributes=Attributes(
+            title=title,
+            tier=Tier(tier),
+            weight=weight,
+            context_type=ContextType(context_type),
+            triggers=tuple(json.loads(triggers)),
+            created_at=when(created_at),
+            expires_at=when(expires_at),
+            session_id=session_id,
+            channel=channel,
+        ),
+        presence=Presence(presence),
+        fingerprint=fingerprint,
+        content_hash=content_hash,
+        first_indexed_at=moment(first_indexed_at),
+        updated_at=moment(updated_at),
+        vector_status=VectorStatus(vector_status or "pending"),
+        archived_folder=bool(archived_folder),
+        outdated=bool(outdated),
+        owner=owner,
+        project=project,
+        trusted=bool(trusted),
+        access_count=access_count or 0.0,
+        last_access=when(last_access),
+        validation_count=validation_count or 0,
+        confidence=Decimal(confidence or "0.5"),
+        aliases=tuple(json.loads(aliases)) if aliases != "[]" else (),
+        passages=passages or 0,
+        tokens=tokens or 0,
+        redactions=redactions or 0,
+        warnings=tuple(Warning_(*parts) for parts in json.loads(warnings)) if warnings and warnings != "[]" else (),
+    )
+
+
+def state_of(memory: Memory) -> dict[str, Any]:
+    """A memory as history shows it: enough to know later what it was at that time."""
+    return attributes_json(memory.attributes) | {
+        "created_at": iso(memory.attributes.created_at) if memory.attributes.created_at else None,
+        "expires_at": iso(memory.attributes.expires_at) if memory.attributes.expires_at else None,
+        "path": memory.path,
+        "source": str(memory.source),
+        "spec_folder": memory.spec_folder,
+        "presence": str(memory.presence),
+        "fingerprint": memory.fingerprint,
+        "content_hash": memory.content_hash,
+        "first_indexed_at": iso(memory.first_indexed_at),
+        "archived_folder": memory.archived_folder,
+        "outdated": memory.outdated,
+        "owner": memory.owner,
+        "project": memory.project,
+        "trusted": memory.trusted,
+        "validation_count": memory.validation_count,
+        "confidence": str(memory.confidence),
+        "aliases": list(memory.aliases),
+        "redactions": memory.redactions,
+    }
+
+
+# --- the others
+
+
+def passage_from(row: tuple[Any, ...]) -> StoredPassage:
+    id_, memory_id, ordinal, first, last, hash_, tokens, anchor, headings, speaker = row
+    return StoredPassage(
+        id_, memory_id, ordinal, first, last, hash_, tokens, anchor, tuple(json.loads(headings)), speaker
+    )
+
+
+def link_from(row: tuple[Any, ...]) -> Link:
+    id_, source_id, target_id, relation, strength, evidence, origin, created_at = row
+    return Link(id_, source_id, target_id, Relation(relation), strength, evidence, Origin(origin), when(created_at))
+
+
+def history_from(row: tuple[Any, ...]) -> HistoryEntry:
+    sequence, memory_id, event, before, after, actor, at, spec_folder = row
+    return HistoryEntry(
+        id=str(sequence),
+        memory_id=memory_id,
+        event=Event(event),
+        before=json.loads(before) if before else None,
+        after=json.loads(after) if after else None,
+        actor=Actor(actor),
+        at=moment(at),
+        spec_folder=spec_folder,
+    )
+
+
+def ledger_from(row: tuple[Any, ...]) -> LedgerEntry:
+    sequence, at, type_, memory_ids, *rest = row
+    return LedgerEntry(sequence, at, Mutation(type_), tuple(json.loads(memory_ids)), *rest)

@@ -1,0 +1,302 @@
+"""The store on SQLite: one handle, bound to a scope, over the rooms beside it.
+
+Views made by `within` share the database and the arrays in memory; only their scope differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.core.ledger import Broken
+from spec_kit_memory.core.memory import (
+    Change,
+    Entry,
+    Filter,
+    HistoryEntry,
+    LedgerEntry,
+    Link,
+    Memory,
+    Presence,
+    RawHit,
+    Scope,
+    Session,
+    Stamp,
+    StoredPassage,
+)
+from spec_kit_memory.store import (
+    EVERYTHING,
+    BadFile,
+    PutResult,
+    Stored,
+    VectorWork,
+    changing,
+    reading,
+    vectors,
+    writing,
+)
+from spec_kit_memory.store.database import BUSY_SECONDS, Database
+
+if TYPE_CHECKING:
+    from spec_kit_memory.store.columns import LiveColumns
+    from spec_kit_memory.store.nearest import Vectors
+    from spec_kit_memory.store.postings import Postings
+
+__all__ = ["SqliteStore"]
+
+
+class _Shared:
+    """What all views of one handle have in common."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.model: vectors.Model | None = None
+        self.generation_offset = 0
+        self.last_generation = 0
+        self.forget_arrays()
+        database.on_new_file = self._new_file
+
+    def forget_arrays(self) -> None:
+        self.columns: LiveColumns | None = None
+        self.postings: Postings | None = None
+        self.vectors: Vectors | None = None
+
+    def _new_file(self) -> None:
+        """Another file counts its generations anew; to our callers they must still only rise."""
+        self.generation_offset = self.last_generation + 1
+        self.forget_arrays()
+
+    def arrays(self) -> tuple[LiveColumns, Postings, Vectors]:
+        """Made at the first match: a process that only reads or writes never loads numpy."""
+        columns, postings, nearest = self.columns, self.postings, self.vectors
+        if columns is None or postings is None or nearest is None:
+            from spec_kit_memory.store.columns import LiveColumns
+            from spec_kit_memory.store.nearest import Vectors
+            from spec_kit_memory.store.postings import Postings
+
+            columns, postings, nearest = LiveColumns(), Postings(), Vectors()
+            self.columns, self.postings, self.vectors = columns, postings, nearest
+        return columns, postings, nearest
+
+
+class SqliteStore:
+    def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._database = Database(path, read_only=read_only, busy_seconds=busy_seconds)
+        self._shared = _Shared(self._database)
+        self._scope = Scope()
+
+    # --- handle
+
+    def within(self, scope: Scope) -> SqliteStore:
+        view = object.__new__(SqliteStore)
+        view._database, view._shared, view._scope = self._database, self._shared, scope
+        return view
+
+    def close(self) -> None:
+        self._database.close()
+        self._shared.forget_arrays()
+
+    @property
+    def read_only(self) -> bool:
+        return self._database.read_only
+
+    def generation(self) -> int:
+        with self._database.reading() as connection:
+            found: int = connection.execute("SELECT generation FROM counter").get
+        self._shared.last_generation = found + self._shared.generation_offset
+        return self._shared.last_generation
+
+    def bulk(self) -> AbstractContextManager[None]:
+        return self._database.bulk()
+
+    # --- write
+
+    def put(self, entry: Entry, change: Change, *, memory_id: int | None = None, explicit: bool = False) -> PutResult:
+        return writing.put(self._database, self._scope, entry, change, memory_id=memory_id, explicit=explicit)
+
+    def touch(self, stamps: Mapping[str, Stamp]) -> None:
+        writing.touch(self._database, self._scope, stamps)
+
+    def vanish(self, path: str, change: Change) -> str | None:
+        return writing.vanish(self._database, self._scope, path, change)
+
+    def forget(self, memory_id: int, change: Change) -> None:
+        writing.forget(self._database, self._scope, memory_id, change)
+
+    def recall(self, memory_id: int, change: Change) -> Memory:
+        return writing.recall(self._database, self._scope, memory_id, change)
+
+    def override(self, memory_id: int, attributes: Mapping[str, Any], change: Change) -> Memory:
+        return changing.override(self._database, self._scope, memory_id, attributes, change)
+
+    def mark_outdated(self, memory_id: int, outdated: bool, change: Change) -> None:
+        changing.mark_outdated(self._database, self._scope, memory_id, outdated, change)
+
+    def trust(self, memory_id: int, trusted: bool, change: Change) -> None:
+        changing.trust(self._database, self._scope, memory_id, trusted, change)
+
+    def validate(self, memory_id: int, confidence: Decimal, count: int, change: Change) -> None:
+        changing.validate(self._database, self._scope, memory_id, confidence, count, change)
+
+    def record_use(self, counts: Mapping[int, float], at: datetime) -> None:
+        changing.record_use(self._database, self._scope, counts, at)
+
+    def put_link(self, link: Link, change: Change) -> Link:
+        return changing.put_link(self._database, self._scope, link, change)
+
+    def drop_link(self, link_id: int, change: Change) -> Link:
+        return changing.drop_link(self._database, self._scope, link_id, change)
+
+    def replace_spec_links(self, spec_folder: str, links: Sequence[Link], change: Change) -> bool:
+        return changing.replace_spec_links(self._database, self._scope, spec_folder, links, change)
+
+    def put_session(self, session: Session, at: datetime) -> None:
+        changing.put_session(self._database, self._scope, session, at)
+
+    def end_sessions(self, *, unseen_since: datetime) -> int:
+        return changing.end_sessions(self._database, unseen_since=unseen_since)
+
+    def report_bad(self, bad: Sequence[BadFile], *, cleared: Sequence[str] = ()) -> None:
+        changing.report_bad(self._database, bad, cleared=cleared)
+
+    def tally(self, counts: Mapping[str, int]) -> None:
+        changing.add_tally(self._database, counts)
+
+    def note(self, name: str, value: str | None) -> None:
+        changing.note(self._database, name, value)
+
+    # --- vectors
+
+    def use_model(self, name: str, dimensions: int, weights_hash: str) -> None:
+        self._shared.model = (name, dimensions, weights_hash)
+        vectors.use_model(self._database, self._shared.model)
+
+    def vector_work(self, limit: int) -> list[VectorWork]:
+        return vectors.vector_work(self._database, self._scope, limit)
+
+    def put_vectors(self, given: Mapping[str, tuple[bytes, bytes | None]]) -> None:
+        vectors.put_vectors(self._database, given, model=self._shared.model)
+
+    def vectors_failed(self, hashes: Iterable[str], reason: str) -> None:
+        vectors.vectors_failed(self._database, hashes, reason)
+
+    # --- read
+
+    def get(self, memory_id: int, *, any_presence: bool = False) -> Memory:
+        return reading.get(self._database, self._scope, memory_id, any_presence=any_presence)
+
+    def by_path(self, path: str, *, any_presence: bool = False) -> Memory | None:
+        return reading.by_path(self._database, self._scope, path, any_presence=any_presence)
+
+    def many(self, memory_ids: Sequence[int]) -> list[Memory]:
+        return reading.many(self._database, self._scope, memory_ids)
+
+    def find(
+        self,
+        where: Filter = EVERYTHING,
+        *,
+        order: str = "created_at",
+        limit: int | None = None,
+        offset: int = 0,
+        presence: Presence = Presence.LIVE,
+    ) -> list[Memory]:
+        return reading.find(
+            self._database, self._scope, where, order=order, limit=limit, offset=offset, presence=presence
+        )
+
+    def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int:
+        return reading.count(self._database, self._scope, where, presence=presence)
+
+    def text(self, memory_id: int) -> str:
+        return reading.text(self._database, self._scope, memory_id)
+
+    def text_of(self, content_hash: str) -> str | None:
+        return reading.text_of(self._database, self._scope, content_hash)
+
+    def passages(self, passage_ids: Sequence[int]) -> list[StoredPassage]:
+        return reading.passages(self._database, self._scope, passage_ids)
+
+    def passages_of(self, memory_id: int) -> list[StoredPassage]:
+        return reading.passages_of(self._database, self._scope, memory_id)
+
+    def stored(self) -> dict[str, Stored]:
+        return reading.stored(self._database, self._scope)
+
+    def triggers(self) -> list[tuple[int, str]]:
+        return reading.triggers(self._database, self._scope)
+
+    def links(self, memory_ids: Sequence[int] | None = None) -> list[Link]:
+        return reading.links(self._database, self._scope, memory_ids)
+
+    def history(
+        self, memory_id: int | None = None, *, spec_folder: str | None = None, limit: int | None = None
+    ) -> list[HistoryEntry]:
+        return reading.history(self._database, self._scope, memory_id, spec_folder=spec_folder, limit=limit)
+
+    def ledger(self, *, after: int = 0, limit: int | None = None) -> Iterator[LedgerEntry]:
+        return reading.ledger_entries(self._database, self._scope, after=after, limit=limit)
+
+    def verify_ledger(self) -> Broken | None:
+        return reading.verify_ledger(self._database)
+
+    def session(self, session_id: str) -> Session | None:
+        return changing.session(self._database, self._scope, session_id)
+
+    def bad_files(self) -> list[BadFile]:
+        return reading.bad_files(self._database, self._scope)
+
+    def noted(self, name: str) -> str | None:
+        return changing.noted(self._database, name)
+
+    def stats(self) -> dict[str, Any]:
+        from spec_kit_memory.store import figures
+
+        return figures.collect(self._database, self._scope)
+
+    # --- match
+
+    def match_text(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
+        columns, postings, _ = self._shared.arrays()
+        now = columns.current(self._database)
+        return postings.match(self._database, now, self._scope, terms, where, limit)
+
+    def match_vector(self, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+        columns, _, nearest = self._shared.arrays()
+        now = columns.current(self._database)
+        return nearest.match(self._database, now, self._scope, vector, where, limit)
+
+    def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]:
+        return vectors.token_states(self._database, self._scope, passage_ids)
+
+    # --- checkpoints and care
+
+    def snapshot(self, where: Filter = EVERYTHING) -> Iterator[Mapping[str, Any]]:
+        from spec_kit_memory.store import snapshots
+
+        return snapshots.snapshot(self._database, self._scope, where)
+
+    def restore(
+        self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter
+    ) -> dict[str, int]:
+        from spec_kit_memory.store import restoring
+
+        return restoring.restore(self._database, self._scope, rows, change, clear=clear, where=where)
+
+    def check(self) -> dict[str, list[str]]:
+        from spec_kit_memory.store import care
+
+        return care.check(self._database, self._scope)
+
+    def repair(self, change: Change) -> dict[str, int]:
+        from spec_kit_memory.store import care
+
+        return care.repair(self._database, change)
+
+    def rebuild(self) -> None:
+        from spec_kit_memory.store import care
+
+        care.rebuild(self._database)
