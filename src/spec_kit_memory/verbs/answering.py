@@ -216,9 +216,7 @@ class _Desk:
                     sections[wanted] = text
             saved += max(0, tokens.count(document.text) - sum(tokens.count(text) for text in sections.values()))
             results.append(
-                replace(
-                    _plain(f, explain=self.request.explain), sections=sections, missing_anchors=tuple(missing)
-                )
+                replace(_plain(f, explain=self.request.explain), sections=sections, missing_anchors=tuple(missing))
             )
         return results, saved
 
@@ -307,9 +305,7 @@ def _contiguity(
         for memory in (before, after):
             if memory is not None:
                 cards[memory.id] = wiring.card(memory)
-        marked.append(
-            replace(result, before=before.id if before else None, after=after.id if after else None)
-        )
+        marked.append(replace(result, before=before.id if before else None, after=after.id if after else None))
     return list(cards.values()), marked
 
 
@@ -337,9 +333,7 @@ def _summary(request: Request, ranking: Ranking, shown: int) -> str:
     return f"{shown} of {ranking.total} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
 
 
-def _hints(
-    request: Request, ranking: Ranking, results: Sequence[Any], stats: Mapping[str, Any]
-) -> list[str]:
+def _hints(request: Request, ranking: Ranking, results: Sequence[Any], stats: Mapping[str, Any]) -> list[str]:
     hints = []
     if ranking.historical and request.use_decay:
         hints.append("the question asks about the past, so decay was left out")

@@ -54,9 +54,7 @@ def index(
     return _answer(wiring, report, text_done - started, time.perf_counter() - text_done)
 
 
-def embed_pending(
-    wiring: Wiring, *, progress: Progress | None = None, cancelled: Cancelled | None = None
-) -> None:
+def embed_pending(wiring: Wiring, *, progress: Progress | None = None, cancelled: Cancelled | None = None) -> None:
     embedder = wiring.meaning.embedder() if wiring.meaning.wanted else None
     if embedder is not None:
         vectors.embed_pending(wiring.whole, embedder, settings=wiring.settings, progress=progress, cancel=cancelled)

@@ -10,6 +10,7 @@ from spec_kit_memory.core.memory import Link, Origin, Relation
 from spec_kit_memory.errors import OutOfRange, SelfLink
 from spec_kit_memory.verbs.wiring import Wiring
 
+
 def link(
     wiring: Wiring,
     *,

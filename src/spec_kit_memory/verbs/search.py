@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spec_kit_memory.answers import HeldBack
-from spec_kit_memory.core import decay, query as queries, ranking, usage
+from spec_kit_memory.core import decay, ranking, usage
+from spec_kit_memory.core import query as queries
 from spec_kit_memory.core.memory import (
     ContextType,
     Filter,
@@ -168,9 +169,7 @@ def _pending(wiring: Wiring, question: Question) -> tuple[str, ...]:
 # --- concepts -----------------------------------------------------------------
 
 
-def _with_every_concept(
-    wiring: Wiring, request: Request, where: Filter
-) -> tuple[Filter, dict[int, dict[str, int]]]:
+def _with_every_concept(wiring: Wiring, request: Request, where: Filter) -> tuple[Filter, dict[int, dict[str, int]]]:
     """Only memories that match each concept, by text or by being among its nearest."""
     common: set[int] | None = None
     by_text: dict[str, set[int]] = {}
@@ -303,9 +302,7 @@ def _held_back(
         dormant=reasons.count("dormant"),
         expired=reasons.count("expired"),
         min_score=reasons.count("minScore"),
-        best=tuple(
-            {"id": f.memory.id, "title": f.memory.title, "reason": reason} for reason, f in kept_out[:3]
-        ),
+        best=tuple({"id": f.memory.id, "title": f.memory.title, "reason": reason} for reason, f in kept_out[:3]),
     )
 
 
