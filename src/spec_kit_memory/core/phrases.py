@@ -1,0 +1,289 @@
+"""Which phrases would a person choose to bring a memory up again?
+
+Runs of content words weighted by how often they occur, how long they are and where they stand (title,
+headings, emphasis), names from code, file names and the folder's name. Never single common words:
+those would match almost every prompt. Time is linear in the text, of which the first part is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import log2
+
+from spec_kit_memory.core.plain_words import COMMON_FILES, DOCUMENT, EXTENSIONS, PLAIN
+from spec_kit_memory.core.triggers import fold, usable
+from spec_kit_memory.core.words import content, stem
+
+__all__ = ["MOST", "extract", "too_plain"]
+
+MOST = 15
+MOST_CHARACTERS = 60_000
+MOST_CANDIDATES = 4_000  # n-grams kept for scoring; a text of nothing but new words has no better ones
+LONGEST_WORD = 40
+LONGEST_PHRASE = 60
+MOST_NAMES = 5  # of the phrases chosen, unless nothing else is left
+_LONGEST_UNSPACED = 8
+_TITLE = 3.0
+_TOGETHER = 0.6  # how much the frequency of the single words counts
+_SECTION = 0.5
+_LENGTH = {1: 1.1, 2: 1.0, 3: 1.1}  # single ones are names; measured on phrases that people gave
+
+_COMMENT = re.compile(r"<!--[^>]{0,400}-->")
+_LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)")
+_CODE = re.compile(r"`([^`\n]{2,80})`")
+_STRONG = re.compile(r"\*\*([^*\n]{3,120})\*\*")
+_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.{1,200})")
+_FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
+_TOKEN = re.compile(r"[^\W_](?:[\w'’+#.-]{0,60}\w)?[+#]{0,2}|[^\s\w]")
+# Han words end at these: the particles, pronouns and copulas that stand between Chinese words.
+_BETWEEN_HAN = re.compile(
+    "需要|可以|使用|因为|所以|如果|[的了在是和与及我们你他她它这那有不也就都把被对为从到以并或但会能很让将]"
+)
+_UNSPACED = re.compile("[\u30a1-\u30fa\u30fc]{3,12}|[\u3005\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]{2,}")
+_NUMBER = re.compile(r"[\d.,:%x/-]+")
+_FILE = re.compile(r"(?:[\w.@-]{1,60}/){0,8}([\w@-][\w.@-]{1,60}\.[A-Za-z][A-Za-z0-9]{0,5})")
+_NAME = re.compile(r"[A-Za-z]\w*(?:[._-]\w+)*")
+_HUMPED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """How a candidate was met."""
+
+    shown: str  # as it is written most often or first
+    count: int = 0
+    marked: float = 0.0  # how much its places stress it
+    words: tuple[str, ...] = ()
+    name: bool = False  # an identifier or a file's name
+
+
+@dataclass(slots=True)
+class _Gathered:
+    seen: dict[str, _Seen] = field(default_factory=dict)
+    words: Counter[str] = field(default_factory=Counter)
+
+
+def extract(
+    text: str,
+    *,
+    given: Sequence[str] = (),
+    title: str = "",
+    spec_folder: str | None = None,
+    files: Iterable[str] = (),
+    most: int = MOST,
+) -> list[str]:
+    """The given phrases, all of them, and as many more as make `most` together."""
+    chosen = list(dict.fromkeys(" ".join(phrase.split()) for phrase in given if phrase.strip()))
+    if len(chosen) >= most:
+        return chosen
+    gathered = _Gathered()
+    _read_title(title, gathered)
+    for path in list(files)[:200]:
+        _meet_file(path, gathered, marked=1.0)
+    _read(text[:MOST_CHARACTERS], gathered)
+    folder = folder_phrase(spec_folder)
+    if folder and not _covered(folder, chosen):
+        chosen.append(folder)
+    ranked = [seen for seen in _ranked(gathered) if not too_plain(seen.shown)]
+    names = [seen for seen in ranked if seen.name]
+    late = {id(seen) for seen in names[MOST_NAMES:]}
+    for seen in [seen for seen in ranked if id(seen) not in late] + names[MOST_NAMES:]:
+        if len(chosen) >= most:
+            break
+        if not _covered(seen.shown, chosen, name=seen.name):
+            chosen.append(seen.shown)
+    return chosen
+
+
+def folder_phrase(spec_folder: str | None) -> str:
+    """`003-parent/007-auth-flow` -> `auth flow`; "" where that would match every prompt."""
+    last = (spec_folder or "").rstrip("/").rsplit("/", 1)[-1]
+    phrase = re.sub(r"^\d+-", "", last).replace("-", " ").replace("_", " ").strip()
+    return "" if too_plain(phrase) else phrase
+
+
+def too_plain(phrase: str) -> bool:
+    """Would the phrase match prompts that have nothing to do with it?"""
+    if not usable(phrase):
+        return True
+    words = re.findall(r"[^\W_]+", fold(phrase))
+    telling = [word for word in words if word not in PLAIN and not word.isdigit() and _tells(word)]
+    if not telling or all(word in DOCUMENT for word in telling):
+        return True
+    return len(words) == 1 and phrase == fold(phrase) and phrase.isascii() and phrase.isalpha() and len(phrase) < 5
+
+
+@lru_cache(maxsize=20_000)
+def _tells(word: str) -> bool:
+    """Is any part of it more than a stop word?"""
+    parts = [part for part in re.findall(r"[^\W_]+", word) if len(part) > 1]
+    return any(part in content(f"{part} zzz") for part in parts)
+
+
+# --- reading ------------------------------------------------------------------------
+
+
+def _read_title(title: str, gathered: _Gathered) -> None:
+    if title.strip():
+        _read_line(title[:500], gathered, marked=_TITLE)
+
+
+def _read(text: str, gathered: _Gathered) -> None:
+    fenced = False
+    for line in _COMMENT.sub(" ", text).split("\n"):
+        if _FENCE.match(line):
+            fenced = not fenced
+            continue
+        if fenced or not line.strip():
+            continue
+        heading = _HEADING.match(line[:300])
+        stress = (_TITLE if heading[1] == "#" else _SECTION) if heading else 0.0
+        _read_line(heading[2] if heading else line, gathered, marked=stress)
+
+
+def _read_line(line: str, gathered: _Gathered, *, marked: float) -> None:
+    line = _LINK.sub(r"\1", line)
+    for found in _CODE.finditer(line):
+        _meet_code(found[1], gathered)
+    for found in _FILE.finditer(line):
+        _meet_file(found[0], gathered, marked=0.0)
+    stressed = {fold(found[1]) for found in _STRONG.finditer(line)}
+    run: list[str] = []
+    for token in _TOKEN.findall(line.replace("`", " ").replace("**", " ")):
+        word = token.strip("'’.")
+        if not word.isascii():
+            for found in _UNSPACED.finditer(_BETWEEN_HAN.sub(" ", word)):
+                _meet_unspaced(found[0], gathered, marked=marked)
+        if _breaks(word):
+            _meet_run(run, gathered, marked=marked, stressed=stressed)
+            run = []
+        else:
+            run.append(word)
+    _meet_run(run, gathered, marked=marked, stressed=stressed)
+
+
+def _breaks(word: str) -> bool:
+    if not word or not word[0].isalnum() or len(word) > LONGEST_WORD:
+        return True
+    if not word.isascii() and _UNSPACED.search(word):
+        return True
+    lower = word.casefold()
+    return lower in PLAIN or bool(_NUMBER.fullmatch(lower)) or not _tells(lower)
+
+
+def _meet_run(run: list[str], gathered: _Gathered, *, marked: float, stressed: set[str]) -> None:
+    """Every piece of two or three words of a run of content words, and names that stand alone."""
+    for word in run:
+        gathered.words[stem(word.casefold())] += 1
+        if _is_name(word):
+            _meet(word, (word,), gathered, marked=marked, name=True)
+    for size in (2, 3):
+        for at in range(len(run) - size + 1):
+            piece = tuple(run[at : at + size])
+            whole = len(run) == size
+            shown = " ".join(piece)
+            extra = 0.5 if fold(shown) in stressed else 0.0
+            _meet(shown, piece, gathered, marked=marked * (1.0 if whole else 0.6) + extra + (0.3 if whole else 0.0))
+
+
+def _meet_unspaced(run: str, gathered: _Gathered, *, marked: float) -> None:
+    """Han and katakana between other characters: a short run is a word, of a long one the pieces that recur."""
+    if len(run) <= _LONGEST_UNSPACED:
+        _meet(run, (run,), gathered, marked=marked)
+    else:
+        for at in range(len(run) - 3):
+            _meet(run[at : at + 4], (run[at : at + 4],), gathered, marked=0.0)
+
+
+def _meet(shown: str, words: tuple[str, ...], gathered: _Gathered, *, marked: float, name: bool = False) -> None:
+    if len(shown) > LONGEST_PHRASE or shown.casefold() in COMMON_FILES:
+        return
+    key = " ".join(stem(word.casefold()) for word in words)
+    seen = gathered.seen.get(key)
+    if seen is None:
+        if len(gathered.seen) >= MOST_CANDIDATES and not marked and not name:
+            return
+        seen = gathered.seen[key] = _Seen(shown, words=words, name=name)
+    seen.count += 1
+    seen.marked = max(seen.marked, marked)
+    seen.name = seen.name or name
+
+
+def _meet_code(code: str, gathered: _Gathered) -> None:
+    code = code.strip()
+    if _FILE.fullmatch(code):
+        return
+    found = _NAME.fullmatch(code.rstrip("()"))
+    if found and _is_name(found[0]):
+        _meet(found[0], (found[0],), gathered, marked=0.5, name=True)
+
+
+def _meet_file(path: str, gathered: _Gathered, *, marked: float) -> None:
+    found = _FILE.fullmatch(path.strip().replace("\\", "/").split("#", 1)[0]) or _FILE.search(path[-200:])
+    if not found:
+        return
+    name = found[1]
+    if name.rsplit(".", 1)[-1].casefold() in EXTENSIONS and name.casefold() not in COMMON_FILES:
+        _meet(name, (name,), gathered, marked=0.5 + marked, name=True)
+
+
+def _is_name(word: str) -> bool:
+    """Does it look like a name from code or an abbreviation, which no prompt has by chance?"""
+    if len(word) < 3 or not word[0].isalpha():
+        return False
+    if "_" in word.strip("_") or _HUMPED.search(word):
+        return True
+    if "-" in word or "." in word:
+        return sum(part.casefold() not in PLAIN and len(part) > 1 for part in re.split("[-.]", word)) >= 2
+    return any(map(str.isdigit, word)) and not word.isdigit()
+
+
+# --- choosing -----------------------------------------------------------------------
+
+
+def _ranked(gathered: _Gathered) -> list[_Seen]:
+    inside = _inside_longer(gathered)
+    scored = [(_score(key, seen, inside, gathered), -at, seen) for at, (key, seen) in enumerate(gathered.seen.items())]
+    scored.sort(key=lambda entry: (-entry[0], -entry[1]))
+    return [seen for score, _, seen in scored[: MOST * 20] if score > 0]
+
+
+def _inside_longer(gathered: _Gathered) -> Counter[str]:
+    """How often each pair is only a part of three words that keep coming together."""
+    inside: Counter[str] = Counter()
+    for key, seen in gathered.seen.items():
+        parts = key.split(" ")
+        if len(parts) == 3 and seen.count > 1:
+            for pair in (f"{parts[0]} {parts[1]}", f"{parts[1]} {parts[2]}"):
+                inside[pair] = max(inside[pair], seen.count)
+    return inside
+
+
+def _score(key: str, seen: _Seen, inside: Counter[str], gathered: _Gathered) -> float:
+    """Frequency and length, raised by stress; something said once in passing is nothing."""
+    count = seen.count - 0.8 * inside[key]
+    if seen.count < 2 and seen.marked < 0.3:
+        return 0.0
+    together = sum(gathered.words[stem(word.casefold())] for word in seen.words) / len(seen.words)
+    return _LENGTH[len(seen.words)] * (log2(1 + count) + seen.marked + _TOGETHER * log2(1 + together))
+
+
+def _covered(phrase: str, chosen: list[str], *, name: bool = False) -> bool:
+    """Is there one already that says the same: the same words, or all but one of them?
+
+    A name from code is worth having beside a longer phrase that contains it.
+    """
+    words = _stems(phrase)
+    for other in chosen:
+        others = _stems(other)
+        if words == others or (not name and (words < others or (others < words and len(words) - len(others) <= 1))):
+            return True
+    return False
+
+
+def _stems(phrase: str) -> frozenset[str]:
+    return frozenset(stem(word) for word in re.findall(r"[^\W_]+", fold(phrase)))

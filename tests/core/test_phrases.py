@@ -1,0 +1,119 @@
+"""Which phrases would a person choose?"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spec_kit_memory.core.phrases import MOST, extract, folder_phrase, too_plain
+from spec_kit_memory.core.triggers import usable
+
+TEXT = """
+# Session deduplication
+
+We built session deduplication for the hybrid search pipeline. The hybrid search pipeline now skips
+passages that were sent before; `SentPassages` in `src/dedup_cache.py` remembers them.
+
+## Circular evaluation bias
+
+The benchmark had a circular evaluation bias: ground truth came from trigger phrases. Ground truth is
+now labelled by hand. `SentPassages` is covered by tests. Then we added more, and fixed and changed things.
+"""
+
+
+def lowered(phrases: list[str]) -> list[str]:
+    return [phrase.casefold() for phrase in phrases]
+
+
+def test_recurring_phrases_names_files_and_the_folder_are_found() -> None:
+    found = lowered(extract(TEXT, spec_folder="003-parent/012-result-dedup"))
+    assert found[0] == "result dedup"
+    for phrase in (
+        "session deduplication",
+        "circular evaluation bias",
+        "ground truth",
+        "sentpassages",
+        "dedup_cache.py",
+    ):
+        assert phrase in found
+    assert any("hybrid search" in phrase for phrase in found)
+
+
+def test_all_given_phrases_are_kept_first_and_topped_up() -> None:
+    given_phrases = ["My own phrase", "fix", "my own phrase"]
+    found = extract(TEXT, given=given_phrases)
+    assert found[:3] == given_phrases
+    assert 3 < len(found) <= MOST
+    many = [f"phrase {number}" for number in range(40)]
+    assert extract(TEXT, given=many) == many
+
+
+def test_no_phrase_is_found_twice_in_other_words() -> None:
+    found = lowered(extract("Cache keys. cache key, CACHE KEYS and cache-key. Cache keys!"))
+    assert found == ["cache keys"]
+
+
+def test_over_general_phrases_are_never_chosen() -> None:
+    text = "fix add update. Fix the test. Add a new file. Update the file. next steps next steps key decisions"
+    assert extract(f"{text}\n" * 20, title="Fix and add things") == []
+
+
+@pytest.mark.parametrize(
+    "phrase", ["fix", "add", "the", "next steps", "key decisions", "a", "10", "file", "it is", "code"]
+)
+def test_plain_phrases_are_known_as_such(phrase: str) -> None:
+    assert too_plain(phrase)
+
+
+@pytest.mark.parametrize("phrase", ["oauth callback", "SentPassages", "cache.py", "hybrid search", "数据库迁移", "JWT"])
+def test_telling_phrases_are_known_as_such(phrase: str) -> None:
+    assert not too_plain(phrase)
+
+
+@pytest.mark.parametrize(
+    ("folder", "phrase"),
+    [
+        ("003-parent/007-auth-flow", "auth flow"),
+        ("012_x/013-oauth_login", "oauth login"),
+        ("001-fix", ""),
+        (None, ""),
+        ("003-system-update", ""),
+    ],
+)
+def test_the_folders_name_is_a_phrase_unless_it_says_nothing(folder: str | None, phrase: str) -> None:
+    assert folder_phrase(folder) == phrase
+
+
+def test_modified_files_are_phrases_but_not_those_every_folder_has() -> None:
+    found = extract("Nothing else.", files=["src/app/token_store.ts", "specs/007/spec.md", "README.md"])
+    assert found == ["token_store.ts"]
+
+
+def test_code_comments_and_markup_do_not_become_phrases() -> None:
+    text = "<!-- secret note secret note -->\n```\nforbidden phrase\nforbidden phrase\n```\nSee [the guide](http://long.example/path)."
+    assert not any("forbidden" in phrase or "secret" in phrase for phrase in extract(text))
+
+
+def test_chinese_and_japanese_words_that_recur_are_found() -> None:
+    found = extract(
+        "我们修复了数据库迁移的问题。数据库迁移需要缓存策略，缓存策略很重要。データベースを直す。データベース。"
+    )
+    assert "数据库迁移" in found
+    assert "データベース" in found
+
+
+@given(st.text(max_size=400), st.lists(st.text(max_size=20), max_size=4))
+def test_any_text_gives_usable_phrases_and_keeps_the_given_ones(text: str, given_phrases: list[str]) -> None:
+    found = extract(text, given=given_phrases, title=text[:50])
+    kept = [" ".join(phrase.split()) for phrase in given_phrases if phrase.strip()]
+    assert found[: len(set(kept))] == list(dict.fromkeys(kept))
+    assert all(usable(phrase) for phrase in found[len(set(kept)) :])
+    assert len(found) <= max(MOST, len(kept))
+
+
+@pytest.mark.parametrize(
+    "piece", ["[", "[a](", "`", "**a", "<!--", "a/", "x_", "# ", "a.b-", "数据库迁移", "a'", "\u0e01"]
+)
+def test_no_repetition_is_slow(piece: str) -> None:
+    extract(piece * (100_000 // len(piece)))
