@@ -52,13 +52,18 @@ def share(flags: list[bool]) -> str:
 
 def unlike(paths: list[Path], signatures: list[Signature], pairs: int, chance: random.Random) -> None:
     picked = [tuple(chance.sample(range(len(paths)), 2)) for _ in range(pairs)]
-    print("random pairs flagged       ", share([score(signatures[a], signatures[b]) >= THRESHOLD for a, b in picked]))
+    print("random pairs of all files  ", share([score(signatures[a], signatures[b]) >= THRESHOLD for a, b in picked]))
+    saved = [place for place, path in enumerate(paths) if path.parent.name == "memory"]
+    if len(saved) > 1:
+        picked = [tuple(chance.sample(saved, 2)) for _ in range(pairs)]
+        flags = [score(signatures[a], signatures[b]) >= THRESHOLD for a, b in picked]
+        print("pairs of memory files      ", share(flags))
     folders = defaultdict(list)
     for place, path in enumerate(paths):
         folders[path.parent].append(place)
     beside = [pair for places in folders.values() for pair in list(combinations(places, 2))[:200]]
     flags = [score(signatures[a], signatures[b]) >= THRESHOLD for a, b in beside]
-    print("pairs of one folder flagged", share(flags))
+    print("pairs of one folder        ", share(flags))
 
 
 def main() -> None:

@@ -19,8 +19,11 @@ __all__ = ["THRESHOLD", "Signature", "score", "signature"]
 # At this score and above a text is named as similar.
 THRESHOLD = 0.92
 
-# The share of common runs that is worth the threshold; measured with `benchmarks/similar.py`.
-_SHARE_AT_THRESHOLD = 0.55
+# A few edited sentences change about this many runs, which is much of a short text and little of a long
+# one. The bounds keep short texts from being alike by chance, and long ones by their template.
+# Measured with `benchmarks/similar.py`.
+_EDITED_RUNS = 85
+_LEAST_SHARE, _MOST_SHARE = 0.50, 0.70
 # Runs kept of a long text. With 512 the share is off by about 0.02; up to that length it is exact.
 _MOST = 512
 
@@ -72,11 +75,17 @@ def signature(text: str) -> Signature:
 
 
 def score(a: Signature, b: Signature) -> float:
-    """0 to 1: 1 for the same words, THRESHOLD where just over half of all runs are in both, 0 without any."""
-    share = _common_share(a, b)
-    if share < _SHARE_AT_THRESHOLD:
-        return THRESHOLD * share / _SHARE_AT_THRESHOLD
-    return THRESHOLD + (1.0 - THRESHOLD) * (share - _SHARE_AT_THRESHOLD) / (1.0 - _SHARE_AT_THRESHOLD)
+    """0 to 1: 1 for the same words, 0 for no run in common, THRESHOLD where a few sentences differ."""
+    share, at_threshold = _common_share(a, b), _share_at_threshold(min(a.runs, b.runs))
+    if share < at_threshold:
+        return THRESHOLD * share / at_threshold
+    return THRESHOLD + (1.0 - THRESHOLD) * (share - at_threshold) / (1.0 - at_threshold)
+
+
+def _share_at_threshold(runs: int) -> float:
+    """The share that is left when both texts have so many runs of their own."""
+    left = (runs - _EDITED_RUNS) / (runs + _EDITED_RUNS)
+    return min(_MOST_SHARE, max(_LEAST_SHARE, left))
 
 
 def _common_share(a: Signature, b: Signature) -> float:
