@@ -170,18 +170,21 @@ def _passages(database: Database, scope: Scope, test: str, values: Sequence[Any]
 # --- what sync and triggers need
 
 
-def stored(database: Database, scope: Scope) -> dict[str, Stored]:
-    """Every known path, aliases included. A live memory wins a path over one that is gone."""
+def stored(database: Database, scope: Scope, path: str | None = None) -> dict[str, Stored]:
+    """Every known path, aliases included, or that one. A live memory wins a path over one that is gone."""
     seen, bound = filters.visible(scope)
+    here, there = "", ""
+    if path is not None:
+        here, there, bound = " AND memory.path = ?", " AND alias.path = ?", [*bound, path]
     own = (
-        "SELECT path, memory.id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, vector_status, 0,"
-        f" spec_folder FROM memory LEFT JOIN document ON document.memory_id = memory.id WHERE {seen}"
+        "SELECT memory.path, memory.id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, vector_status, 0,"
+        f" spec_folder FROM memory LEFT JOIN document ON document.memory_id = memory.id WHERE {seen}{here}"
         " ORDER BY presence = 'live', updated_at"
     )
     second = (
         "SELECT alias.path, memory.id, alias.size, alias.mtime_ns, alias.seen_ns, alias.raw_hash, alias.fingerprint,"
         " presence, vector_status, 1, spec_folder FROM alias JOIN memory ON memory.id = alias.memory_id"
-        f" LEFT JOIN document ON document.memory_id = memory.id WHERE {seen}"
+        f" LEFT JOIN document ON document.memory_id = memory.id WHERE {seen}{there}"
     )
     with database.reading() as connection:
         found = {row[0]: _stored(row) for row in connection.execute(own, bound)}

@@ -223,8 +223,8 @@ class SqliteStore:
     def passages_of(self, memory_id: int) -> list[StoredPassage]:
         return reading.passages_of(self._database, self._scope, memory_id)
 
-    def stored(self) -> dict[str, Stored]:
-        return reading.stored(self._database, self._scope)
+    def stored(self, path: str | None = None) -> dict[str, Stored]:
+        return reading.stored(self._database, self._scope, path)
 
     def triggers(self) -> list[tuple[int, str]]:
         return reading.triggers(self._database, self._scope)

@@ -7,7 +7,7 @@ plain words on what was done, what was missing and what was held back.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -63,11 +63,11 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         results, saved = desk.results(shown, room)
         shown_ids = [f.memory.id for f in shown]
         desk.remember(shown_ids)
-    wiring_stats = wiring.store.stats()
+    figures = wiring.figures()
     contiguous = _contiguity(wiring, results) if request.include_contiguity else ((), results)
     return SearchAnswer(
         summary=_summary(request, ranking, len(results)),
-        hints=tuple(_hints(request, ranking, results, wiring_stats)),
+        hints=tuple(_hints(request, ranking, results, figures.memories)),
         meta=Meta(),
         query=request.text,
         method=ranking.method,
@@ -76,10 +76,10 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         total_found=len(found),
         held_back=ranking.held_back,
         unavailable=ranking.unavailable,
-        stats={"totalFiles": wiring_stats["memories"], "totalChunks": wiring_stats["passages"]},
+        stats={"totalFiles": figures.memories, "totalChunks": figures.passages},
         freshness={
-            "lastIndexed": wiring_stats["last_indexed"],
-            "pendingVectors": wiring_stats["pending_passages"],
+            "lastIndexed": figures.last_indexed,
+            "pendingVectors": figures.without_vectors,
         },
         tokens_saved=saved,
         contiguous=tuple(contiguous[0]),
@@ -333,7 +333,7 @@ def _summary(request: Request, ranking: Ranking, shown: int) -> str:
     return f"{shown} of {ranking.total} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
 
 
-def _hints(request: Request, ranking: Ranking, results: Sequence[Any], stats: Mapping[str, Any]) -> list[str]:
+def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories: int) -> list[str]:
     hints = []
     if ranking.historical and request.use_decay:
         hints.append("the question asks about the past, so decay was left out")
@@ -343,12 +343,12 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], stats: Ma
     if held.min_score:
         hints.append(f"{held.min_score} matches are below minScore {request.min_score}")
     if not results:
-        hints += _when_empty(request, stats)
+        hints += _when_empty(request, memories)
     return hints
 
 
-def _when_empty(request: Request, stats: Mapping[str, Any]) -> list[str]:
-    if not stats["memories"]:
+def _when_empty(request: Request, memories: int) -> list[str]:
+    if not memories:
         return ["nothing is indexed yet: run skm index"]
     tried = [
         name

@@ -25,15 +25,8 @@ def stats(wiring: Wiring, *, folder_ranking: str = "count", limit: int = 10) -> 
     tiers_ = Counter(memory.tier.value for memory in memories)
     folders = _folders(wiring, memories, folder_ranking)
     return StatsAnswer(
-        summary=f"{len(memories)} memories in {len(folders)} spec folders, {raw['passages']} passages",
-        totals={
-            "memories": len(memories),
-            "passages": raw["passages"],
-            "folders": len(folders),
-            "triggers": raw["triggers"],
-            "gone": raw["gone"],
-            "forgotten": raw["forgotten"],
-        },
+        summary=f"{len(memories)} memories in {len(folders)} spec folders, {raw['totals']['passages']} passages",
+        totals={**raw["totals"], "folders": len(folders)},
         tiers=dict(tiers_),
         states=dict(Counter(wiring.state(memory).value for memory in memories)),
         sources=dict(Counter(memory.source.value for memory in memories)),
@@ -50,8 +43,7 @@ def stats(wiring: Wiring, *, folder_ranking: str = "count", limit: int = 10) -> 
 def _embedding(wiring: Wiring, raw: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "provider": wiring.settings.semantic.model,
-        "model": raw["model"],
-        "dimensions": raw["dimensions"],
+        **raw["embedding"],
         "problem": wiring.meaning.problem or None,
     }
 
@@ -120,9 +112,9 @@ _HINTS = {
 
 def _files(wiring: Wiring) -> dict[str, list[str]]:
     bad = [f"{bad.code} {bad.path}: {bad.message}" for bad in wiring.store.bad_files()]
-    pending = wiring.store.stats()["pending_passages"] if wiring.meaning.wanted else 0
+    pending = wiring.figures().without_vectors if wiring.meaning.wanted else 0
     return {
         "bad files": bad,
-        "pending vectors": [f"{pending} passages have no vector yet"] if pending else [],
+        "pending vectors": [f"{pending} memories have no vectors yet"] if pending else [],
         "stale rows": freshness.stale(wiring),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.vault import files
+from spec_kit_memory.vault import files, pending
 from spec_kit_memory.vault.entries import CHAT
 from spec_kit_memory.verbs.wiring import Wiring
 
@@ -21,7 +21,7 @@ def refresh(wiring: Wiring, path: str) -> None:
     """Index the file again if it changed since. A file that vanished or went bad is left to the scan."""
     if path.startswith(CHAT):
         return
-    known = wiring.whole.stored_at(path)
+    known = wiring.whole.stored(path).get(path)
     absolute = files.absolute(wiring.settings, path)
     try:
         facts = os.stat(absolute)
@@ -38,6 +38,6 @@ def stale(wiring: Wiring) -> list[str]:
     for path, row in wiring.whole.stored().items():
         if row.presence == "live" and not path.startswith(CHAT):
             absolute = files.absolute(wiring.settings, path)
-            if not absolute.exists() and not wiring.sync.is_pending(absolute):
+            if not absolute.exists() and not pending.pending_of(absolute).exists():
                 gone.append(f"{path} is indexed, but its file is gone")
     return gone

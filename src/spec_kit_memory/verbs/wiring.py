@@ -7,6 +7,7 @@ Two handles on one store: `store` sees what this session may see and serves ever
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # A provider that failed is asked again after this long; until then answers are by text.
 RETRY_SECONDS = 30.0
+FIGURES_SECONDS = 1.0
 
 
 class Meaning:
@@ -72,6 +74,14 @@ class Meaning:
         self.problem = f"{error.code} {error.message}"
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    memories: int
+    passages: int
+    without_vectors: int  # memories
+    last_indexed: datetime | None
+
+
 @dataclass
 class Wiring:
     settings: Settings
@@ -85,6 +95,23 @@ class Wiring:
     accesses: usage.Accumulator = field(default_factory=usage.Accumulator)
     # Embedding in the foreground is for one saved file; scans leave it to the background.
     embed_soon: Callable[[], None] = lambda: None
+    _figures: tuple[int, float, Figures] | None = None
+
+    def figures(self) -> Figures:
+        """What every search says about the index; counted again when it changed, at most once a second."""
+        generation, at = self.whole.generation(), time.monotonic()
+        known = self._figures
+        if known is None or known[0] != generation or at - known[1] > FIGURES_SECONDS:
+            stats = self.store.stats()
+            waiting = sum(stats["vectors"].get(name, 0) for name in ("pending", "retry", "partial"))
+            figures = Figures(
+                memories=stats["totals"]["memories"],
+                passages=stats["totals"]["passages"],
+                without_vectors=waiting,
+                last_indexed=stats["last_indexed"],
+            )
+            known = self._figures = (generation, at, figures)
+        return known[2]
 
     def change(self, reason: str, *, session: str | None = None) -> Change:
         return Change(actor=self.actor, at=self.now(), session=session or self.session_id, reason=reason)
