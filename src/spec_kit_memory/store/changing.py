@@ -1,7 +1,7 @@
 """How do metadata, use, trust, links and sessions change?
 
 Each function is one transaction. What changes a memory leaves history and ledger; what only
-counts (use, sessions, tallies, notes) does not.
+counts (use, sessions, bad files) does not.
 """
 
 from __future__ import annotations
@@ -36,17 +36,12 @@ from spec_kit_memory.store.record import Recorder
 from spec_kit_memory.store.writing import require, set_attributes
 
 __all__ = [
-    "add_tally",
     "drop_link",
-    "end_sessions",
     "mark_outdated",
-    "note",
-    "noted",
     "override",
     "put_link",
     "put_session",
     "record_use",
-    "replace_spec_links",
     "report_bad",
     "session",
     "trust",
@@ -57,7 +52,9 @@ __all__ = [
 # --- metadata
 
 
-def override(database: Database, scope: Scope, memory_id: int, attributes: Mapping[str, Any], change: Change) -> Memory:
+def override(
+    database: Database, scope: Scope | None, memory_id: int, attributes: Mapping[str, Any], change: Change
+) -> Memory:
     with database.writing() as connection:
         before = require(connection, scope, memory_id)
         recorder = Recorder(connection, change)
@@ -99,7 +96,7 @@ def _apply(connection: apsw.Connection, recorder: Recorder, before: Memory) -> N
         passages.show_again(connection, before.id, after.title, rows.unpack(blob))
 
 
-def mark_outdated(database: Database, scope: Scope, memory_id: int, outdated: bool, change: Change) -> None:
+def mark_outdated(database: Database, scope: Scope | None, memory_id: int, outdated: bool, change: Change) -> None:
     with database.writing() as connection:
         before = require(connection, scope, memory_id)
         recorder = Recorder(connection, change)
@@ -107,7 +104,7 @@ def mark_outdated(database: Database, scope: Scope, memory_id: int, outdated: bo
         recorder.entry(Mutation.ARCHIVE if outdated else Mutation.UPDATE, before, memory_id)
 
 
-def trust(database: Database, scope: Scope, memory_id: int, trusted: bool, change: Change) -> None:
+def trust(database: Database, scope: Scope | None, memory_id: int, trusted: bool, change: Change) -> None:
     with database.writing() as connection:
         before = require(connection, scope, memory_id)
         recorder = Recorder(connection, change)
@@ -116,7 +113,9 @@ def trust(database: Database, scope: Scope, memory_id: int, trusted: bool, chang
         recorder.entry(Mutation.UPDATE, before, memory_id)
 
 
-def validate(database: Database, scope: Scope, memory_id: int, confidence: Decimal, count: int, change: Change) -> None:
+def validate(
+    database: Database, scope: Scope | None, memory_id: int, confidence: Decimal, count: int, change: Change
+) -> None:
     if not 0 <= confidence <= 1:
         raise OutOfRange(f"confidence {confidence} is not between 0 and 1")
     with database.writing() as connection:
@@ -130,7 +129,7 @@ def validate(database: Database, scope: Scope, memory_id: int, confidence: Decim
         recorder.entry(Mutation.UPDATE, before, memory_id)
 
 
-def record_use(database: Database, scope: Scope, counts: Mapping[int, float], at: datetime) -> None:
+def record_use(database: Database, scope: Scope | None, counts: Mapping[int, float], at: datetime) -> None:
     """Ids that are unknown or out of scope are left out: use is counted after the fact."""
     seen, bound = filters.visible(scope)
     with database.writing() as connection:
@@ -149,7 +148,7 @@ def record_use(database: Database, scope: Scope, counts: Mapping[int, float], at
 # --- links
 
 
-def put_link(database: Database, scope: Scope, link: Link, change: Change) -> Link:
+def put_link(database: Database, scope: Scope | None, link: Link, change: Change) -> Link:
     if link.source_id == link.target_id:
         raise SelfLink(f"memory {link.source_id} cannot be linked to itself", hint="name two different memories")
     if not 0 <= link.strength <= 1:
@@ -164,7 +163,8 @@ def put_link(database: Database, scope: Scope, link: Link, change: Change) -> Li
             "INSERT INTO link (source_id, target_id, relation, strength, evidence, origin, created_at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source_id, target_id, relation) DO UPDATE SET"
             " strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin, claimant = NULL,"
-            " created_at = coalesce(link.created_at, excluded.created_at)",
+            " created_at = coalesce(link.created_at, excluded.created_at)"
+            " WHERE link.origin <> 'hand' OR excluded.origin = 'hand'",
             (
                 *key,
                 link.strength,
@@ -187,16 +187,16 @@ def put_link(database: Database, scope: Scope, link: Link, change: Change) -> Li
         return stored
 
 
-def drop_link(database: Database, scope: Scope, link_id: int, change: Change) -> Link:
+def drop_link(database: Database, scope: Scope | None, link_id: int, change: Change) -> Link:
     with database.writing() as connection:
         row = connection.execute(f"SELECT {rows.LINK} FROM link WHERE id = ?", (link_id,)).fetchone()
         link = rows.link_from(row) if row else None
         if link is None or not _seen(connection, scope, link):
             raise BadParameter(f"there is no link {link_id}", hint="`skm why ID` shows the links of a memory")
-        if link.origin is not Origin.HAND:
+        if link.origin is Origin.FILE:
             raise BadParameter(
-                f"link {link_id} comes from {'front matter' if link.origin is Origin.FILE else 'the spec documents'}",
-                hint="change the file: it would come back with the next scan",
+                f"link {link_id} comes from the front matter of a file",
+                hint="take it out of causal_links there: it would come back with the next scan",
             )
         before = require(connection, scope, link.source_id, live=False)
         recorder = Recorder(connection, change)
@@ -212,55 +212,13 @@ def drop_link(database: Database, scope: Scope, link_id: int, change: Change) ->
         return link
 
 
-def replace_spec_links(
-    database: Database, scope: Scope, spec_folder: str, links: Sequence[Link], change: Change
-) -> bool:
-    """Make these the links that the spec documents of one folder give; nothing is written where nothing differs."""
-    with database.writing() as connection:
-        wanted = {(link.source_id, link.target_id, str(link.relation)): link for link in links}
-        sql = (
-            f"SELECT {rows.LINK} FROM link JOIN memory ON memory.id = link.source_id"
-            " WHERE origin = 'spec' AND spec_folder = ?"
-        )
-        have = [rows.link_from(row) for row in connection.execute(sql, (spec_folder,))]
-        old = {(link.source_id, link.target_id, str(link.relation)): link for link in have}
-        gone = [link for key, link in old.items() if key not in wanted]
-        new = [link for key, link in wanted.items() if key not in old or old[key].strength != link.strength]
-        if not gone and not new:
-            return False
-        ids = sorted({end for link in [*gone, *new] for end in (link.source_id, link.target_id)})
-        before = require(connection, scope, ids[0], live=False)
-        recorder = Recorder(connection, change)
-        for link in gone:
-            connection.execute("DELETE FROM link WHERE id = ?", (link.id,))
-        for link in new:
-            connection.execute(
-                "INSERT INTO link (source_id, target_id, relation, strength, evidence, origin, created_at)"
-                " VALUES (?, ?, ?, ?, ?, 'spec', ?) ON CONFLICT (source_id, target_id, relation)"
-                " DO UPDATE SET strength = excluded.strength WHERE origin = 'spec'",
-                (
-                    link.source_id, link.target_id, str(link.relation), link.strength, rows.clean(link.evidence),
-                    rows.micros(change.at),
-                ),
-            )  # fmt: skip
-        recorder.entry(
-            Mutation.UPDATE,
-            before,
-            before.id,
-            extra_before={"links": [_plain(link) for link in have]},
-            extra_after={"links": [_plain(link) for link in wanted.values()]},
-            also=tuple(ids[1:]),
-        )
-        return True
-
-
 def _link_of(connection: apsw.Connection, key: tuple[int, int, str]) -> Link | None:
     sql = f"SELECT {rows.LINK} FROM link WHERE source_id = ? AND target_id = ? AND relation = ?"
     row = connection.execute(sql, key).fetchone()
     return rows.link_from(row) if row else None
 
 
-def _seen(connection: apsw.Connection, scope: Scope, link: Link) -> bool:
+def _seen(connection: apsw.Connection, scope: Scope | None, link: Link) -> bool:
     seen, bound = filters.visible(scope)
     sql = f"SELECT count(*) FROM memory WHERE id IN (?, ?) AND {seen}"
     return bool(connection.execute(sql, [link.source_id, link.target_id, *bound]).get == 2)
@@ -283,27 +241,32 @@ def _plain(link: Link | None) -> dict[str, Any] | None:
 # --- sessions
 
 
-def put_session(database: Database, scope: Scope, given: Session, at: datetime) -> None:
+def put_session(database: Database, scope: Scope | None, given: Session, at: datetime) -> None:
     attention = [(one.memory_id, one.strength, one.turn, one.via) for one in given.attention]
     with database.writing() as connection:
         connection.execute(
             "INSERT OR REPLACE INTO session (id, owner, project, turn, loading, last_save_turn, seen_at, attention,"
             " sent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                rows.clean(given.id), scope.user or "", scope.project or "", given.turn, given.loading,
+                rows.clean(given.id), *_namespace(scope), given.turn, given.loading,
                 given.last_save_turn, rows.micros(at), rows.plain(attention), rows.plain(sorted(given.sent)),
             ),
         )  # fmt: skip
 
 
-def session(database: Database, scope: Scope, session_id: str) -> Session | None:
+def session(database: Database, scope: Scope | None, session_id: str) -> Session | None:
     with database.reading() as connection:
         row = connection.execute(
             "SELECT id, turn, loading, last_save_turn, seen_at, attention, sent FROM session"
             " WHERE id = ? AND owner = ? AND project = ?",
-            (rows.clean(session_id), scope.user or "", scope.project or ""),
+            (rows.clean(session_id), *_namespace(scope)),
         ).fetchone()
     return session_from(row) if row else None
+
+
+def _namespace(scope: Scope | None) -> tuple[str, str]:
+    """Sessions of one user are not another's."""
+    return (scope.user or "", scope.project or "") if scope else ("", "")
 
 
 def session_from(row: tuple[Any, ...]) -> Session:
@@ -319,13 +282,6 @@ def session_from(row: tuple[Any, ...]) -> Session:
     )
 
 
-def end_sessions(database: Database, *, unseen_since: datetime) -> int:
-    """Drop sessions that nobody has used since then."""
-    with database.writing() as connection:
-        connection.execute("DELETE FROM session WHERE seen_at < ?", (rows.micros(unseen_since),))
-        return connection.changes()
-
-
 # --- operational facts
 
 
@@ -336,25 +292,3 @@ def report_bad(database: Database, bad: Sequence[BadFile], *, cleared: Sequence[
             "INSERT OR REPLACE INTO bad_file (path, code, message, seen_at) VALUES (?, ?, ?, ?)",
             [(rows.clean(one.path), one.code, rows.clean(one.message), rows.micros(one.seen_at)) for one in bad],
         )
-
-
-def add_tally(database: Database, counts: Mapping[str, int]) -> None:
-    with database.writing() as connection:
-        connection.executemany(
-            "INSERT INTO tally (name, count) VALUES (?, ?)"
-            " ON CONFLICT (name) DO UPDATE SET count = count + excluded.count",
-            list(counts.items()),
-        )
-
-
-def note(database: Database, name: str, value: str | None) -> None:
-    with database.writing() as connection:
-        connection.execute("DELETE FROM note WHERE name = ?", (name,))
-        if value is not None:
-            connection.execute("INSERT INTO note (name, value) VALUES (?, ?)", (name, rows.clean(value)))
-
-
-def noted(database: Database, name: str) -> str | None:
-    with database.reading() as connection:
-        value = connection.execute("SELECT value FROM note WHERE name = ?", (name,)).get
-    return None if value is None else str(value)

@@ -69,7 +69,7 @@ class Columns:
     length: npt.NDArray[np.float32]
     vector_id: Ints  # 0: none
     alive: Bools
-    scopes: dict[Scope, Bools] = field(default_factory=dict)
+    scopes: dict[Scope | None, Bools] = field(default_factory=dict)
 
     @property
     def last_passage(self) -> int:
@@ -77,8 +77,10 @@ class Columns:
 
     # --- masks
 
-    def seen(self, scope: Scope) -> Bools:
+    def seen(self, scope: Scope | None) -> Bools:
         """Live memories within the scope."""
+        if scope is None:
+            return self.live
         known = self.scopes.get(scope)
         if known is None:
             known = self.live & self._only(self.owner, scope.user) & self._only(self.project, scope.project)
@@ -94,7 +96,7 @@ class Columns:
         mine: Bools = column == self.names.get(name, -1)
         return public | mine
 
-    def mask(self, scope: Scope, where: Filter) -> Bools:
+    def mask(self, scope: Scope | None, where: Filter) -> Bools:
         """Memories that a filter lets through, within the scope."""
         found = self.seen(scope).copy()
         if where.spec_folder is not None:

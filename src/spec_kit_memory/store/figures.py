@@ -1,7 +1,8 @@
-"""How much is stored, of what kind? Numbers within a scope."""
+"""How much is stored, of what kind? Counts within a scope."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import apsw
@@ -13,93 +14,61 @@ from spec_kit_memory.store.database import Database, fetch, first
 __all__ = ["collect"]
 
 
-def collect(database: Database, scope: Scope) -> dict[str, Any]:
+def collect(database: Database, scope: Scope | None) -> dict[str, Any]:
     seen, bound = filters.visible(scope)
     live = f"memory.presence = 'live' AND {seen}"
     with database.reading() as connection:
+        size = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         return {
-            "totals": _totals(connection, seen, live, bound),
-            "tiers": _per(connection, "tier", "memory", live, bound),
-            "sources": _per(connection, "source", "memory", live, bound),
-            "context_types": _per(connection, "context_type", "memory", live, bound),
-            "vectors": _per(
-                connection,
-                "coalesce(vector_status, 'pending')",
-                "memory LEFT JOIN document ON document.memory_id = memory.id",
-                live,
-                bound,
-            ),
-            "folders": _folders(connection, live, bound),
-            "links": _links(connection, live, bound),
-            "embedding": _model(connection),
+            **_counts(connection, seen, bound),
+            "triggers": _count(connection, '"trigger"', live, bound),
+            "aliases": _count(connection, "alias", live, bound),
+            **_model(connection),
             "failures": _failures(connection, live, bound),
-            "transactions": dict(fetch(connection, "SELECT name, count FROM tally ORDER BY name")),
-            "size_bytes": first(connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[
-                0
-            ],
+            "size_bytes": first(connection, size)[0],
             "last_indexed": rows.when(first(connection, f"SELECT max(updated_at) FROM memory WHERE {seen}", bound)[0]),
         }
 
 
-def _totals(connection: apsw.Connection, seen: str, live: str, bound: list[Any]) -> dict[str, int]:
-    passages, tokens = first(
-        connection,
-        "SELECT coalesce(sum(passages), 0), coalesce(sum(tokens), 0)"
-        f" FROM memory JOIN document ON document.memory_id = memory.id WHERE {live}",
-        bound,
-    )
-    presence = _per(connection, "presence", "memory", seen, bound)
-    triggers = f'SELECT count(*) FROM "trigger" JOIN memory ON memory.id = memory_id WHERE {live}'
-    aliases = f"SELECT count(*) FROM alias JOIN memory ON memory.id = memory_id WHERE {live}"
-    return {
-        "memories": presence.get("live", 0),
-        "gone": presence.get("gone", 0),
-        "forgotten": presence.get("forgotten", 0),
-        "passages": passages,
-        "tokens": tokens,
-        "triggers": first(connection, triggers, bound)[0],
-        "aliases": first(connection, aliases, bound)[0],
-    }
-
-
-def _per(connection: apsw.Connection, column: str, table: str, test: str, bound: list[Any]) -> dict[str, int]:
-    return dict(fetch(connection, f"SELECT {column}, count(*) FROM {table} WHERE {test} GROUP BY 1 ORDER BY 1", bound))
-
-
-def _folders(connection: apsw.Connection, live: str, bound: list[Any]) -> list[dict[str, Any]]:
+def _counts(connection: apsw.Connection, seen: str, bound: list[Any]) -> dict[str, Any]:
+    """All that can be had from one pass over the memories."""
     found = fetch(
         connection,
-        "SELECT spec_folder, count(*), max(updated_at), avg(weight), max(weight) FROM memory"
-        f" WHERE spec_folder IS NOT NULL AND {live} GROUP BY spec_folder ORDER BY spec_folder",
+        "SELECT presence, tier, source, context_type, coalesce(vector_status, 'pending'), count(*),"
+        " coalesce(sum(passages), 0), coalesce(sum(tokens), 0), coalesce(sum(passages - embedded), 0)"
+        " FROM memory LEFT JOIN document ON document.memory_id = memory.id"
+        f" WHERE {seen} GROUP BY 1, 2, 3, 4, 5",
         bound,
     )
-    return [
-        {"folder": folder, "memories": count, "updated_at": rows.when(at), "weight": mean, "top_weight": top}
-        for folder, count, at, mean, top in found
-    ]
-
-
-def _links(connection: apsw.Connection, live: str, bound: list[Any]) -> dict[str, Any]:
-    """Coverage: the share of live memories that have a link."""
-    shown = f"IN (SELECT id FROM memory WHERE {live})"
-    test = f"source_id {shown} AND target_id {shown}"
-    both = [*bound, *bound]
-    linked = f"SELECT source_id FROM link WHERE {test} UNION SELECT target_id FROM link WHERE {test}"
-    count, strength = first(connection, f"SELECT count(*), avg(strength) FROM link WHERE {test}", both)
-    covered = first(connection, f"SELECT count(*) FROM ({linked})", [*both, *both])[0]
-    memories = first(connection, f"SELECT count(*) FROM memory WHERE {live}", bound)[0]
-    return {
-        "total": count,
-        "relations": _per(connection, "relation", "link", test, both),
-        "average_strength": strength or 0.0,
-        "linked_memories": covered,
-        "coverage": covered / memories if memories else 0.0,
+    totals: Counter[str] = Counter()
+    groups: dict[str, Counter[str]] = {
+        name: Counter() for name in ("tiers", "sources", "context_types", "vectors", "presence")
     }
+    for presence, tier, source, context, status, count, passages, tokens, without in found:
+        groups["presence"][presence] += count
+        if presence == "live":
+            totals.update(passages=passages, tokens=tokens)
+            totals.update(pending_passages=without if status in ("pending", "retry") else 0)
+            for name, value in (("tiers", tier), ("sources", source), ("context_types", context), ("vectors", status)):
+                groups[name][value] += count
+    present = groups.pop("presence")
+    return {
+        "memories": present["live"],
+        "gone": present["gone"],
+        "forgotten": present["forgotten"],
+        **{name: totals[name] for name in ("passages", "tokens", "pending_passages")},
+        **{name: dict(sorted(group.items())) for name, group in groups.items()},
+    }
+
+
+def _count(connection: apsw.Connection, table: str, live: str, bound: list[Any]) -> int:
+    sql = f"SELECT count(*) FROM {table} AS part JOIN memory ON memory.id = part.memory_id WHERE {live}"
+    return int(first(connection, sql, bound)[0])
 
 
 def _model(connection: apsw.Connection) -> dict[str, Any]:
     found = fetch(connection, "SELECT name, dimensions, weights_hash FROM model ORDER BY id DESC LIMIT 1")
-    return dict(zip(("model", "dimensions", "weights_hash"), found[0], strict=True)) if found else {}
+    return dict(zip(("model", "dimensions", "weights_hash"), found[0] if found else (None, None, None), strict=True))
 
 
 def _failures(connection: apsw.Connection, live: str, bound: list[Any]) -> dict[str, int]:

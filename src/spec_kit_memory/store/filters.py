@@ -12,15 +12,11 @@ from typing import Any
 
 from spec_kit_memory.core.memory import Filter, Scope, StateBounds
 
-__all__ = ["Condition", "below", "everything", "folder_below", "in_ids", "matching", "visible"]
+__all__ = ["Condition", "allows", "below", "folder_below", "in_ids", "matching", "reaches", "visible"]
 
 Condition = tuple[str, list[Any]]  # SQL over memory (and usage), with its values
 
 _LAST_USED = "max(memory.first_indexed_at, coalesce(usage.last_access, memory.first_indexed_at)) / 1e6"
-
-
-def everything(scope: Scope) -> bool:
-    return scope == Scope()
 
 
 def below(path: str, prefix: str) -> bool:
@@ -35,7 +31,19 @@ def folder_below(folder: str | None, prefix: str) -> bool:
     return folder is not None and (folder == prefix or folder.startswith(f"{prefix}/"))
 
 
-def visible(scope: Scope) -> Condition:
+def reaches(scope: Scope | None, path: str) -> bool:
+    """Is the path within the scope's prefixes?"""
+    return scope is None or scope.prefixes is None or any(below(path, prefix) for prefix in scope.prefixes)
+
+
+def allows(scope: Scope | None, *, path: str, owner: str | None, project: str | None) -> bool:
+    """A scope's whole rule for one memory. No scope is the whole workspace with all users and projects."""
+    return scope is None or (owner in (None, scope.user) and project in (None, scope.project) and reaches(scope, path))
+
+
+def visible(scope: Scope | None) -> Condition:
+    if scope is None:
+        return "1", []
     parts: list[Condition] = [_only(scope.user, "memory.owner"), _only(scope.project, "memory.project")]
     if scope.prefixes is not None:
         parts.append(_any(_path_below(prefix) for prefix in scope.prefixes))

@@ -46,7 +46,7 @@ class Vectors:
         self._coarse = False
 
     def match(
-        self, database: Database, columns: Columns, scope: Scope, vector: Any, where: Filter, limit: int
+        self, database: Database, columns: Columns, scope: Scope | None, vector: Any, where: Filter, limit: int
     ) -> list[RawHit]:
         query = np.ascontiguousarray(vector, dtype=np.float32).reshape(-1)
         wanted = columns.passages(columns.mask(scope, where)) & (columns.vector_id > 0)

@@ -149,8 +149,8 @@ def refresh_status(connection: apsw.Connection, memory_ids: Sequence[int]) -> No
             (_MOST_TRIES, _MOST_TRIES, memory_id),
         )
         connection.execute(
-            "UPDATE document SET vector_status = ? WHERE memory_id = ? AND vector_status <> ?",
-            (status := str(_status(total, done, failed, retry)), memory_id, status),
+            "UPDATE document SET vector_status = ?, embedded = ? WHERE memory_id = ?",
+            (str(_status(total, done, failed, retry)), done, memory_id),
         )
 
 

@@ -54,7 +54,7 @@ class Postings:
         self._build = -1
 
     def match(
-        self, database: Database, columns: Columns, scope: Scope, terms: Sequence[str], where: Filter, limit: int
+        self, database: Database, columns: Columns, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int
     ) -> list[RawHit]:
         lookups = self._lookups(database.reader(), terms)
         if not lookups or limit <= 0 or not len(columns.passage_ids):

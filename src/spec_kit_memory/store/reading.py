@@ -31,6 +31,7 @@ __all__ = [
     "get",
     "history",
     "ledger_entries",
+    "ledger_head",
     "links",
     "many",
     "not_found",
@@ -57,21 +58,21 @@ def not_found(memory_id: int | str) -> MemoryNotFound:
     return MemoryNotFound(f"there is no memory {memory_id}", hint="`skm list` shows the ids")
 
 
-def get(database: Database, scope: Scope, memory_id: int, *, any_presence: bool = False) -> Memory:
+def get(database: Database, scope: Scope | None, memory_id: int, *, any_presence: bool = False) -> Memory:
     found = _select(database, scope, "memory.id = ?", [memory_id], live=not any_presence)
     if not found:
         raise not_found(memory_id)
     return found[0]
 
 
-def by_path(database: Database, scope: Scope, path: str, *, any_presence: bool = False) -> Memory | None:
+def by_path(database: Database, scope: Scope | None, path: str, *, any_presence: bool = False) -> Memory | None:
     """By its own path or an alias; where several share it, the live one, then the latest."""
     test = "(memory.path = ? OR memory.id IN (SELECT memory_id FROM alias WHERE path = ?))"
     found = _select(database, scope, test, [rows.clean(path)] * 2, live=not any_presence)
     return max(found, key=lambda memory: (memory.presence is Presence.LIVE, memory.updated_at), default=None)
 
 
-def many(database: Database, scope: Scope, memory_ids: Sequence[int]) -> list[Memory]:
+def many(database: Database, scope: Scope | None, memory_ids: Sequence[int]) -> list[Memory]:
     """Live ones, in the order given; unknown ids are left out."""
     test, values = filters.in_ids(set(memory_ids), "memory.id")
     found = {memory.id: memory for memory in _select(database, scope, test, values)}
@@ -79,7 +80,7 @@ def many(database: Database, scope: Scope, memory_ids: Sequence[int]) -> list[Me
 
 
 def _select(
-    database: Database, scope: Scope, test: str, values: Sequence[Any], *, live: bool = True, tail: str = ""
+    database: Database, scope: Scope | None, test: str, values: Sequence[Any], *, live: bool = True, tail: str = ""
 ) -> list[Memory]:
     seen, bound = filters.visible(scope)
     presence = _LIVE if live else "1"
@@ -90,7 +91,7 @@ def _select(
 
 def find(
     database: Database,
-    scope: Scope,
+    scope: Scope | None,
     where: Filter,
     *,
     order: str = "created_at",
@@ -105,7 +106,7 @@ def find(
     return _select(database, scope, f"{test} AND memory.presence = ?", [*values, str(presence)], live=False, tail=tail)
 
 
-def count(database: Database, scope: Scope, where: Filter, *, presence: Presence = Presence.LIVE) -> int:
+def count(database: Database, scope: Scope | None, where: Filter, *, presence: Presence = Presence.LIVE) -> int:
     test, values = filters.matching(where)
     seen, bound = filters.visible(scope)
     sql = (
@@ -119,7 +120,7 @@ def count(database: Database, scope: Scope, where: Filter, *, presence: Presence
 # --- text and passages
 
 
-def text(database: Database, scope: Scope, memory_id: int) -> str:
+def text(database: Database, scope: Scope | None, memory_id: int) -> str:
     """The whole redacted text, also of one that is gone or forgotten."""
     seen, bound = filters.visible(scope)
     sql = f"SELECT content.text FROM memory JOIN content ON content.hash = content_hash WHERE memory.id = ? AND {seen}"
@@ -130,7 +131,7 @@ def text(database: Database, scope: Scope, memory_id: int) -> str:
     return rows.unpack(blob)
 
 
-def text_of(database: Database, scope: Scope, content_hash: str) -> str | None:
+def text_of(database: Database, scope: Scope | None, content_hash: str) -> str | None:
     """Any text that a visible memory has or had."""
     seen, bound = filters.visible(scope)
     owns = (
@@ -145,18 +146,18 @@ def text_of(database: Database, scope: Scope, content_hash: str) -> str | None:
     return None if blob is None else rows.unpack(blob)
 
 
-def passages(database: Database, scope: Scope, passage_ids: Sequence[int]) -> list[StoredPassage]:
+def passages(database: Database, scope: Scope | None, passage_ids: Sequence[int]) -> list[StoredPassage]:
     """In the order given; those that no longer exist are left out."""
     test, values = filters.in_ids(set(passage_ids), "passage.id")
     found = {passage.id: passage for passage in _passages(database, scope, f"{test} AND {_LIVE}", values)}
     return [found[passage_id] for passage_id in passage_ids if passage_id in found]
 
 
-def passages_of(database: Database, scope: Scope, memory_id: int) -> list[StoredPassage]:
+def passages_of(database: Database, scope: Scope | None, memory_id: int) -> list[StoredPassage]:
     return _passages(database, scope, "passage.memory_id = ?", [memory_id])
 
 
-def _passages(database: Database, scope: Scope, test: str, values: Sequence[Any]) -> list[StoredPassage]:
+def _passages(database: Database, scope: Scope | None, test: str, values: Sequence[Any]) -> list[StoredPassage]:
     seen, bound = filters.visible(scope)
     columns = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
     sql = (
@@ -170,7 +171,7 @@ def _passages(database: Database, scope: Scope, test: str, values: Sequence[Any]
 # --- what sync and triggers need
 
 
-def stored(database: Database, scope: Scope, path: str | None = None) -> dict[str, Stored]:
+def stored(database: Database, scope: Scope | None, path: str | None = None) -> dict[str, Stored]:
     """Every known path, aliases included, or that one. A live memory wins a path over one that is gone."""
     seen, bound = filters.visible(scope)
     here, there = "", ""
@@ -208,7 +209,7 @@ def _stored(row: tuple[Any, ...]) -> Stored:
     )
 
 
-def triggers(database: Database, scope: Scope) -> list[tuple[int, str]]:
+def triggers(database: Database, scope: Scope | None) -> list[tuple[int, str]]:
     seen, bound = filters.visible(scope)
     sql = (
         'SELECT memory_id, phrase FROM "trigger" JOIN memory ON memory.id = memory_id'
@@ -221,7 +222,7 @@ def triggers(database: Database, scope: Scope) -> list[tuple[int, str]]:
 # --- links
 
 
-def links(database: Database, scope: Scope, memory_ids: Sequence[int] | None = None) -> list[Link]:
+def links(database: Database, scope: Scope | None, memory_ids: Sequence[int] | None = None) -> list[Link]:
     """Both ends must be live and visible. With ids: links that touch one of them."""
     seen, bound = filters.visible(scope)
     shown = f"IN (SELECT id FROM memory WHERE {_LIVE} AND {seen})"
@@ -240,7 +241,7 @@ def links(database: Database, scope: Scope, memory_ids: Sequence[int] | None = N
 
 def history(
     database: Database,
-    scope: Scope,
+    scope: Scope | None,
     memory_id: int | None = None,
     *,
     spec_folder: str | None = None,
@@ -266,13 +267,12 @@ def history(
 
 
 def ledger_entries(
-    database: Database, scope: Scope, *, after: int = 0, limit: int | None = None
+    database: Database, scope: Scope | None, *, after: int = 0, limit: int | None = None
 ) -> Iterator[LedgerEntry]:
-    """In order. The whole chain for the whole workspace; a narrower scope sees only what is about its memories."""
-    seen, bound = filters.visible(scope)
+    """In order. The whole chain without a scope; a scope sees only what is about its memories."""
+    seen, values = filters.visible(scope)
     hidden = f"json_each(memory_ids) WHERE value NOT IN (SELECT id FROM memory WHERE {seen})"
-    test = "1" if filters.everything(scope) else f"NOT EXISTS (SELECT 1 FROM {hidden})"
-    values = [] if filters.everything(scope) else bound
+    test = "1" if scope is None else f"NOT EXISTS (SELECT 1 FROM {hidden})"
     left = limit
     while left is None or left > 0:
         size = _LEDGER_PAGE if left is None else min(left, _LEDGER_PAGE)
@@ -288,14 +288,20 @@ def ledger_entries(
 
 def verify_ledger(database: Database) -> ledger.Broken | None:
     """A chain can only be checked as a whole, whatever the scope; nothing of it but the verdict is shown."""
-    return ledger.verify(ledger_entries(database, Scope()))
+    return ledger.verify(ledger_entries(database, None))
 
 
-def bad_files(database: Database, scope: Scope) -> list[BadFile]:
+def ledger_head(database: Database) -> LedgerEntry | None:
+    with database.reading() as connection:
+        found = fetch(connection, f"SELECT {rows.LEDGER} FROM ledger ORDER BY sequence DESC LIMIT 1")
+    return rows.ledger_from(found[0]) if found else None
+
+
+def bad_files(database: Database, scope: Scope | None) -> list[BadFile]:
     with database.reading() as connection:
         found = fetch(connection, "SELECT path, code, message, seen_at FROM bad_file ORDER BY path")
     return [
         BadFile(path, code, message, rows.moment(seen_at))
         for path, code, message, seen_at in found
-        if scope.prefixes is None or any(filters.below(path, prefix) for prefix in scope.prefixes)
+        if filters.reaches(scope, path)
     ]

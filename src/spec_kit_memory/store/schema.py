@@ -30,8 +30,6 @@ RECORDED = (
     "history",
     "ledger",
     "session",
-    "tally",
-    "note",
 )
 DERIVED = (
     "document",

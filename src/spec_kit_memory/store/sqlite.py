@@ -12,7 +12,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.core.ledger import Broken
 from spec_kit_memory.core.memory import (
     Change,
     Entry,
@@ -57,6 +56,7 @@ class _Shared:
         self.model: vectors.Model | None = None
         self.generation_offset = 0
         self.last_generation = 0
+        self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
         self.forget_arrays()
         database.on_new_file = self._new_file
 
@@ -87,7 +87,7 @@ class SqliteStore:
     def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         self._database = Database(path, read_only=read_only, busy_seconds=busy_seconds)
         self._shared = _Shared(self._database)
-        self._scope = Scope()
+        self._scope: Scope | None = None
 
     # --- handle
 
@@ -151,23 +151,11 @@ class SqliteStore:
     def drop_link(self, link_id: int, change: Change) -> Link:
         return changing.drop_link(self._database, self._scope, link_id, change)
 
-    def replace_spec_links(self, spec_folder: str, links: Sequence[Link], change: Change) -> bool:
-        return changing.replace_spec_links(self._database, self._scope, spec_folder, links, change)
-
     def put_session(self, session: Session, at: datetime) -> None:
         changing.put_session(self._database, self._scope, session, at)
 
-    def end_sessions(self, *, unseen_since: datetime) -> int:
-        return changing.end_sessions(self._database, unseen_since=unseen_since)
-
     def report_bad(self, bad: Sequence[BadFile], *, cleared: Sequence[str] = ()) -> None:
         changing.report_bad(self._database, bad, cleared=cleared)
-
-    def tally(self, counts: Mapping[str, int]) -> None:
-        changing.add_tally(self._database, counts)
-
-    def note(self, name: str, value: str | None) -> None:
-        changing.note(self._database, name, value)
 
     # --- vectors
 
@@ -240,8 +228,8 @@ class SqliteStore:
     def ledger(self, *, after: int = 0, limit: int | None = None) -> Iterator[LedgerEntry]:
         return reading.ledger_entries(self._database, self._scope, after=after, limit=limit)
 
-    def verify_ledger(self) -> Broken | None:
-        return reading.verify_ledger(self._database)
+    def ledger_head(self) -> LedgerEntry | None:
+        return reading.ledger_head(self._database)
 
     def session(self, session_id: str) -> Session | None:
         return changing.session(self._database, self._scope, session_id)
@@ -249,13 +237,15 @@ class SqliteStore:
     def bad_files(self) -> list[BadFile]:
         return reading.bad_files(self._database, self._scope)
 
-    def noted(self, name: str) -> str | None:
-        return changing.noted(self._database, name)
-
     def stats(self) -> dict[str, Any]:
         from spec_kit_memory.store import figures
 
-        return figures.collect(self._database, self._scope)
+        generation = self.generation()
+        known = self._shared.stats.get(self._scope)
+        if known is None or known[0] != generation:
+            known = generation, figures.collect(self._database, self._scope)
+            self._shared.stats[self._scope] = known
+        return dict(known[1])
 
     # --- match
 
@@ -286,10 +276,10 @@ class SqliteStore:
 
         return restoring.restore(self._database, self._scope, rows, change, clear=clear, where=where)
 
-    def check(self) -> dict[str, list[str]]:
+    def check(self, *, now: datetime | None = None) -> dict[str, list[str]]:
         from spec_kit_memory.store import care
 
-        return care.check(self._database, self._scope)
+        return care.check(self._database, self._scope, now=now)
 
     def repair(self, change: Change) -> dict[str, int]:
         from spec_kit_memory.store import care

@@ -41,12 +41,12 @@ def use_model(database: Database, model: Model) -> None:
         for table in ("token_state", "vector", "failure", "model"):
             connection.execute(f"DELETE FROM {table}")
         connection.execute("INSERT INTO model (name, dimensions, weights_hash) VALUES (?, ?, ?)", model)
-        connection.execute("UPDATE document SET vector_status = iif(passages = 0, 'success', 'pending')")
+        connection.execute("UPDATE document SET embedded = 0, vector_status = iif(passages = 0, 'success', 'pending')")
         connection.execute("UPDATE memory SET changed = ?", (recorder.generation,))
         connection.execute("UPDATE counter SET epoch = epoch + 1")
 
 
-def vector_work(database: Database, scope: Scope, limit: int) -> list[VectorWork]:
+def vector_work(database: Database, scope: Scope | None, limit: int) -> list[VectorWork]:
     """Read a memory's text once and cut its passages from it."""
     seen, bound = filters.visible(scope)
     sql = (
@@ -135,7 +135,7 @@ def _settle(connection: apsw.Connection, recorder: Recorder, hashes: Sequence[st
         recorder.changed(memory_id)
 
 
-def token_states(database: Database, scope: Scope, passage_ids: Sequence[int]) -> dict[int, bytes]:
+def token_states(database: Database, scope: Scope | None, passage_ids: Sequence[int]) -> dict[int, bytes]:
     seen, bound = filters.visible(scope)
     test, values = filters.in_ids(set(passage_ids), "passage.id")
     sql = (

@@ -43,16 +43,12 @@ class _Place:
     stays_forgotten: bool = False
 
 
-def allowed(scope: Scope, memory: Memory) -> bool:
+def allowed(scope: Scope | None, memory: Memory) -> bool:
     """The scope's rule for one memory."""
-    return (
-        memory.owner in (None, scope.user)
-        and memory.project in (None, scope.project)
-        and (scope.prefixes is None or any(filters.below(memory.path, prefix) for prefix in scope.prefixes))
-    )
+    return filters.allows(scope, path=memory.path, owner=memory.owner, project=memory.project)
 
 
-def require(connection: apsw.Connection, scope: Scope, memory_id: int, *, live: bool = True) -> Memory:
+def require(connection: apsw.Connection, scope: Scope | None, memory_id: int, *, live: bool = True) -> Memory:
     memory = load(connection, memory_id)
     if memory is None or not allowed(scope, memory) or (live and memory.presence is not Presence.LIVE):
         raise not_found(memory_id)
@@ -71,7 +67,7 @@ def _loaded(connection: apsw.Connection, memory_id: int) -> Memory:
 
 def put(
     database: Database,
-    scope: Scope,
+    scope: Scope | None,
     entry: Entry,
     change: Change,
     *,
@@ -89,16 +85,15 @@ def put(
         return _index(connection, recorder, place.memory, entry)
 
 
-def _refuse_outside(scope: Scope, entry: Entry) -> None:
-    inside = scope.prefixes is None or any(filters.below(entry.path, prefix) for prefix in scope.prefixes)
-    if not inside or entry.owner not in (None, scope.user) or entry.project not in (None, scope.project):
+def _refuse_outside(scope: Scope | None, entry: Entry) -> None:
+    if not filters.allows(scope, path=entry.path, owner=entry.owner, project=entry.project):
         raise OutsideScope(f"{entry.path} is outside what this session may write", hint="check isolation.allowedPaths")
 
 
 def _identify(
     connection: apsw.Connection,
     recorder: Recorder,
-    scope: Scope,
+    scope: Scope | None,
     entry: Entry,
     *,
     memory_id: int | None,
@@ -145,7 +140,7 @@ def _still_forgotten(connection: apsw.Connection, memory: Memory, entry: Entry, 
     return bool(forgotten == entry.fingerprint)
 
 
-def _by_fingerprint(connection: apsw.Connection, scope: Scope, entry: Entry, *, explicit: bool) -> _Place:
+def _by_fingerprint(connection: apsw.Connection, scope: Scope | None, entry: Entry, *, explicit: bool) -> _Place:
     if not entry.fingerprint:
         return _Place()
     ids = fetch(connection, "SELECT id FROM memory WHERE fingerprint = ? ORDER BY id", (entry.fingerprint,))
@@ -341,7 +336,7 @@ def set_attributes(connection: apsw.Connection, memory_id: int, *, triggers_live
 # --- leaving and coming back
 
 
-def touch(database: Database, scope: Scope, stamps: Mapping[str, Stamp]) -> None:
+def touch(database: Database, scope: Scope | None, stamps: Mapping[str, Stamp]) -> None:
     with database.writing() as connection:
         for path, stamp in stamps.items():
             values = (stamp.size, stamp.mtime_ns, stamp.seen_ns, path)
@@ -354,7 +349,7 @@ def touch(database: Database, scope: Scope, stamps: Mapping[str, Stamp]) -> None
                 )
 
 
-def vanish(database: Database, scope: Scope, path: str, change: Change) -> str | None:
+def vanish(database: Database, scope: Scope | None, path: str, change: Change) -> str | None:
     with database.writing() as connection:
         memory = _at_path(connection, path)
         if memory and memory.presence is Presence.LIVE:
@@ -394,13 +389,13 @@ def _take_out(connection: apsw.Connection, recorder: Recorder, memory: Memory, p
     recorder.entry(Mutation.DELETE, memory, memory.id, event=Event.DELETE)
 
 
-def forget(database: Database, scope: Scope, memory_id: int, change: Change) -> None:
+def forget(database: Database, scope: Scope | None, memory_id: int, change: Change) -> None:
     with database.writing() as connection:
         memory = require(connection, scope, memory_id)
         _take_out(connection, Recorder(connection, change), memory, Presence.FORGOTTEN)
 
 
-def recall(database: Database, scope: Scope, memory_id: int, change: Change) -> Memory:
+def recall(database: Database, scope: Scope | None, memory_id: int, change: Change) -> Memory:
     """Back from gone or forgotten, from what is stored; its file is not needed."""
     with database.writing() as connection:
         memory = require(connection, scope, memory_id, live=False)

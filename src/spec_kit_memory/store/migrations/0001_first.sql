@@ -147,11 +147,6 @@ CREATE TABLE session (
 ) WITHOUT ROWID;
 CREATE INDEX session_seen ON session (seen_at);
 
--- RECORDED: small operational facts (counters of writes, time of the last scan)
-CREATE TABLE tally (name TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
--- RECORDED
-CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-
 -- DERIVED
 CREATE TABLE document (
   memory_id INTEGER PRIMARY KEY REFERENCES memory (id),
@@ -164,6 +159,7 @@ CREATE TABLE document (
   warnings TEXT NOT NULL,               -- JSON list
   redactions INTEGER NOT NULL,
   passages INTEGER NOT NULL,
+  embedded INTEGER NOT NULL DEFAULT 0,  -- how many of them have a vector
   tokens INTEGER NOT NULL,
   vector_status TEXT NOT NULL
 );
