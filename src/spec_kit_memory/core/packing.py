@@ -291,10 +291,10 @@ def rules(
     room = budget_tokens - sum(names.values())
     shown: list[tuple[int, str]] = []
     for rule in ordered:
-        allowed = room + names.get(rule.id, 0) - count(rule.title) - header_tokens
-        text = _whole_or_headings(rule.text, allowed, count)
         if len(shown) == _RULES_MOST:
             break
+        allowed = room + names.get(rule.id, 0) - count(rule.title) - header_tokens
+        text = _whole_or_headings(rule.text, allowed, count)
         if text:
             room = allowed - count(text)
             names.pop(rule.id, None)

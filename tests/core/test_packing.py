@@ -1,0 +1,239 @@
+"""Answers within a token budget."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spec_kit_memory.core import packing
+from spec_kit_memory.core.packing import Block, Piece, Rule
+
+
+def count(text: str) -> int:
+    """A word is a token here."""
+    return len(text.split())
+
+
+def lines(number: int, *, words: int = 5) -> list[str]:
+    return [" ".join(f"w{line}" for _ in range(words)) for line in range(1, number + 1)]
+
+
+def block(id: int, *pieces: tuple[int, int, float], size: int = 40, header: int = 4, **more: object) -> Block:
+    sections = more.get("sections", ())
+    text = more.get("lines", lines(size))
+    assert isinstance(sections, tuple)
+    assert isinstance(text, list)
+    return Block(id=id, lines=text, pieces=[Piece(*piece) for piece in pieces], header_tokens=header, sections=sections)
+
+
+def ranges(packed: packing.Packed) -> list[tuple[int, int]]:
+    return [(shown.first_line, shown.last_line) for shown in packed.shown]
+
+
+def test_what_fits_is_shown_whole_and_in_order() -> None:
+    fitted = packing.fit([block(1, (3, 4, 90)), block(2, (7, 7, 80))], budget_tokens=100, count=count)
+    assert [(each.id, ranges(each)) for each in fitted.blocks] == [(1, [(3, 4)]), (2, [(7, 7)])]
+    assert fitted.blocks[0].shown[0].text == "\n".join(lines(40)[2:4])
+    assert fitted.tokens == 4 + 10 + 4 + 5
+    assert fitted.left_out == ()
+    assert fitted.passages_left_out == 0
+
+
+def test_the_best_passages_go_in_first_whichever_memory_they_are_of() -> None:
+    one = block(1, (1, 4, 90), (11, 14, 40), (21, 24, 30))
+    two = block(2, (1, 4, 80))
+    fitted = packing.fit([one, two], budget_tokens=4 + 20 + 4 + 20, count=count)
+    assert [ranges(each) for each in fitted.blocks] == [[(1, 4)], [(1, 4)]]
+    assert fitted.blocks[0].left_out == 2
+
+
+def test_a_further_passage_of_one_memory_counts_a_little_less() -> None:
+    one = block(1, (1, 4, 90), (11, 14, 80.5))
+    two = block(2, (1, 4, 80))
+    fitted = packing.fit([one, two], budget_tokens=4 + 20 + 4 + 20, count=count)
+    assert [ranges(each) for each in fitted.blocks] == [[(1, 4)], [(1, 4)]]
+
+
+def test_a_passage_that_does_not_fit_makes_room_for_smaller_ones() -> None:
+    blocks = [block(1, (1, 2, 90)), block(2, (1, 30, 80)), block(3, (1, 2, 70))]
+    fitted = packing.fit(blocks, budget_tokens=60, count=count)
+    shown = {each.id: ranges(each) for each in fitted.blocks}
+    assert shown[1] == [(1, 2)]
+    assert shown[3] == [(1, 2)]
+
+
+def test_the_beginning_of_a_passage_is_shown_when_all_of_it_is_too_long() -> None:
+    fitted = packing.fit([block(1, (1, 30, 90))], budget_tokens=64, count=count)
+    [shown] = fitted.blocks[0].shown
+    assert (shown.first_line, shown.last_line, shown.cut) == (1, 12, True)
+    assert fitted.blocks[0].left_out == 1
+
+
+def test_a_line_is_never_cut() -> None:
+    long_line = block(1, (1, 1, 90), lines=["word " * 500])
+    fitted = packing.fit([long_line], budget_tokens=64, count=count)
+    assert fitted.blocks[0].shown == ()
+    assert fitted.blocks[0].left_out == 1
+
+
+def test_neighbouring_and_overlapping_passages_become_one_range_without_doubled_lines() -> None:
+    fitted = packing.fit([block(1, (1, 5, 90), (4, 8, 80), (9, 10, 70), (20, 21, 60))], budget_tokens=500, count=count)
+    assert ranges(fitted.blocks[0]) == [(1, 10), (20, 21)]
+    assert fitted.blocks[0].shown[0].text.split("\n") == lines(40)[:10]
+    assert fitted.blocks[0].shown[0].score == 90
+
+
+def test_only_blank_lines_between_two_passages_do_not_part_them() -> None:
+    text = ["one", "", "", "two", "three", "", "four"]
+    fitted = packing.fit([block(1, (1, 2, 90), (4, 4, 80), (7, 7, 70), lines=text)], budget_tokens=100, count=count)
+    assert ranges(fitted.blocks[0]) == [(1, 4), (7, 7)]
+
+
+def test_blank_lines_at_the_ends_are_left_out() -> None:
+    text = ["", "one", "", "two", ""]
+    fitted = packing.fit([block(1, (1, 5, 90), lines=text)], budget_tokens=100, count=count)
+    assert ranges(fitted.blocks[0]) == [(2, 4)]
+
+
+def test_a_whole_section_is_shown_where_it_fits() -> None:
+    one = block(1, (5, 6, 90), sections=((1, 40), (4, 10)))
+    assert ranges(packing.fit([one], budget_tokens=100, count=count).blocks[0]) == [(4, 10)]
+    assert ranges(packing.fit([one], budget_tokens=20, count=count).blocks[0]) == [(5, 6)]
+
+
+def test_hits_come_before_whole_sections() -> None:
+    one = block(1, (5, 6, 90), sections=((1, 20),))
+    two = block(2, (5, 6, 10))
+    fitted = packing.fit([one, two], budget_tokens=4 + 10 + 4 + 10, count=count)
+    assert [ranges(each) for each in fitted.blocks] == [[(5, 6)], [(5, 6)]]
+
+
+def test_fragments_of_one_section_become_the_section() -> None:
+    one = block(1, (5, 6, 90), (9, 10, 80), sections=((4, 12),))
+    assert ranges(packing.fit([one], budget_tokens=100, count=count).blocks[0]) == [(4, 12)]
+
+
+def test_results_without_room_for_text_are_still_named() -> None:
+    blocks = [block(id, (1, 4, 100 - id)) for id in range(1, 6)]
+    fitted = packing.fit(blocks, budget_tokens=44, count=count)
+    assert [each.id for each in fitted.blocks] == [1, 2, 3, 4, 5]
+    assert [bool(each.shown) for each in fitted.blocks] == [True, False, False, False, False]
+    assert fitted.passages_left_out == 4
+
+
+def test_headers_do_not_take_the_room_of_the_text() -> None:
+    blocks = [block(id, (1, 4, 100 - id), header=10) for id in range(1, 11)]
+    fitted = packing.fit(blocks, budget_tokens=100, count=count)
+    assert sum(bool(each.shown) for each in fitted.blocks) >= 2
+    assert fitted.left_out
+
+
+def test_naming_a_range_has_its_price() -> None:
+    fitted = packing.fit([block(1, (1, 1, 90), (9, 9, 80))], budget_tokens=100, count=count, range_tokens=3)
+    assert fitted.tokens == 4 + 2 * (5 + 3)
+
+
+def test_a_budget_of_nothing_gives_nothing() -> None:
+    fitted = packing.fit([block(1, (1, 4, 90))], budget_tokens=0, count=count)
+    assert fitted == packing.Fitted(blocks=(), tokens=0, left_out=(1,))
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> list[Block]:
+    found = []
+    for id in range(draw(st.integers(0, 6))):
+        text = draw(st.lists(st.sampled_from(["", "a", "b c d", "e " * 9, "f " * 40]), min_size=1, max_size=20))
+        starts = draw(st.lists(st.integers(1, len(text)), max_size=5))
+        # Some reach over the end of the text, as after a file was shortened.
+        spans = [(first, first + draw(st.integers(0, 6))) for first in starts]
+        pieces = [Piece(*span, draw(st.floats(0, 100))) for span in spans]
+        found.append(
+            Block(
+                id=id,
+                lines=text,
+                pieces=pieces,
+                sections=[(first - draw(st.integers(0, first - 1)), last + 1) for first, last in spans[:3]],
+                header_tokens=draw(st.integers(0, 12)),
+            )
+        )
+    return found
+
+
+@given(found=blocks(), budget=st.integers(0, 300), range_tokens=st.integers(0, 5))
+def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
+    found: list[Block], budget: int, range_tokens: int
+) -> None:
+    fitted = packing.fit(found, budget_tokens=budget, count=count, range_tokens=range_tokens)
+    by_id = {each.id: each for each in found}
+    spent = 0
+    for packed in fitted.blocks:
+        source = by_id[packed.id]
+        cost = source.header_tokens + sum(count(shown.text) + range_tokens for shown in packed.shown)
+        assert packed.tokens == cost
+        spent += cost
+        for shown in packed.shown:
+            assert shown.text.split("\n") == list(source.lines[shown.first_line - 1 : shown.last_line])
+        for upper, lower in pairwise(packed.shown):
+            assert upper.last_line + 1 < lower.first_line
+    assert fitted.tokens == spent <= budget
+    assert [each.id for each in found] == sorted([each.id for each in fitted.blocks] + list(fitted.left_out))
+    assert fitted == packing.fit(found, budget_tokens=budget, count=count, range_tokens=range_tokens)
+
+
+# --- constitutional memories ----------------------------------------------------
+
+
+def rule(id: int, words: int, *, weight: float = 1.0, triggered: bool = False) -> Rule:
+    return Rule(id=id, title=f"Rule {id}", text="word " * words, weight=weight, triggered=triggered)
+
+
+def test_rules_are_shown_triggered_first_then_by_weight() -> None:
+    found = [rule(1, 9, weight=0.5), rule(2, 9), rule(3, 9, weight=0.1, triggered=True), rule(4, 9)]
+    ruled = packing.rules(found, count=count)
+    assert [id for id, _ in ruled.shown] == [3, 2, 4]
+    assert ruled.named == (1,)
+
+
+def test_at_most_three_rules_and_five_hundred_tokens_are_shown() -> None:
+    ruled = packing.rules([rule(id, 200) for id in range(1, 8)], count=count)
+    assert len(ruled.shown) == 2
+    assert ruled.named == (3, 4, 5, 6, 7)
+    assert ruled.tokens <= 500
+
+
+def test_a_rule_that_is_too_long_offers_its_headings() -> None:
+    text = "# Articles\n" + "word " * 600 + "\n## Test first\nmore\n"
+    ruled = packing.rules([Rule(id=1, title="Constitution", text=text)], count=count)
+    assert ruled.shown == ((1, "# Articles\n## Test first"),)
+
+
+def test_a_long_rule_without_headings_is_named() -> None:
+    ruled = packing.rules([rule(1, 600), rule(2, 10)], count=count)
+    assert [id for id, _ in ruled.shown] == [2]
+    assert ruled.named == (1,)
+
+
+def test_rules_never_take_more_than_a_quarter_of_the_answer() -> None:
+    assert packing.rules_budget(4000) == 500
+    assert packing.rules_budget(1500) == 375
+    assert packing.rules_budget(250) == 62
+
+
+@given(
+    found=st.lists(st.tuples(st.integers(0, 400), st.floats(0, 1), st.booleans()), max_size=12),
+    budget=st.integers(0, 600),
+    header=st.integers(0, 9),
+)
+def test_rules_stay_within_their_budget_and_none_is_forgotten(
+    found: list[tuple[int, float, bool]], budget: int, header: int
+) -> None:
+    candidates = [rule(id, size, weight=weight, triggered=on) for id, (size, weight, on) in enumerate(found)]
+    ruled = packing.rules(candidates, count=count, budget_tokens=budget, header_tokens=header)
+    titles = {each.id: count(each.title) + header for each in candidates}
+    spent = sum(count(text) + titles[id] for id, text in ruled.shown) + sum(titles[id] for id in ruled.named)
+    assert ruled.tokens == spent <= budget
+    assert len(ruled.shown) <= 3
+    assert len(ruled.shown) + len(ruled.named) + ruled.unnamed == len(found)
+    assert not {id for id, _ in ruled.shown} & set(ruled.named)
