@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from recorder import Recorder
+from tests.serve.recorder import Recorder
 
 from spec_kit_memory.serve.live import LiveWorkspace
 

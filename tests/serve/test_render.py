@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from recorder import NOW, card
+from tests.serve.recorder import NOW, card
 
 from spec_kit_memory import answers
 from spec_kit_memory.core.memory import Tier
