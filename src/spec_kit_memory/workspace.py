@@ -281,10 +281,10 @@ class Workspace:
         max_tokens: int = 1500,
     ) -> answers.ContextAnswer:
         """The one call for an agent that starts or resumes."""
-        from spec_kit_memory.verbs import sessions
+        from spec_kit_memory.verbs import resuming
 
         return self._timed(
-            lambda: sessions.context(
+            lambda: resuming.context(
                 self._wiring, prompt=prompt, spec_folder=spec_folder, session_id=session_id, max_tokens=max_tokens
             )
         )

@@ -63,11 +63,11 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         results, saved = desk.results(shown, room)
         shown_ids = [f.memory.id for f in shown]
         desk.remember(shown_ids)
-    figures = wiring.figures()
+    stats = wiring.store.stats()
     contiguous = _contiguity(wiring, results) if request.include_contiguity else ((), results)
     return SearchAnswer(
         summary=_summary(request, ranking, len(results)),
-        hints=tuple(_hints(request, ranking, results, figures.memories)),
+        hints=tuple(_hints(request, ranking, results, stats["memories"])),
         meta=Meta(),
         query=request.text,
         method=ranking.method,
@@ -76,10 +76,10 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         total_found=len(found),
         held_back=ranking.held_back,
         unavailable=ranking.unavailable,
-        stats={"totalFiles": figures.memories, "totalChunks": figures.passages},
+        stats={"totalFiles": stats["memories"], "totalChunks": stats["passages"]},
         freshness={
-            "lastIndexed": figures.last_indexed,
-            "pendingVectors": figures.without_vectors,
+            "lastIndexed": stats["last_indexed"],
+            "pendingVectors": stats["pending_passages"],
         },
         tokens_saved=saved,
         contiguous=tuple(contiguous[0]),

@@ -11,10 +11,11 @@ from spec_kit_memory.answers import HealthAnswer, StatsAnswer
 from spec_kit_memory.core import decay, links, tiers
 from spec_kit_memory.core.memory import Memory, Tier
 from spec_kit_memory.vault import counters
-from spec_kit_memory.verbs import freshness
+from spec_kit_memory.verbs import freshness, sessions
 from spec_kit_memory.verbs.wiring import Wiring
 
 # Weights of the composite order of spec folders: how much, how fresh, how important.
+_TOTALS = ("memories", "gone", "forgotten", "passages", "tokens", "triggers", "aliases")
 COMPOSITE = {"count": 0.3, "recency": 0.4, "importance": 0.3}
 
 
@@ -25,8 +26,8 @@ def stats(wiring: Wiring, *, folder_ranking: str = "count", limit: int = 10) -> 
     tiers_ = Counter(memory.tier.value for memory in memories)
     folders = _folders(wiring, memories, folder_ranking)
     return StatsAnswer(
-        summary=f"{len(memories)} memories in {len(folders)} spec folders, {raw['totals']['passages']} passages",
-        totals={**raw["totals"], "folders": len(folders)},
+        summary=f"{len(memories)} memories in {len(folders)} spec folders, {raw['passages']} passages",
+        totals={name: raw[name] for name in _TOTALS} | {"folders": len(folders)},
         tiers=dict(tiers_),
         states=dict(Counter(wiring.state(memory).value for memory in memories)),
         sources=dict(Counter(memory.source.value for memory in memories)),
@@ -43,7 +44,8 @@ def stats(wiring: Wiring, *, folder_ranking: str = "count", limit: int = 10) -> 
 def _embedding(wiring: Wiring, raw: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "provider": wiring.settings.semantic.model,
-        **raw["embedding"],
+        "model": raw["model"],
+        "dimensions": raw["dimensions"],
         "problem": wiring.meaning.problem or None,
     }
 
@@ -104,6 +106,7 @@ _NOTICES = {"bad files", "pending vectors", "general triggers"}
 _HINTS = {
     "meaning": "search works by text meanwhile; see skm config show for the provider",
     "bad files": "mend the file, or exclude it in .spec-kit-memory/config.jsonc",
+    "general triggers": "give a longer phrase with skm triggers",
     "pending vectors": "skm index computes them now; a running server does so by itself",
     "ledger": "restore index.sqlite from a backup; skm ledger verify names the entry",
     "integrity": "skm index --rebuild; if that fails, move index.sqlite away and index again",
@@ -112,9 +115,13 @@ _HINTS = {
 
 def _files(wiring: Wiring) -> dict[str, list[str]]:
     bad = [f"{bad.code} {bad.path}: {bad.message}" for bad in wiring.store.bad_files()]
-    pending = wiring.figures().without_vectors if wiring.meaning.wanted else 0
+    pending = wiring.store.stats()["pending_passages"] if wiring.meaning.wanted else 0
     return {
         "bad files": bad,
-        "pending vectors": [f"{pending} memories have no vectors yet"] if pending else [],
+        "pending vectors": [f"{pending} passages have no vector yet"] if pending else [],
         "stale rows": freshness.stale(wiring),
+        "general triggers": [
+            f"the phrase {phrase!r} matched more than a quarter of recent prompts"
+            for phrase in sessions.too_general(wiring)
+        ],
     }

@@ -162,8 +162,8 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
 def _pending(wiring: Wiring, question: Question) -> tuple[str, ...]:
     if question.embedding is None:
         return ()
-    waiting = wiring.figures().without_vectors
-    return (f"the meaning of {waiting} memories is still being computed; their text is searched",) if waiting else ()
+    waiting = wiring.store.stats()["pending_passages"]
+    return (f"the meaning of {waiting} passages is still being computed; their text is searched",) if waiting else ()
 
 
 # --- concepts -----------------------------------------------------------------

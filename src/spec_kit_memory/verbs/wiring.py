@@ -7,7 +7,6 @@ Two handles on one store: `store` sees what this session may see and serves ever
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from spec_kit_memory.core import decay, usage
 from spec_kit_memory.core.memory import Actor, Change, Memory, State
+from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.settings import Settings
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # A provider that failed is asked again after this long; until then answers are by text.
 RETRY_SECONDS = 30.0
-FIGURES_SECONDS = 1.0
 
 
 class Meaning:
@@ -74,14 +73,6 @@ class Meaning:
         self.problem = f"{error.code} {error.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    memories: int
-    passages: int
-    without_vectors: int  # memories
-    last_indexed: datetime | None
-
-
 @dataclass
 class Wiring:
     settings: Settings
@@ -95,23 +86,14 @@ class Wiring:
     accesses: usage.Accumulator = field(default_factory=usage.Accumulator)
     # Embedding in the foreground is for one saved file; scans leave it to the background.
     embed_soon: Callable[[], None] = lambda: None
-    _figures: tuple[int, float, Figures] | None = None
+    _matcher: tuple[int, Matcher] | None = None
 
-    def figures(self) -> Figures:
-        """What every search says about the index; counted again when it changed, at most once a second."""
-        generation, at = self.whole.generation(), time.monotonic()
-        known = self._figures
-        if known is None or known[0] != generation or at - known[1] > FIGURES_SECONDS:
-            stats = self.store.stats()
-            waiting = sum(stats["vectors"].get(name, 0) for name in ("pending", "retry", "partial"))
-            figures = Figures(
-                memories=stats["totals"]["memories"],
-                passages=stats["totals"]["passages"],
-                without_vectors=waiting,
-                last_indexed=stats["last_indexed"],
-            )
-            known = self._figures = (generation, at, figures)
-        return known[2]
+    def matcher(self) -> Matcher:
+        """All trigger phrases of this session's scope, made again when memories changed."""
+        generation = self.whole.generation()
+        if self._matcher is None or self._matcher[0] != generation:
+            self._matcher = (generation, Matcher(self.store.triggers()))
+        return self._matcher[1]
 
     def change(self, reason: str, *, session: str | None = None) -> Change:
         return Change(actor=self.actor, at=self.now(), session=session or self.session_id, reason=reason)
