@@ -43,7 +43,7 @@ ROOT_MARKS = (STATE_FOLDER, "specs", "MEMORY.md", ".git")
 PREFIX = "SPEC_KIT_MEMORY_"
 # Read by the edges themselves, so they are no settings and no misspellings of one.
 RESERVED_VARIABLES = frozenset(
-    PREFIX + name for name in ("WORKSPACE", "USER_CONFIG", "TOKEN", "TOOLS", "SESSION_ID", "COMPLETE")
+    PREFIX + name for name in ("WORKSPACE", "USER_CONFIG", "TOKEN", "TOOLS", "SESSION_ID", "DEBUG")
 )
 CONFIG_LIMIT_BYTES = 1_000_000
 

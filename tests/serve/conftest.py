@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.serve.recorder import Recorder
 
 from spec_kit_memory.serve.live import LiveWorkspace
+from tests.serve.recorder import Recorder
 
 
 @pytest.fixture

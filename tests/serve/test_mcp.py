@@ -13,11 +13,11 @@ import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from recorder import Recorder
 
 from spec_kit_memory.serve.live import LiveWorkspace
 from spec_kit_memory.serve.mcp import NAME, build_server
 from spec_kit_memory.serve.tools import TOOLS
+from tests.serve.recorder import Recorder
 
 ERAS = ["legacy", "2026-07-28"]
 era = pytest.mark.parametrize("mode", ERAS)
@@ -93,7 +93,7 @@ async def test_a_call_answers_with_the_envelope(live: LiveWorkspace, recorder: R
 @era
 @spoken
 async def test_errors_are_tool_errors_with_code_message_and_hint(live: LiveWorkspace, mode: str) -> None:
-    cases = [
+    cases: list[tuple[str, dict[str, Any], str]] = [
         ("memory_search", {}, "E040"),
         ("memory_search", {"query": 3}, "E030"),
         ("memory_search", {"query": "x", "limit": 0}, "E032"),

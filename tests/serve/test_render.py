@@ -9,12 +9,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tests.serve.recorder import NOW, card
-
 from spec_kit_memory import answers
 from spec_kit_memory.core.memory import Tier
 from spec_kit_memory.errors import CoolingDown, SpecKitMemoryError, UndecidedSpecFolder, all_errors
 from spec_kit_memory.serve.render import camel, compact, envelope, error, value
+from tests.serve.recorder import NOW, card
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ table of tools stands before the first answer. One server object serves both pro
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
 
 __all__ = ["build_server", "serve_stdio"]
+
+logger = logging.getLogger(__name__)
 
 NAME = "spec_kit_memory"
 INSTRUCTIONS = (
@@ -255,6 +258,8 @@ def _success(tool: Tool, answer: Answer) -> types.CallToolResult:
 def _failure(error: Exception) -> types.CallToolResult:
     from spec_kit_memory.serve import render
 
+    if not isinstance(error, SpecKitMemoryError):
+        logger.error("a call failed in a way nobody foresaw", exc_info=error)
     return _result(render.error(error), is_error=True)
 
 
@@ -357,8 +362,9 @@ async def _ask(ctx: Context, params: types.CallToolRequestParams, question: _Que
             return types.InputRequiredResult(input_requests={question.argument: types.ElicitRequest(params=form)})
     else:
         reply = await ctx.session.elicit_form(question.message, schema, related_request_id=ctx.request_id)
-    accepted = isinstance(reply, types.ElicitResult) and reply.action == "accept" and reply.content
-    value = reply.content.get(question.argument) if accepted else None
+    if not isinstance(reply, types.ElicitResult) or reply.action != "accept":
+        return None
+    value = (reply.content or {}).get(question.argument)
     allowed = question.property.get("enum")
     return None if value is False or (allowed and value not in allowed) else value
 

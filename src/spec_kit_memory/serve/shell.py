@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -69,15 +70,30 @@ class Session:
         else:
             from spec_kit_memory.serve import terminal, view
 
-            terminal.show(view.blocks(answer, **how) if blocks is None else blocks)
+            with _readers_may_leave():
+                terminal.show(view.blocks(answer, **how) if blocks is None else blocks)
 
     def write(self, text: str) -> None:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        with _readers_may_leave():
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
     def say(self, text: str) -> None:
         """To the person, never to a program that reads the answer."""
         if not self.json:
             sys.stderr.write(text + "\n")
+
+
+@contextmanager
+def _readers_may_leave() -> Iterator[None]:
+    """A reader that had enough (`| head`) is no error; click would make it one."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise _ReaderLeft from None
+
+
+class _ReaderLeft(Exception):  # noqa: N818 - no error
+    pass
 
 
 # --- running ------------------------------------------------------------------------------
@@ -113,11 +129,15 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         session.say("Stopped.")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader had enough (`| head`); nothing more can be written, not even at exit.
+    except (_ReaderLeft, BrokenPipeError):
+        # Nothing more can be written, not even what Python would flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:  # noqa: BLE001 - the edge: a person gets a code and a next step, not a traceback
+        if os.environ.get("SPEC_KIT_MEMORY_DEBUG"):
+            import traceback
+
+            traceback.print_exc()
         return _report(session, CommandFailed(error))
 
 

@@ -186,11 +186,7 @@ def _get(answer: answers.GetAnswer, *, now: datetime) -> Iterator[Block]:
 
 def _list(answer: answers.ListAnswer, *, now: datetime) -> Iterator[Block]:
     yield cards(answer.memories, now)
-    last = answer.offset + len(answer.memories)
-    if answer.memories and last < answer.total:
-        yield Line(f"{answer.offset + 1} to {last} of {answer.total}; --offset {last} shows more", "dim")
-    else:
-        yield Line(answer.summary, "dim")
+    yield Line(answer.summary, "dim")
 
 
 def cards(memories: Iterable[answers.Card], now: datetime) -> Table:

@@ -1,0 +1,339 @@
+"""The command line: parity with the tools, exit codes, JSON, and what a terminal shows."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from spec_kit_memory import __version__, answers
+from spec_kit_memory.core.links import Step
+from spec_kit_memory.core.memory import Link, Relation
+from spec_kit_memory.serve import graph, terminal, view
+from spec_kit_memory.serve.commands import COMMANDS
+from spec_kit_memory.serve.shell import Commands, Session, run
+from spec_kit_memory.serve.tools import TOOLS, Tool
+from tests.serve.recorder import NOW, card
+
+WORDS = """serve init index watch save search context load get list update delete validate stats health history link
+unlink why triggers cleanup undo trust import|checkpoint create|checkpoint list|checkpoint diff|checkpoint restore|
+checkpoint delete|ledger verify|ledger head|ledger export|chat import|chat list|chat forget|config show|install|
+uninstall|generate-context|completion"""
+
+
+def commands() -> list[str]:
+    single, *rest = WORDS.replace("\n", " ").split("|")
+    return single.split() + [each.strip() for each in rest]
+
+
+def found(words: str) -> click.Command:
+    command: click.Command | None = Commands()
+    context = click.Context(command, obj=Session())  # type: ignore[arg-type]
+    for word in words.split():
+        assert isinstance(command, Commands)
+        command = command.get_command(context, word)
+    assert command is not None, words
+    return command
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty workspace, and nobody's own settings."""
+    for name in [name for name in os.environ if name.startswith("SPEC_KIT_MEMORY_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SPEC_KIT_MEMORY_USER_CONFIG", str(tmp_path / "nobody"))
+    monkeypatch.setenv("SPEC_KIT_MEMORY_SEMANTIC_MODEL", "hashing")
+    root = tmp_path / "project"
+    (root / "specs").mkdir(parents=True)
+    monkeypatch.chdir(root)
+    return root
+
+
+# --- names
+
+
+@pytest.mark.parametrize("words", commands())
+def test_every_promised_command_is_there_and_explains_itself(words: str) -> None:
+    command = found(words)
+    with click.Context(command, obj=Session()) as context:
+        assert command.get_help(context)
+        assert command.get_short_help_str()
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_every_parameter_of_a_tool_is_an_option_of_its_command(tool: Tool) -> None:
+    flags = {flag for param in found(tool.command).params for flag in (*param.opts, *param.secondary_opts)}
+    assert {parameter.flag for parameter in tool.parameters} <= flags
+    assert {"--workspace", "--json"} <= flags
+
+
+def test_help_lists_every_command_once() -> None:
+    group = Commands()
+    with click.Context(group, obj=Session()) as context:
+        names = group.list_commands(context)
+    assert len(names) == len(set(names))
+    assert {words.split()[0] for words in commands()} - {"generate-context"} == set(names)
+    assert "generate-context" in COMMANDS
+
+
+def test_filters_have_short_names() -> None:
+    flags = {flag for param in found("search").params for flag in param.opts}
+    assert {"--tier", "--type", "--folder"} <= flags
+
+
+# --- what goes wrong
+
+
+def test_a_misspelled_command_names_close_ones(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serach"]) == 2
+    assert "search" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "x", "--limit", "many"],
+        ["search", "x", "--limit", "0"],
+        ["search", "x", "--tier", "vital"],
+        ["search", "--concepts", "one"],
+        ["get"],
+        ["load"],
+        ["load", "--no-such-option"],
+        ["why", "abc"],
+        ["link", "1", "2", "likes"],
+        ["search", "x", "--query", "y"],
+        ["checkpoint", "create"],
+        ["nonsense"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_ends_with_2_and_json_says_why(
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert run(arguments) == 2
+    plain = capsys.readouterr()
+    assert plain.out == ""
+    assert plain.err
+    assert run([*arguments, "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"].startswith("E")
+    assert error["message"]
+
+
+def test_no_workspace_is_an_error_with_a_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SPEC_KIT_MEMORY_WORKSPACE", raising=False)
+    assert run(["stats", "--workspace", str(tmp_path / "nowhere"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "E010"
+
+
+def test_a_broken_setting_is_an_error_and_no_traceback(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stats", "--set", "semantic.model=gpt"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("E030: ")
+    assert "Traceback" not in shown.err
+    assert run(["stats", "--set", "nonsense", "--json"]) == 1
+    assert "KEY=VALUE" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+def test_a_reader_that_had_enough_is_no_error(here: Path) -> None:
+    script = f"{sys.executable} -m spec_kit_memory config show | head -1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {script}"], capture_output=True, text=True, cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- starting
+
+
+def test_init_makes_a_workspace_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)["data"]["paths"]
+    assert made == [".spec-kit-memory/.gitignore", ".spec-kit-memory/config.jsonc"]
+    state = here / ".spec-kit-memory"
+    (state / "config.jsonc").write_text("{}")
+    assert run(["init"]) == 0
+    assert "already" in capsys.readouterr().out
+    assert (state / "config.jsonc").read_text() == "{}"
+
+
+def test_git_sees_the_configuration_and_not_the_index(here: Path) -> None:
+    git = ["git", "-C", str(here)]
+    if subprocess.run([*git, "init", "-q"], capture_output=True).returncode:
+        pytest.skip("git is not here")
+    assert run(["init"]) == 0
+    for name in ("index.sqlite", "context_template.md", "trash/x.md"):
+        file = here / ".spec-kit-memory" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("x")
+    shown = subprocess.run([*git, "status", "--porcelain", "-uall"], capture_output=True, text=True, check=True)
+    assert {line[3:] for line in shown.stdout.splitlines()} == {
+        ".spec-kit-memory/.gitignore",
+        ".spec-kit-memory/config.jsonc",
+        ".spec-kit-memory/context_template.md",
+    }
+
+
+def test_init_of_a_folder_that_is_not_there_is_an_error(here: Path) -> None:
+    assert run(["init", str(here / "nowhere")]) == 1
+
+
+def test_config_show_says_where_values_come_from(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "show", "--json", "--set", "search.maxTokens=900"]) == 0
+    rows = {row["key"]: row for row in json.loads(capsys.readouterr().out)["data"]["settings"]}
+    assert (rows["search.maxTokens"]["value"], rows["search.maxTokens"]["source"]) == (900, "flag")
+    assert rows["semantic.model"]["source"] == "environment"
+    assert rows["memory.decay.model"]["source"] == "default"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(here: Path, capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    assert run(["completion", shell]) == 0
+    assert "_SKM_COMPLETE" in capsys.readouterr().out
+
+
+def test_the_shell_completes_commands_and_spec_folders(here: Path) -> None:
+    (here / "specs" / "007-auth").mkdir()
+    (here / "specs" / "notes").mkdir()
+    context = click.Context(found("search"), obj=Session())
+    option = next(param for param in found("search").params if "--spec-folder" in param.opts)
+    assert [item.value for item in option.shell_complete(context, "0")] == ["007-auth"]
+    assert [item.value for item in option.shell_complete(context, "x")] == []
+
+
+# --- start
+
+
+def test_the_version_is_printed_with_almost_nothing_imported() -> None:
+    code = (
+        "import sys; from spec_kit_memory.serve.cli import main; main(['--version'])\n"
+        "print({'click', 'json', 'dataclasses', 'spec_kit_memory.settings'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=_paths())
+    assert done.stdout == f"spec-kit-memory {__version__}\nset()\n", done.stderr
+
+
+def _paths() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def test_the_module_can_be_run() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "spec_kit_memory", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"spec-kit-memory {__version__}\n"
+
+
+# --- what is shown
+
+
+def drawn(answer: answers.Answer, *, tty: bool = False, **how: Any) -> str:
+    out = io.StringIO()
+    out.isatty = lambda: tty  # type: ignore[method-assign]
+    terminal.show(view.blocks(answer, now=NOW, **how), out=out)
+    return out.getvalue()
+
+
+def result(**more: Any) -> answers.Result:
+    shown = card()
+    known: dict[str, Any] = {
+        "id": 1,
+        "title": shown.title,
+        "path": shown.path,
+        "lines": "3-5",
+        "text": "We chose tokens.\x1b]0;gotcha\x07",
+        "score": 87.4,
+        "source": shown.source,
+        "spec_folder": shown.spec_folder,
+        "tier": shown.tier,
+        "state": shown.state,
+        "context_type": shown.context_type,
+        "created_at": NOW,
+    }
+    return answers.Result(**(known | more))
+
+
+def test_text_of_a_memory_cannot_steer_the_terminal() -> None:
+    answer = answers.SearchAnswer(summary="one", query="tokens", method="text", results=(result(),), total_found=1)
+    for tty in (False, True):
+        assert "\x1b]" not in drawn(answer, tty=tty)
+        assert "\\x1b]0;gotcha\\x07" in drawn(answer, tty=tty)
+
+
+def test_a_search_shows_place_score_and_what_was_held_back() -> None:
+    held = answers.HeldBack(archived=2, best=({"id": 9, "title": "Old one", "reason": "archived"},))
+    answer = answers.SearchAnswer(
+        summary="one",
+        query="tokens",
+        method="text",
+        results=(result(superseded_by=(4,), explain={"relevance": 0.5}),),
+        total_found=3,
+        held_back=held,
+        unavailable=("vectors are coming",),
+        hints=("try more",),
+    )
+    shown = drawn(answer)
+    for part in ("specs/007-auth/memory/1.md:3-5", "87/100", "superseded by 4", "archived 2", "Old one [9]"):
+        assert part in shown
+    for part in ("1 of 3 found by text", "vectors are coming", "try more", "relevance 0.5"):
+        assert part in shown
+
+
+def test_words_of_the_question_are_highlighted_on_a_terminal() -> None:
+    answer = answers.SearchAnswer(summary="one", query="token", method="text", results=(result(),))
+    assert "\x1b[1;33mtokens\x1b[0m" in drawn(answer, tty=True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (5, "just now"),
+        (60, "1 minute ago"),
+        (7200, "2 hours ago"),
+        (90_000, "yesterday"),
+        (86_400 * 65, "2 months ago"),
+    ],
+)
+def test_dates_are_said_the_way_people_do(seconds: int, said: str) -> None:
+    from datetime import timedelta
+
+    assert view.ago(NOW - timedelta(seconds=seconds), NOW) == said
+
+
+def test_columns_line_up_in_any_script() -> None:
+    answer = answers.ListAnswer(summary="two", memories=(card(1, title="日本語"), card(22, title="abc")), total=2)
+    lines = drawn(answer).splitlines()
+    assert lines[1].index("007-auth") + 3 == lines[2].index("007-auth"), "wide characters take two cells"
+    assert lines[1].startswith(" 1")
+
+
+def test_why_is_drawn_in_three_ways() -> None:
+    steps = (
+        Step(Link(1, 1, 2, Relation.CAUSED), 1, 2, 1, True),
+        Step(Link(2, 3, 1, Relation.SUPERSEDES), 1, 3, 1, False),
+        Step(Link(3, 2, 4, Relation.SUPPORTS), 2, 4, 2, True),
+    )
+    memories = (card(2), card(3, title='A "quoted" [x]'), card(4))
+    answer = answers.WhyAnswer(summary="3 links", memory=card(1), steps=steps, memories=memories)
+    assert graph.draw(answer).splitlines() == [
+        "Memory 1 [1]",
+        "├─ caused → Memory 2 [2]",
+        "│  └─ supports → Memory 4 [4]",
+        '└─ ← supersedes A "quoted" [x] [3]',
+    ]
+    assert "m3 -->|supersedes| m1" in graph.draw(answer, "mermaid")
+    assert 'm3["3: A quoted x"]' in graph.draw(answer, "mermaid")
+    assert 'm3 [label="3: A \\"quoted\\" [x]"];' in graph.draw(answer, "dot")
+
+
+def test_every_answer_has_a_view_that_shows_its_summary_or_content() -> None:
+    simple = answers.UndoAnswer(summary="took back the delete", undone="delete")
+    assert "took back the delete" in drawn(simple)
