@@ -49,13 +49,6 @@ def test_the_best_passages_go_in_first_whichever_memory_they_are_of() -> None:
     assert fitted.blocks[0].left_out == 2
 
 
-def test_a_further_passage_of_one_memory_counts_a_little_less() -> None:
-    one = block(1, (1, 4, 90), (11, 14, 80.5))
-    two = block(2, (1, 4, 80))
-    fitted = packing.fit([one, two], budget_tokens=4 + 20 + 4 + 20, count=count)
-    assert [ranges(each) for each in fitted.blocks] == [[(1, 4)], [(1, 4)]]
-
-
 def test_a_passage_that_does_not_fit_makes_room_for_smaller_ones() -> None:
     blocks = [block(1, (1, 2, 90)), block(2, (1, 30, 80)), block(3, (1, 2, 70))]
     fitted = packing.fit(blocks, budget_tokens=60, count=count)
