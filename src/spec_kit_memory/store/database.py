@@ -200,6 +200,18 @@ class Database:
                 connection.execute("ROLLBACK")
 
     @contextmanager
+    def apart(self) -> Iterator[apsw.Connection]:
+        """A connection of its own, in one moment, for reads that take long and are fetched bit by bit."""
+        self._ensure_current()
+        with self._translated():
+            connection = self._connect()
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                connection.close()
+
+    @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
         """One transaction: all of the block or nothing, on disk when it returns."""
         self._ensure_current()

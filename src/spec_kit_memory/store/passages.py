@@ -17,7 +17,17 @@ from spec_kit_memory.core.memory import Passage, StoredPassage, VectorStatus, em
 from spec_kit_memory.store import rows
 from spec_kit_memory.store.database import first
 
-__all__ = ["TOKENIZER", "cut", "hide", "index", "prune_vectors", "refresh_status", "show_again", "stored_for"]
+__all__ = [
+    "TOKENIZER",
+    "attach_vector",
+    "cut",
+    "hide",
+    "index",
+    "prune_vectors",
+    "refresh_status",
+    "show_again",
+    "stored_for",
+]
 
 TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # as in the schema
 _MOST_TRIES = 3
@@ -136,6 +146,23 @@ def prune_vectors(connection: apsw.Connection, hashes: set[str]) -> None:
         unused = "hash IN (SELECT value FROM json_each(?)) AND NOT EXISTS (SELECT 1 FROM passage WHERE hash = {}.hash)"
         connection.execute(f"DELETE FROM vector WHERE {unused.format('vector')}", (given,))
         connection.execute(f"DELETE FROM failure WHERE {unused.format('failure')}", (given,))
+
+
+def attach_vector(connection: apsw.Connection, hash_: str, vector: bytes, states: bytes | None) -> bool:
+    """The vector of these words, for every passage that has them. False: it was here already."""
+    model = "SELECT max(id) FROM model"
+    connection.execute(
+        f"INSERT INTO vector (model, hash, vector) VALUES (({model}), ?, ?) ON CONFLICT DO NOTHING", (hash_, vector)
+    )
+    added = connection.changes() > 0
+    vector_id = first(connection, f"SELECT id FROM vector WHERE hash = ? AND model = ({model})", (hash_,))[0]
+    if states is not None:
+        connection.execute("INSERT OR IGNORE INTO token_state (vector_id, states) VALUES (?, ?)", (vector_id, states))
+    connection.execute(
+        "UPDATE passage SET vector_id = ? WHERE hash = ? AND vector_id IS NOT ?", (vector_id, hash_, vector_id)
+    )
+    connection.execute("DELETE FROM failure WHERE hash = ?", (hash_,))
+    return added
 
 
 def refresh_status(connection: apsw.Connection, memory_ids: Sequence[int]) -> None:

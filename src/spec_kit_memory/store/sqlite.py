@@ -33,8 +33,12 @@ from spec_kit_memory.store import (
     PutResult,
     Stored,
     VectorWork,
+    care,
     changing,
+    figures,
     reading,
+    restoring,
+    snapshots,
     vectors,
     writing,
 )
@@ -238,8 +242,6 @@ class SqliteStore:
         return reading.bad_files(self._database, self._scope)
 
     def stats(self) -> dict[str, Any]:
-        from spec_kit_memory.store import figures
-
         generation = self.generation()
         known = self._shared.stats.get(self._scope)
         if known is None or known[0] != generation:
@@ -265,28 +267,18 @@ class SqliteStore:
     # --- checkpoints and care
 
     def snapshot(self, where: Filter = EVERYTHING) -> Iterator[Mapping[str, Any]]:
-        from spec_kit_memory.store import snapshots
-
         return snapshots.snapshot(self._database, self._scope, where)
 
     def restore(
         self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter
     ) -> dict[str, int]:
-        from spec_kit_memory.store import restoring
-
         return restoring.restore(self._database, self._scope, rows, change, clear=clear, where=where)
 
     def check(self, *, now: datetime | None = None) -> dict[str, list[str]]:
-        from spec_kit_memory.store import care
-
         return care.check(self._database, self._scope, now=now)
 
     def repair(self, change: Change) -> dict[str, int]:
-        from spec_kit_memory.store import care
-
         return care.repair(self._database, change)
 
     def rebuild(self) -> None:
-        from spec_kit_memory.store import care
-
         care.rebuild(self._database)

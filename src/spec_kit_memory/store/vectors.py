@@ -94,22 +94,8 @@ def put_vectors(database: Database, vectors: Mapping[str, tuple[bytes, bytes | N
             raise BadParameter(f"a vector has {wrong.pop() // 4} dimensions; {stored[0]} has {stored[1]}")
         recorder = Recorder(connection)
         for hash_, (blob, states) in vectors.items():
-            _put(connection, hash_, blob, states)
+            passages.attach_vector(connection, hash_, blob, states)
         _settle(connection, recorder, list(vectors))
-
-
-def _put(connection: apsw.Connection, hash_: str, blob: bytes, states: bytes | None) -> None:
-    connection.execute(
-        "INSERT INTO vector (model, hash, vector) VALUES ((SELECT max(id) FROM model), ?, ?) ON CONFLICT DO NOTHING",
-        (hash_, blob),
-    )
-    if not connection.changes():
-        return  # the same words were embedded by another process meanwhile
-    vector_id = connection.last_insert_rowid()
-    if states is not None:
-        connection.execute("INSERT INTO token_state (vector_id, states) VALUES (?, ?)", (vector_id, states))
-    connection.execute("UPDATE passage SET vector_id = ? WHERE hash = ?", (vector_id, hash_))
-    connection.execute("DELETE FROM failure WHERE hash = ?", (hash_,))
 
 
 def vectors_failed(database: Database, hashes: Iterable[str], reason: str) -> None:

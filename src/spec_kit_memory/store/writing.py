@@ -31,7 +31,19 @@ from spec_kit_memory.store.database import Database, fetch, first
 from spec_kit_memory.store.reading import not_found
 from spec_kit_memory.store.record import Recorder, load
 
-__all__ = ["allowed", "effective", "forget", "put", "recall", "require", "set_attributes", "touch", "vanish"]
+__all__ = [
+    "allowed",
+    "effective",
+    "forget",
+    "keep_text",
+    "put",
+    "recall",
+    "require",
+    "set_attributes",
+    "take_out",
+    "touch",
+    "vanish",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +219,7 @@ def _detach(connection: apsw.Connection, recorder: Recorder, memory: Memory, pat
 
 def _index(connection: apsw.Connection, recorder: Recorder, before: Memory | None, entry: Entry) -> PutResult:
     _make_room(connection, recorder, before, entry.path)
-    _keep_text(connection, entry.content_hash, entry.document.text)
+    keep_text(connection, entry.content_hash, entry.document.text)
     memory_id = before.id if before else _new_row(connection, recorder, entry)
     _write_row(connection, memory_id, entry)
     released = _release(connection, memory_id, entry.fingerprint)
@@ -241,10 +253,10 @@ def _make_room(connection: apsw.Connection, recorder: Recorder, before: Memory |
     """A document moved onto another one's path: that one is gone."""
     other = connection.execute("SELECT id FROM memory WHERE path = ? AND presence = 'live'", (path,)).get
     if other is not None and (before is None or before.id != other):
-        _take_out(connection, recorder, _loaded(connection, other), Presence.GONE)
+        take_out(connection, recorder, _loaded(connection, other), Presence.GONE)
 
 
-def _keep_text(connection: apsw.Connection, content_hash: str, text: str) -> None:
+def keep_text(connection: apsw.Connection, content_hash: str, text: str) -> None:
     known = connection.execute("SELECT 1 FROM content WHERE hash = ?", (content_hash,)).get
     if not known:
         connection.execute("INSERT INTO content (hash, text) VALUES (?, ?)", (content_hash, rows.pack(text)))
@@ -358,7 +370,7 @@ def vanish(database: Database, scope: Scope | None, path: str, change: Change) -
             recorder = Recorder(connection, change)
             if memory.aliases:
                 return _hand_over(connection, recorder, memory)
-            _take_out(connection, recorder, memory, Presence.GONE)
+            take_out(connection, recorder, memory, Presence.GONE)
             return None
         owner = _alias_owner(connection, path)
         if owner and allowed(scope, owner):
@@ -379,7 +391,7 @@ def _hand_over(connection: apsw.Connection, recorder: Recorder, memory: Memory) 
     return path
 
 
-def _take_out(connection: apsw.Connection, recorder: Recorder, memory: Memory, presence: Presence) -> None:
+def take_out(connection: apsw.Connection, recorder: Recorder, memory: Memory, presence: Presence) -> None:
     passages.hide(connection, memory.id)
     forgotten = memory.fingerprint if presence is Presence.FORGOTTEN else None
     connection.execute(
@@ -392,7 +404,7 @@ def _take_out(connection: apsw.Connection, recorder: Recorder, memory: Memory, p
 def forget(database: Database, scope: Scope | None, memory_id: int, change: Change) -> None:
     with database.writing() as connection:
         memory = require(connection, scope, memory_id)
-        _take_out(connection, Recorder(connection, change), memory, Presence.FORGOTTEN)
+        take_out(connection, Recorder(connection, change), memory, Presence.FORGOTTEN)
 
 
 def recall(database: Database, scope: Scope | None, memory_id: int, change: Change) -> Memory:
