@@ -290,7 +290,7 @@ def test_named_files_that_cannot_be_read_say_why(settings: Settings, write: Writ
 def test_a_file_outside_the_allowed_paths_cannot_be_named(settings: Settings, write: Write) -> None:
     write("memory/a.md")
     write("memory/users/ann/a.md")
-    limited = replace(settings, isolation=Isolation(allowed_paths=("memory/users/ann",)))
+    limited = replace(settings, isolation=Isolation(user_id="ann", allowed_paths=("memory/users/ann",)))
     assert locate(limited, "memory/users/ann/a.md").owner == "ann"
     with pytest.raises(OutsideScope):
         locate(limited, "memory/a.md")

@@ -270,6 +270,17 @@ def test_allowed_paths_are_compared_segment_by_segment(settings: Settings, write
             files.contained(limited, name)
 
 
+@pytest.mark.parametrize("user", [None, "bob", "an"])
+def test_another_users_namespace_is_outside(settings: Settings, write: Write, user: str | None) -> None:
+    write("memory/users/ann/a.md")
+    session = replace(settings, isolation=Isolation(user_id=user))
+    for name in ("memory/users/ann/a.md", "memory/users/x/../ann/none.md", "memory/users/ann"):
+        with pytest.raises(OutsideScope):
+            files.contained(session, name)
+    ann = replace(settings, isolation=Isolation(user_id="ann"))
+    assert files.contained(ann, "memory/users/ann/a.md").name == "a.md"
+
+
 def test_an_empty_list_of_allowed_paths_allows_nothing(settings: Settings, write: Write) -> None:
     write("memory/a.md")
     nothing = replace(settings, isolation=Isolation(allowed_paths=()))

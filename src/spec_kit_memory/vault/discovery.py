@@ -120,7 +120,20 @@ def discover(settings: Settings, *, only: Sequence[Path] | None = None, count: b
         _follow(walk, *walk.links.pop(0))
     for extra in settings.extra_paths:
         _extra(walk, extra, only)
+    behind = [path for path in only or () if _may_be_behind_a_link(walk, path)]
+    if behind:
+        everything = discover(settings, count=False).files
+        walk.found |= {one.path: one for one in everything if any(_inside(one.absolute, path) for path in behind)}
     return walk.result()
+
+
+def _may_be_behind_a_link(walk: _Walk, path: Path) -> bool:
+    """No rule holds where the path really is, but a link in another place may lead to it."""
+    if not _inside(path, walk.settings.root) or files.stored_form(walk.settings, path) in walk.found:
+        return False
+    if path.is_dir():
+        return not in_area(path.relative_to(walk.settings.root).parts)
+    return path.exists() and markdown_or_text(path.name) and not is_passing(path.name)
 
 
 def _check_root(root: Path) -> None:
@@ -442,10 +455,6 @@ def locate(settings: Settings, path: str | Path) -> Found:
 def locate_real(settings: Settings, path: str | Path, real: Path) -> Found:
     """`locate` for callers that are no session: the watcher and recovery."""
     found = {one.absolute: one for one in discover(settings, only=[real], count=False).files}.get(real)
-    if found is None:
-        # A link in a place of memories to a file elsewhere in the workspace.
-        named = Path(os.path.normpath(settings.root / path))
-        found = place(settings, named, real=real, facts=os.stat(real))
     if found is None:
         files.read(real)  # a folder, a device or a binary file says so itself
         raise BadPath(

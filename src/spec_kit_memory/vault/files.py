@@ -303,7 +303,8 @@ def contained(settings: Settings, path: str | Path) -> Path:
         real = Path(os.path.realpath(settings.root / name))
     except (OSError, ValueError) as error:
         raise disk_error(error, name) from error
-    if not any(real == allowed or allowed in real.parents for allowed in _allowed(settings)):
+    inside = any(real == allowed or allowed in real.parents for allowed in _allowed(settings))
+    if not inside or _is_anothers(settings, real):
         raise OutsideScope(
             f"{_printable(name)} is outside what this session may use",
             hint="name a path inside the workspace, or start the server with other `isolation.allowedPaths`",
@@ -317,6 +318,12 @@ def _allowed(settings: Settings) -> tuple[Path, ...]:
     if allowed is None:
         return (Path(os.path.realpath(settings.root)), *extra_bases(settings))
     return tuple(Path(os.path.realpath(settings.root / one)) for one in allowed)
+
+
+def _is_anothers(settings: Settings, real: Path) -> bool:
+    """Does the path lie in the namespace of a user other than this session's?"""
+    users = settings.root / "memory" / "users"
+    return users in real.parents and real.relative_to(users).parts[0] != settings.isolation.user_id
 
 
 def _check_name(name: str) -> None:

@@ -278,7 +278,6 @@ class Sync:
         """A file that shared another one's memory stands for itself now: read it again."""
         only = [files.absolute(self._settings, path)]
         for found in discovery.discover(self._settings, only=only, count=False).files:
-            scan.stored.pop(found.path, None)
             self._one(scan, found, decision)
 
     def _count(self, scan: _Scan, entry: Entry, result: PutResult, decision: Decision, origin: str | None) -> None:

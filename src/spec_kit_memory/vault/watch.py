@@ -50,6 +50,7 @@ class Watcher:
         debounce_seconds: float = DEBOUNCE_SECONDS,
         poll_seconds: float = POLL_SECONDS,
         take_over_seconds: float = TAKE_OVER_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
         polling: bool | None = None,
     ) -> None:
         self._sync = sync
@@ -58,9 +59,10 @@ class Watcher:
         self._debounce = debounce_seconds
         self._poll = poll_seconds
         self._take_over = take_over_seconds
+        self._retry = retry_seconds
         self._polling = settings.watch == "poll" if polling is None else polling
         self._changed: set[Path] = set()
-        self._first = self._last = 0.0
+        self._first = self._last = self._retry_at = 0.0
         self._applied = threading.Condition()
         self.problem = ""
         self.ready = threading.Event()  # this process watches now, and has caught up
@@ -79,7 +81,7 @@ class Watcher:
                 self._watch(stop)
             except (SpecKitMemoryError, OSError, RuntimeError) as error:
                 self._failed(error)
-                stop.wait(RETRY_SECONDS)
+                stop.wait(self._retry)
             finally:
                 self.ready.clear()
                 lock.release()
@@ -113,8 +115,8 @@ class Watcher:
                 logger.warning("no file events (%s): looking every %s seconds instead", error, self._poll)
                 polling = True
         while not stop.is_set():
-            self._apply(None, stop)
-            self.ready.set()
+            if self._apply(None, stop):
+                self.ready.set()
             stop.wait(self._poll)
 
     def _listen(self, stop: threading.Event) -> None:
@@ -183,11 +185,12 @@ class Watcher:
     def _apply(self, paths: set[Path] | None, stop: threading.Event) -> bool:
         """Bring these paths into step, or everything; on failure they are tried again later."""
         only = None if paths is None or len(paths) > MANY else sorted(paths)
+        if time.monotonic() < self._retry_at:
+            return False
         try:
             report = self._sync.scan(only=only, count=False, cancel=stop.is_set)
         except (SpecKitMemoryError, OSError) as error:
             self._failed(error)
-            self._first = self._last = time.monotonic()
             return False
         with self._applied:
             self._changed.clear()
@@ -198,8 +201,11 @@ class Watcher:
         return True
 
     def _failed(self, error: Exception) -> None:
-        self.problem = f"{error.code} {error.message}" if isinstance(error, SpecKitMemoryError) else str(error)
-        logger.warning("the watcher will try again: %s", self.problem)
+        problem = f"{error.code} {error.message}" if isinstance(error, SpecKitMemoryError) else str(error)
+        if problem != self.problem:
+            logger.warning("the watcher will try again: %s", problem)
+        self.problem = problem
+        self._retry_at = time.monotonic() + self._retry
 
 
 def _signature(path: Path) -> Signature | None:
