@@ -16,6 +16,8 @@ Count = Callable[[str], int]
 
 # Headers of all results may take this share before any text is in. A quarter cost recall at 250 tokens.
 _HEADER_SHARE = 0.1
+# So many passages in a row that did not fit, and the rest is not tried: a full answer costs no time.
+_MOST_MISSES = 16
 # Fewer tokens than this of a passage that does not fit are not worth showing.
 _LEAST_CUT = 24
 
@@ -83,8 +85,10 @@ def fit(blocks: Sequence[Block], *, budget_tokens: int, count: Count, range_toke
     pieces = [(tray, piece) for tray in trays for piece in tray.block.pieces]
     pieces.sort(key=lambda pair: -pair[1].score)
     too_long: list[tuple[_Tray, Piece]] = []
+    misses = 0
     for tray, piece in pieces:
-        spent = tray.show(piece, room)
+        spent = tray.show(piece, room) if misses < _MOST_MISSES else None
+        misses = misses + 1 if spent is None else 0
         if spent is None and piece is pieces[0][1]:
             spent = tray.show_beginning(piece, room)
         if spent is None:
@@ -281,8 +285,22 @@ def rules(
             room = allowed - count(text)
             names.pop(rule.id, None)
             shown.append((rule.id, text))
+    room -= _name_the_rest(ordered, {id_ for id_, _ in shown}, names, room=room, count=count, header=header_tokens)
     tokens = budget_tokens - room
     return Ruled(tuple(shown), tuple(names), tokens, unnamed=len(candidates) - len(shown) - len(names))
+
+
+def _name_the_rest(
+    ordered: Sequence[Rule], shown: set[int], names: dict[int, int], *, room: int, count: Count, header: int
+) -> int:
+    """What the texts left over names those that are not named yet; returns what that took."""
+    start = room
+    for rule in ordered:
+        cost = count(rule.title) + header
+        if rule.id not in shown and rule.id not in names and cost <= room:
+            names[rule.id] = cost
+            room -= cost
+    return start - room
 
 
 def _whole_or_headings(text: str, room: int, count: Count) -> str:
