@@ -17,7 +17,7 @@ Count = Callable[[str], int]
 # Headers of all results may take this share before any text is in. A quarter cost recall at 250 tokens.
 _HEADER_SHARE = 0.1
 # So many passages in a row that did not fit, and the rest is not tried: a full answer costs no time.
-_MOST_MISSES = 16
+_MOST_MISSES = 64
 # Fewer tokens than this of a passage that does not fit are not worth showing.
 _LEAST_CUT = 24
 

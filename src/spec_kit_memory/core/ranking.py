@@ -8,9 +8,10 @@ candidate's relevance: they reorder what is relevant and never lift what is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, TypeVar
 
 from spec_kit_memory.core import words
 from spec_kit_memory.core.memory import Attributes, Memory, Tier
@@ -19,6 +20,8 @@ from spec_kit_memory.core.tiers import MAX_BOOST, TABLE
 __all__ = ["Scored", "Shared", "Weights", "below_successors", "keyword_share", "score", "sort_key"]
 
 T = TypeVar("T")
+
+_NO_STAGES: Mapping[str, float] = MappingProxyType({})
 
 
 class Weights(Protocol):
@@ -45,9 +48,8 @@ class Shared:
     best_relevance: float = 1.0  # of all candidates of the query
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A score and what it is made of: the six `by_` values add up to it."""
+class Scored(NamedTuple):
+    """A score and what it is made of: the six `by_` values add up to it. A tuple, as each query makes hundreds."""
 
     score: float  # 0 to 100
     relevance: float  # 0 to 1
@@ -57,7 +59,7 @@ class Scored:
     by_keywords: float = 0.0
     by_usage: float = 0.0
     by_limit: float = 0.0  # what the limit of 100 took off: zero or negative
-    stages: Mapping[str, float] = field(default_factory=dict)  # what the relevance is made of
+    stages: Mapping[str, float] = _NO_STAGES  # what the relevance is made of
 
     def explain(self) -> dict[str, object]:
         """The parts by name, for `explain: true`."""
@@ -92,7 +94,7 @@ def score(relevance: float, shared: Shared, weights: Weights, *, parts: Mapping[
         by_keywords=by_keywords,
         by_usage=by_usage,
         by_limit=total - (plain + by_usage),
-        stages=parts or {},
+        stages=parts or _NO_STAGES,
     )
 
 
@@ -139,20 +141,29 @@ def keyword_share(keywords: Sequence[str], attributes: Attributes, anchors: Iter
     """The share of a query's keywords that stand in anchor ids, title or trigger phrases, 0 to 1."""
     if not keywords:
         return 0.0
-    fields = (attributes.title, *attributes.triggers, *anchors)
-    known: set[str] = set()
-    for text in fields:
-        known |= _stems(text)
-    return sum(1 for keyword in keywords if _found(keyword, known, fields)) / len(keywords)
+    fields = (attributes.title, *attributes.triggers)
+    missing = [each for each in _wanted(tuple(keywords)) if not each.within(_stems(fields), fields)]
+    if missing:
+        ids = tuple(anchors)
+        missing = [each for each in missing if not each.within(_stems(ids), ids)]
+    return 1.0 - len(missing) / len(keywords)
 
 
-def _found(keyword: str, known: set[str], fields: Sequence[str]) -> bool:
-    if words.unspaced(keyword):
-        return any(keyword in field.casefold() for field in fields)
-    return words.stem(keyword) in known
+class _Wanted(NamedTuple):
+    keyword: str
+    stem: str
+    unspaced: bool
+
+    def within(self, stems: frozenset[str], fields: Iterable[str]) -> bool:
+        return any(self.keyword in field.casefold() for field in fields) if self.unspaced else self.stem in stems
+
+
+@lru_cache(maxsize=256)
+def _wanted(keywords: tuple[str, ...]) -> tuple[_Wanted, ...]:
+    return tuple(_Wanted(each, words.stem(each), words.unspaced(each)) for each in keywords)
 
 
 @lru_cache(maxsize=16_384)
-def _stems(text: str) -> frozenset[str]:
+def _stems(fields: tuple[str, ...]) -> frozenset[str]:
     """Titles and phrases come back with every query: their words are worth keeping."""
-    return frozenset(words.stem(word) for word in words.plain(text))
+    return frozenset(words.stem(word) for word in words.plain("\n".join(fields)))

@@ -67,7 +67,9 @@ _COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[_./:@-][^\W_]++)+")
 
 def for_index(text: str) -> str:
     """The text as the index should read it; the same object where there is nothing to do."""
-    prepared = text.replace("\x00", " ") if text.isascii() else _spread(_prepare(text))
+    prepared = _composed(text)
+    if _has_special(prepared):
+        prepared = _RUN.sub(_characters_and_pairs, _one_spelling(prepared))
     parts = _humps(prepared)
     return f"{prepared}\n{' '.join(parts)}" if parts else prepared
 
@@ -90,8 +92,8 @@ def plain(text: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for word in _PLAIN_WORD.findall(unicodedata.normalize("NFKC", text)):
         found.setdefault(word.casefold())
-        for part in _parts(word):
-            found.setdefault(part.casefold())
+        if not word.islower():
+            found.update(dict.fromkeys(part.casefold() for part in _parts(word)))
     return tuple(found)
 
 
@@ -121,26 +123,28 @@ def stem(word: str) -> str:
 
 
 def _prepare(text: str) -> str:
-    """One spelling for what is the same, and letters where the index would cut a word."""
-    if not unicodedata.is_normalized("NFKC", text):
+    """A text with everything done to it but the cutting of runs."""
+    composed = _composed(text)
+    return _one_spelling(composed) if _has_special(composed) else composed
+
+
+def _composed(text: str) -> str:
+    """NFKC, without NUL."""
+    if not text.isascii() and not unicodedata.is_normalized("NFKC", text):
         text = unicodedata.normalize("NFKC", text)
-    if "\x00" in text:
-        text = text.replace("\x00", " ")
-    if text.isascii() or not _has_special(text):
-        return text
-    text = _TO_BLANK.sub(" ", _TO_DROP.sub("", text)).translate(_SAME)
-    text = _ENDING.sub("", _ARTICLE.sub("", text))
-    return _INDIC_RUN.sub(lambda run: run[0].translate(_LETTER_OF_SIGN), text)
+    return text.replace("\x00", " ")
 
 
 def _has_special(text: str) -> bool:
     """Dashes and arrows are in most English texts: only what is not ASCII is worth a closer look."""
-    return _SPECIAL.search("".join(_NOT_ASCII.findall(text))) is not None
+    return not text.isascii() and _SPECIAL.search("".join(_NOT_ASCII.findall(text))) is not None
 
 
-def _spread(text: str) -> str:
-    """Runs without spaces as their characters and pairs, so that every part of them can be found."""
-    return _RUN.sub(_characters_and_pairs, text) if _has_special(text) else text
+def _one_spelling(text: str) -> str:
+    """One spelling for what is the same, and letters where the index would cut a word."""
+    text = _TO_BLANK.sub(" ", _TO_DROP.sub("", text)).translate(_SAME)
+    text = _ENDING.sub("", _ARTICLE.sub("", text))
+    return _INDIC_RUN.sub(lambda run: run[0].translate(_LETTER_OF_SIGN), text)
 
 
 def _characters_and_pairs(run: re.Match[str]) -> str:
@@ -169,7 +173,8 @@ def _spaced_terms(text: str) -> list[str]:
     terms = [" ".join(_fold(part) for part in _PLAIN_WORD.findall(name)) for name in names]
     for word in _WORD.findall(text.replace("_", " ")):
         terms.append(_fold(word))
-        terms += [_fold(part) for part in _parts(word)]
+        if not word.islower():
+            terms += [_fold(part) for part in _parts(word)]
     return terms
 
 
