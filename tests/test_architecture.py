@@ -145,7 +145,7 @@ def test_imports_point_one_way() -> None:
         for item in imports()
         if own(item.target) and item.target != PACKAGE and room(item.target) not in MAY_IMPORT[room(item.module)]
     ]
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def test_there_are_no_import_cycles() -> None:
@@ -198,7 +198,7 @@ def test_inside_the_house_only_what_is_heavy_is_imported_late() -> None:
         and item.target not in heavy
         and not (item.module in DOORS and item.target.startswith(item.module + "."))
     ]
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def test_nothing_is_imported_late_that_is_loaded_anyway() -> None:
@@ -207,7 +207,7 @@ def test_nothing_is_imported_late_that_is_loaded_anyway() -> None:
         for item in imports()
         if item.lazy and item.target in loaded_with(item.module)
     ]
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("folder", ["src", "tests", "benchmarks", "tools"])
@@ -225,7 +225,7 @@ def test_no_function_is_longer_than_a_page() -> None:
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > LONGEST_FUNCTION:
                     long.append(f"{module}.{node.name}: {length} lines")
-    assert long == []
+    assert not long, "\n".join(long)
 
 
 def test_every_module_says_which_question_it_answers() -> None:
@@ -234,7 +234,7 @@ def test_every_module_says_which_question_it_answers() -> None:
         for module, tree in modules().items()
         if tree.body and not module.endswith("__main__") and not ast.get_docstring(tree)
     ]
-    assert silent == []
+    assert not silent, "\n".join(silent)
 
 
 def test_broad_excepts_stand_only_at_the_edges_and_in_the_loop_over_files() -> None:

@@ -63,7 +63,7 @@ def test_every_page_is_reached_from_the_index() -> None:
     index = (DOCS / "README.md").read_text(encoding="utf-8")
     linked = {(DOCS / target.split("#")[0]).resolve() for target in re.findall(r"\]\(([^)]+)\)", index)}
     missing = [name_of(page) for page in DOCS.rglob("*.md") if page.resolve() not in linked | {DOCS / "README.md"}]
-    assert missing == []
+    assert not missing, "\n".join(missing)
 
 
 # --- commands ----------------------------------------------------------------------------------
@@ -142,6 +142,13 @@ def test_json_on_the_page_can_be_read(page: Path) -> None:
 def test_every_error_code_has_its_next_step() -> None:
     page = (DOCS / "how-to" / "troubleshoot.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| (E\d+) \|", page, re.MULTILINE) == [error.code for error in all_errors()]
+
+
+def test_every_benchmark_is_on_its_page() -> None:
+    page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    programs = {path.name for path in (ROOT / "benchmarks").glob("*.py") if not path.name.startswith("_")}
+    named = set(re.findall(r"^\| `(\w+\.py)` \|", page, re.MULTILINE))
+    assert named == programs
 
 
 def test_the_registry_entry_names_this_version_and_this_package() -> None:
