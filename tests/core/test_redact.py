@@ -1,0 +1,268 @@
+"""Secrets are replaced, everything that only looks like one stays, and lines stay where they are.
+
+All secrets here are made up and put together from pieces, so that this file holds none.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spec_kit_memory.core import redact as redact_module
+from spec_kit_memory.core.redact import redact
+from spec_kit_memory.errors import SecretScanFailed
+
+ALNUM = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3dE5fG7hJ9kL2mN4pQ6rS8tU0vW2xY4zA6b"
+HEX = "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c5b4a3928170615e4d3c2b1a0"
+UPPER = "Q7RT2VXZ9KMP4WBN"
+
+
+def jwt() -> str:
+    parts = [json.dumps({"alg": "HS256", "typ": "JWT"}), json.dumps({"sub": "1234567890", "admin": True})]
+    encoded = [base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts]
+    return ".".join([*encoded, "dQ3xT8kVb1nM5pR7sW9yZ2aC4eF6gH0jKlL"])
+
+
+PROVIDERS = {
+    "aws-key": "AK" + "IA" + UPPER,
+    "github-token": "gh" + "p_" + ALNUM[:36],
+    "gitlab-token": "glp" + "at-" + ALNUM[:20],
+    "slack-token": "xo" + "xb-123456789012-" + ALNUM[:24],
+    "stripe-key": "sk_" + "live_" + ALNUM[:24],
+    "anthropic-key": "sk-" + "ant-api03-" + ALNUM[:40],
+    "openai-key": "sk-" + "proj-" + ALNUM[:40],
+    "google-key": "AI" + "za" + ALNUM[:35],
+    "npm-token": "np" + "m_" + ALNUM[:36],
+    "pypi-token": "pypi-" + "AgEIcHlwaS5vcmc" + ALNUM[:60],
+    "twilio-key": "S" + "K" + HEX[:32],
+    "sendgrid-key": "S" + "G." + ALNUM[:22] + "." + ALNUM[:43],
+    "telegram-token": "1234567890" + ":A" + "A" + ALNUM[:33],
+    "huggingface-token": "h" + "f_" + ALNUM[:34],
+    "digitalocean-token": "dop_" + "v1_" + HEX,
+    "shopify-token": "shp" + "at_" + HEX[:32],
+    "databricks-token": "da" + "pi" + HEX[:32],
+    "groq-key": "gs" + "k_" + ALNUM[:52],
+    "docker-token": "dckr_" + "pat_" + ALNUM[:27],
+    "vault-token": "hv" + "s." + ALNUM[:28],
+    "jwt": jwt(),
+}
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+@pytest.mark.parametrize("around", ["{}", "the key is {} now", "`{}`", '"{}",', "export X={}", "| key | {} |", "({})."])
+def test_a_provider_key_is_replaced_wherever_it_stands(kind: str, around: str) -> None:
+    secret = PROVIDERS[kind]
+    result = redact(around.format(secret))
+    assert secret not in result.text
+    assert result.text == around.format(f"[REDACTED:{kind}]")
+    assert result.found == {kind: 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "secret", "kind"),
+    [
+        ('password = "{}"', "hunter2", "password"),
+        ("password: {}", "Tr0ub4dor&3", "password"),
+        ("DB_PASSWORD={}", "correcthorse", "password"),
+        ("DB_PASS={}", "s3cr3tpw", "password"),
+        ('"password": "{}"', "letmeinplease", "password"),
+        ("password: str = '{}'", "hunter2hunter2", "password"),
+        ("**Password:** `{}`", "Xy7kd92m", "password"),
+        ("| Password | `{}` |", "Xy7kd92mQ", "password"),
+        ("mysql --password {} db", "Xy7kd92m", "password"),
+        ("mysql --password={} db", "Xy7kd92m", "password"),
+        ("Server=db;User Id=sa;Password={};Encrypt=yes", "P4ssphrase!x", "password"),
+        ("dbPassword := '{}'", "aZ9!kk2", "password"),
+        ("api_key: {}", "b7Gk29xLmQ4vT8wZ", "api-key"),
+        ("apiKey: '{}',", "b7Gk29xLmQ4vT8wZ", "api-key"),
+        ("X-Api-Key: {}", HEX[:32], "api-key"),
+        ("VOYAGE_API_KEY={}", "pa-" + ALNUM[:30], "api-key"),
+        ("aws_secret_access_key = {}", ALNUM[:20] + "/" + ALNUM[20:39], "api-key"),
+        ('client_secret: "{}"', "kQ8~xY2vB7nM4pL9sD3f", "secret"),
+        ('"access_token": "{}"', ALNUM[:40], "token"),
+        ("Authorization: Bearer {}", ALNUM[:40], "token"),
+        ("Authorization: Basic {}", base64.b64encode(b"admin:Tr0ub4dor&3xyz").decode(), "token"),
+        ("postgres://app:{}@db.internal:5432/app", "s3cr3tPw", "connection-string"),
+        ("redis://:{}@cache:6379/0", "s3cr3tPw", "connection-string"),
+        ("mongodb+srv://root:{}@cluster0.mongodb.net", "p%40ss7word", "connection-string"),
+        ("https://user:{}@git.corp.net/x.git", "tok3nvalue", "connection-string"),
+        ("AccountName=x;AccountKey={};EndpointSuffix=core.windows.net", ALNUM[:66] + ALNUM[:20] + "==", "azure-key"),
+        ("https://x.blob.core.windows.net/c?sv=1&sig={}", ALNUM[:43] + "%3D", "azure-key"),
+        ("AZURE_CLIENT: {}", "abc8" + "Q~" + ALNUM[:34], "azure-key"),
+        ("https://hooks.slack.com/services/{}", "T0AAAAAA1/B0BBBBBB2/" + ALNUM[:24], "slack-webhook"),
+        ("https://discord.com/api/webhooks/123456789012345678/{}", ALNUM[:68], "discord-webhook"),
+        ("mailchimp: {}", HEX[:32] + "-us12", "mailchimp-key"),
+        ("discord bot {}", "MT" + ALNUM[:22] + ".Gx1yZ2." + ALNUM[:27], "discord-token"),
+    ],
+)
+def test_a_value_given_to_a_telling_name_is_replaced_and_the_name_stays(line: str, secret: str, kind: str) -> None:
+    result = redact(line.format(secret))
+    assert result.text == line.format(f"[REDACTED:{kind}]")
+    assert result.found == {kind: 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: string",
+        "password: str",
+        "password?: string;",
+        "password: z.string().min(8)",
+        "def login(user, password: str = None) -> Token:",
+        "password = getpass()",
+        'password = os.environ["DB_PASSWORD"]',
+        "password = process.env.DB_PASSWORD",
+        "password=${DB_PASSWORD}",
+        "password: $DB_PASSWORD",
+        "password: {{ vault.db }}",
+        "password: <your-password>",
+        "password: xxxxxxxx",
+        "password: ********",
+        "PASSWORD=changeme",
+        "neo4j_password=NEO4J_PASSWORD,",
+        'password: "your-password-here"',
+        "Password: must be eight characters or more",
+        "the token: budget of 4000 is kept",
+        "tokens: 4000",
+        "token_count = 123456789",
+        "token budget: 2000-4000",
+        "max_tokens: 100000",
+        "token: Token",
+        "token = request.headers.authorization",
+        "token = getToken(user2)",
+        "secret: true",
+        "secret_name: my-app-secret",
+        "secrets: inherit",
+        "api_key: YOUR_OPENAI_API_KEY_HERE",
+        'OPENAI_API_KEY="sk-your-key-here"',
+        "api_key=sk-xxxxxxxxxxxxxxxxxxxxxxxx",
+        "api_key: example-key-1234567890",
+        "api_key = settings.api_key",
+        "access_key: config/keys/access.json",
+        "embedding token model: text-embedding-3-small",
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b fixes it",
+        "token 3f78685 is a short hash",
+        "id: 6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+        "session token: 6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+        "sha256:" + HEX,
+        "secret: sha256:" + HEX,
+        "integrity sha512-" + ALNUM + "==",
+        "![x](data:image/png;base64," + ALNUM * 4 + "==)",
+        "https://example.com:8080/a@b",
+        "postgres://user:password@localhost/db",
+        "postgres://user:${PASS}@host/db",
+        "git@github.com:owner/repo.git",
+        "the header is `-----BEGIN PRIVATE KEY-----` and the footer `-----END PRIVATE KEY-----`",
+        "regex: /-----BEGIN (?:RSA |EC )?PRIVATE KEY-----/",
+        "AKIA prefix, ghp_ prefix, xoxb- prefix",
+        "TASK-1 and RISK-2, AC-3",
+        "skip-ant-colony-simulations-for-now-please",
+        "see eyJ for the start of a token",
+        "bearer tokens are sent in the header",
+        "basic functionality_of_the_module works",
+        "ibm cloud, discord server, hmac of the body",
+    ],
+)
+def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+    result = redact(text)
+    assert result.text == text
+    assert result.found == {}
+
+
+def private_key(kind: str = "RSA ", *, footer: bool = True) -> str:
+    lines = [f"-----BEGIN {kind}PRIVATE" + " KEY-----", ALNUM[:64], ALNUM[:64], ALNUM[:30] + "=="]
+    return "\n".join([*lines, *([f"-----END {kind}PRIVATE" + " KEY-----"] if footer else [])])
+
+
+@pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
+def test_a_private_key_goes_and_its_lines_are_kept(kind: str) -> None:
+    result = redact(f"before\n{private_key(kind)}\nafter")
+    assert ALNUM[:30] not in result.text
+    assert result.text.split("\n") == ["before", *["[REDACTED:private-key]"] * 5, "after"]
+    assert result.found == {"private-key": 1}
+
+
+def test_a_private_key_with_headers_goes_as_a_whole() -> None:
+    header = "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123\n\n"
+    text = private_key().replace(ALNUM[:64], header + ALNUM[:64], 1)
+    result = redact(text)
+    assert "DEK-Info" not in result.text
+    assert result.text.count("\n") == text.count("\n")
+
+
+def test_a_private_key_that_was_cut_off_goes_but_not_the_text_below() -> None:
+    result = redact(private_key(footer=False) + "\n\nThis paragraph stays.")
+    assert ALNUM[:30] not in result.text
+    assert result.text.endswith("\n\nThis paragraph stays.")
+
+
+def test_a_private_key_on_one_line_of_json_goes() -> None:
+    text = json.dumps({"key": private_key(""), "next": 1})
+    result = redact(text)
+    assert ALNUM[:30] not in result.text
+    assert result.text.endswith('"next": 1}')
+
+
+def test_several_secrets_of_one_line_are_all_counted() -> None:
+    one, two = PROVIDERS["github-token"], PROVIDERS["aws-key"]
+    result = redact(f"{one} and {two} and {one}")
+    assert result.text == "[REDACTED:github-token] and [REDACTED:aws-key] and [REDACTED:github-token]"
+    assert result.found == {"github-token": 2, "aws-key": 1}
+
+
+def test_a_provider_key_behind_a_telling_name_is_named_once() -> None:
+    result = redact("GITHUB_TOKEN=" + PROVIDERS["github-token"])
+    assert sum(result.found.values()) == 1
+    assert PROVIDERS["github-token"] not in result.text
+
+
+def test_a_scan_that_cannot_be_done_is_an_error_and_not_a_clean_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_module: str, _name: str) -> object:
+        raise ImportError("no module named detect_secrets")
+
+    monkeypatch.setattr(redact_module, "_detector", broken)
+    with pytest.raises(SecretScanFailed, match="detect_secrets") as raised:
+        redact("mailchimp: " + HEX[:32] + "-us12")
+    assert raised.value.code == "E095"
+
+
+PIECES = st.sampled_from(
+    [
+        *PROVIDERS.values(),
+        *(private_key(), private_key("", footer=False), "password=", "token: ", "://u:", "@h", "-us12", HEX, ALNUM),
+        *("\n", " ", '"', "[REDACTED:x]", "discord ", "Bearer ", "é", "\r\n", "-----BEGIN ", "sk-", "İ"),
+    ]
+)
+TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=12).map("".join)
+
+
+@given(TEXTS)
+def test_redacting_twice_changes_nothing_more(text: str) -> None:
+    once = redact(text)
+    twice = redact(once.text)
+    assert twice.text == once.text
+    assert twice.found == {}
+
+
+@given(TEXTS)
+def test_the_number_of_lines_is_kept(text: str) -> None:
+    redacted = redact(text).text
+    assert redacted.count("\n") == text.count("\n")
+    assert redacted.count("\r") == text.count("\r")
+
+
+@given(st.text(max_size=40).filter(lambda text: "[" not in text), st.sampled_from(sorted(PROVIDERS)))
+def test_a_key_after_a_space_is_found_in_any_text(before: str, kind: str) -> None:
+    assert PROVIDERS[kind] not in redact(f"{before} {PROVIDERS[kind]} {before}").text
+
+
+HOSTILE = ["password=", "-----BEGIN ", "://a:", "eyJ", "eyJaaaaaaaa.", "token ", "-us", "discord ", 'password:"a']
+
+
+@pytest.mark.parametrize("word", HOSTILE)
+def test_hostile_repetition_ends(word: str) -> None:
+    assert redact(word * 10_000).text.count("\n") == 0
