@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -158,6 +159,36 @@ def _lives(pid: int) -> bool:
     # An orphan that ended stays listed until somebody collects it.
     state = Path(f"/proc/{pid}/stat")
     return not (state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z")
+
+
+async def embedded(client: Client) -> bool:
+    """Has the work behind the answers come to rest?"""
+    stats = (await client.call_tool("memory_stats", {})).structured_content
+    return bool(stats["data"]["vectors"].get("success") == stats["data"]["totals"]["memories"] > 0)
+
+
+def test_a_workspace_that_is_deleted_under_the_server_is_missed_and_welcomed_back(root: Path) -> None:
+    parameters = StdioServerParameters(
+        command=sys.executable, args=["-m", "spec_kit_memory", "serve"], env=environment(root), cwd=root.parent
+    )
+
+    async def story() -> None:
+        with anyio.fail_after(60):
+            async with Client(parameters) as client:
+                while not await embedded(client):
+                    await anyio.sleep(0.05)
+                shutil.rmtree(root)
+                for name in ("memory_stats", "memory_index_scan", "memory_health"):
+                    gone = await client.call_tool(name, {})
+                    assert gone.is_error, name
+                    assert gone.structured_content["code"] == "E010"
+                (root / "memory").mkdir(parents=True)
+                (root / "memory" / "back.md").write_text("# Back again\n")
+                assert not (await client.call_tool("memory_index_scan", {})).is_error
+                listed = await client.call_tool("memory_list", {})
+                assert [row["title"] for row in listed.structured_content["data"]["memories"]] == ["Back again"]
+
+    anyio.run(story)
 
 
 def test_a_broken_configuration_is_told_in_answers_and_not_by_silence(root: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.errors import BadParameter, FileMissing, MissingParameter
-from spec_kit_memory.serve.live import LiveWorkspace, open_at
+from spec_kit_memory.serve.live import LiveWorkspace, must_exist, open_at
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -134,7 +134,7 @@ def serve_http(
     listening = _listen(host, port)
     import uvicorn
 
-    live = LiveWorkspace(partial(open_at, workspace, flags))
+    live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
     app = application(live, host=host, token=token, lean=lean, allowed_hosts=allowed_hosts)
     config = uvicorn.Config(app, log_level="warning", lifespan="on", timeout_graceful_shutdown=3)
     shown = f"[{host}]" if ":" in host else host

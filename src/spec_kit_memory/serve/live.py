@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["LiveWorkspace", "leave_when_told"]
+__all__ = ["LiveWorkspace", "leave_when_told", "must_exist", "open_at"]
 
 # Long enough for the first answer and the client's next requests to pass before imports compete with them.
 WAKE_AFTER_SECONDS = 0.3
@@ -34,11 +34,30 @@ def open_at(workspace: str | None, flags: Mapping[str, object]) -> Workspace:
     return Workspace(settings.load(settings.find_root(workspace=workspace), overrides=flags))
 
 
-class LiveWorkspace:
-    """One workspace for all calls of a server; `use` is safe from any thread."""
+def must_exist(workspace: Workspace) -> None:
+    """Raise if the workspace's folder is gone: answering from an index nobody can see would be a wrong success."""
+    from spec_kit_memory.errors import FileMissing
 
-    def __init__(self, opener: Callable[[], Workspace], *, background: bool = True) -> None:
+    root = workspace.settings.root
+    if not root.is_dir():
+        raise FileMissing(f"The workspace {str(root)!r} is gone.", hint="Bring it back, or stop this server.")
+
+
+class LiveWorkspace:
+    """One workspace for all calls of a server; `use` is safe from any thread.
+
+    `check` looks at it before each call; if it raises, the workspace is closed and opened anew next time.
+    """
+
+    def __init__(
+        self,
+        opener: Callable[[], Workspace],
+        *,
+        check: Callable[[Workspace], None] = lambda workspace: None,
+        background: bool = True,
+    ) -> None:
         self._open = opener
+        self._check = check
         self._background = background
         self._workspace: Workspace | None = None
         self._opening = threading.Lock()
@@ -66,7 +85,18 @@ class LiveWorkspace:
                 if self._background:
                     workspace.start_background()
                 self._workspace = workspace
+            else:
+                self._must_hold(self._workspace)
             return self._workspace
+
+    def _must_hold(self, workspace: Workspace) -> None:
+        try:
+            self._check(workspace)
+        except Exception:
+            # Its watcher and embedder would go on writing, and bring a deleted folder back.
+            self._workspace = None
+            workspace.close()
+            raise
 
     def wake_soon(self) -> None:
         """Open in the background, once, shortly after this."""

@@ -23,7 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spec_kit_memory import __version__
 from spec_kit_memory.errors import SpecKitMemoryError, UndecidedSpecFolder
-from spec_kit_memory.serve.live import LiveWorkspace, leave_when_told, open_at
+from spec_kit_memory.serve.live import LiveWorkspace, leave_when_told, must_exist, open_at
 from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ async def _ask(ctx: Context, params: types.CallToolRequestParams, question: _Que
 
 def serve_stdio(*, workspace: str | None, flags: Mapping[str, object], lean: bool = False) -> None:
     """Serve until the client closes the connection; then end the process."""
-    live = LiveWorkspace(partial(open_at, workspace, flags))
+    live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
     leave = leave_when_told(live)
     try:
         anyio.run(_stdio, build_server(live, lean=lean))

@@ -171,10 +171,18 @@ def call(session: Session, tool: Tool, given: Mapping[str, Any], **extra: Any) -
     try:
         arguments = read_arguments(tool, given)
     except SpecKitMemoryError as error:
-        raise CommandFailed(error, code=USAGE) from error
+        raise CommandFailed(_in_our_words(tool, error), code=USAGE) from error
     with session.open() as workspace:
         answer: Answer = getattr(workspace, tool.verb)(**arguments, **extra)
         return answer
+
+
+def _in_our_words(tool: Tool, error: SpecKitMemoryError) -> SpecKitMemoryError:
+    """The same error, speaking of commands and options instead of tools and parameters."""
+    message = error.message.replace(tool.name, f"skm {tool.command}")
+    for parameter in tool.parameters:
+        message = message.replace(repr(parameter.name), parameter.flag)
+    return type(error)(message, hint=f"`skm {tool.command} --help` shows every option.", **error.details)
 
 
 # --- the group ------------------------------------------------------------------------------

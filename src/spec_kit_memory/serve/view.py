@@ -6,6 +6,7 @@ with colours on a terminal and as plain text in a pipe, so the two never say dif
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -82,8 +83,12 @@ def _counts(counts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {number}" for name, number in counts.items() if number) or "none"
 
 
+_ANCHOR = re.compile(r"\s*<!--\s*/?ANCHOR:[^>]*-->\s*", re.IGNORECASE)
+
+
 def _excerpt(text: str, lines: int = 8) -> str:
-    kept = text.strip("\n").split("\n")
+    """The beginning of a passage, without the tags that only programs read."""
+    kept = "\n".join(line for line in text.split("\n") if not _ANCHOR.fullmatch(line)).strip("\n").split("\n")
     return "\n".join([*kept[:lines], f"… {len(kept) - lines} more lines"] if len(kept) > lines + 1 else kept)
 
 
@@ -93,9 +98,7 @@ def _excerpt(text: str, lines: int = 8) -> str:
 def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
     terms = tuple(answer.query.split())
     for rule in answer.constitutional:
-        yield Line(f"Rule {rule.id}: {rule.title}  ({rule.path})", "title")
-        if rule.text:
-            yield Quote(_excerpt(rule.text))
+        yield Line(f"Rule: {rule.title}  [{rule.id}]  {rule.path}", "hint")
     for number, result in enumerate(answer.results, 1):
         if isinstance(result, answers.FlatResult):
             yield Line(f"{number}. {result.path}:{result.lines}  {result.score:.2f}", "title")
@@ -173,7 +176,7 @@ def _load(answer: answers.LoadAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(
         "  ".join(each for each in (f"{card.path}:{answer.lines}", card.tier, ago(card.created_at, now)) if each), "dim"
     )
-    yield Quote(answer.text, indent=0)
+    yield Quote(answer.text.removesuffix("\n"), indent=0)
     if answer.next_line:
         yield Line(f"… goes on at line {answer.next_line}", "dim")
     if answer.tokens_saved:
@@ -181,7 +184,7 @@ def _load(answer: answers.LoadAnswer, *, now: datetime) -> Iterator[Block]:
 
 
 def _get(answer: answers.GetAnswer, *, now: datetime) -> Iterator[Block]:
-    yield Quote(answer.text, indent=0)
+    yield Quote(answer.text.removesuffix("\n"), indent=0)
 
 
 def _list(answer: answers.ListAnswer, *, now: datetime) -> Iterator[Block]:
