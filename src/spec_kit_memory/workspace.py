@@ -522,9 +522,9 @@ class Workspace:
 
     def import_original(self, path: str | os.PathLike[str]) -> answers.ImportAnswer:
         """Take use, validations, links and history over from the original system's database."""
-        from spec_kit_memory.verbs import chats
+        from spec_kit_memory.verbs import originals
 
-        return self._timed(lambda: chats.import_original(self._wiring, Path(path)))
+        return self._timed(lambda: originals.import_(self._wiring, Path(path)))
 
     # --- look after
 

@@ -386,6 +386,11 @@ class Sync:
         """Index one file that a caller named; `explicit` brings back what was forgotten."""
         return self._put_file(discovery.locate(self._settings, path), change, explicit=explicit)
 
+    def preview(self, path: str | Path) -> Entry:
+        """What `index_file` would index, without doing it."""
+        found = discovery.locate(self._settings, path)
+        return self._entry(found, files.read(found.absolute, seen_ns=self._seen_ns()))
+
     def _put_file(self, found: Found, change: Change, *, explicit: bool) -> PutResult:
         return self._put(found, files.read(found.absolute, seen_ns=self._seen_ns()), change, explicit=explicit)
 

@@ -165,6 +165,7 @@ class _Desk:
             pieces.append(Piece(document.body_first_line, len(lines), f.scored.score + 1))
         ranges = [(a.first_line, a.last_line) for a in document.anchors]
         ranges += [(h.first_line, h.last_line) for h in document.headings if h.level > 1]
+        ranges.append((document.body_first_line, len(lines)))
         return Block(
             id=f.memory.id,
             lines=lines,

@@ -1,0 +1,169 @@
+"""In which spec folder does a new memory belong? The named one, the one we stand in, or the one that fits.
+
+Never a silent guess: a poor fit is a warning, and no fit is an error with the best three.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.core import alignment
+from spec_kit_memory.core.alignment import Alignment, Decision, Profile
+from spec_kit_memory.core.memory import Filter, Memory
+from spec_kit_memory.errors import UndecidedSpecFolder
+from spec_kit_memory.vault import files
+from spec_kit_memory.verbs.wiring import Wiring
+
+# Enough of a folder's documents to know what it is about.
+DOCUMENTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    folder: Path  # where the file goes
+    spec_folder: str | None
+    root: Path
+    warnings: tuple[str, ...] = ()
+    alignment: Mapping[str, Any] = field(default_factory=dict)
+
+    def stored(self, name: str) -> str:
+        return (self.folder / name).relative_to(self.root).as_posix()
+
+
+def place(
+    wiring: Wiring, *, words: str, files: Sequence[str], named: str | None, create: bool = False, fact: bool = False
+) -> Placed:
+    base = _base(wiring)
+    user = wiring.settings.isolation.user_id
+    if base is None and (named is None or user) and not create:
+        return _at_root(wiring, user)
+    if user and named is None:
+        return _at_root(wiring, user)
+    existing = _existing(wiring, base)
+    if named is not None:
+        name = alignment.resolve_name(named, existing, create=create)
+        return _named(wiring, base, name, words, files, new=name not in existing)
+    here = _working_folder(base, existing)
+    if here is not None:
+        return _in(wiring, base, here)
+    if fact:
+        # A single fact has too few words to tell its folder; it belongs to the whole project.
+        return _at_root(wiring, None)
+    return _fitting(wiring, base, words, files)
+
+
+def _base(wiring: Wiring) -> Path | None:
+    """The folder that holds spec folders, canonical."""
+    for name in ("specs", ".opencode/specs"):
+        found = wiring.settings.root / name
+        if found.is_dir():
+            return Path(os.path.realpath(found))
+    return None
+
+
+def _existing(wiring: Wiring, base: Path | None) -> set[str]:
+    """Spec folders by the index, and those on disk that have no documents yet."""
+    known = {memory.spec_folder for memory in wiring.store.find() if memory.spec_folder}
+    if base is not None:
+        for folder in base.iterdir():
+            if folder.is_dir() and alignment.valid_name(folder.name):
+                known.add(folder.name)
+                known |= {
+                    f"{folder.name}/{child.name}"
+                    for child in folder.iterdir()
+                    if child.is_dir() and alignment.valid_name(child.name)
+                }
+    return known
+
+
+def _at_root(wiring: Wiring, user: str | None) -> Placed:
+    root = wiring.settings.root
+    folder = root / "memory" / "users" / user if user else root / "memory"
+    return Placed(folder, None, root)
+
+
+def _in(wiring: Wiring, base: Path | None, name: str, **more: Any) -> Placed:
+    root = wiring.settings.root
+    folder = files.contained(wiring.settings, (base or root / "specs") / name / "memory")
+    return Placed(folder, name, root, **more)
+
+
+def _working_folder(base: Path | None, existing: set[str]) -> str | None:
+    """The spec folder that the working directory lies in."""
+    if base is None:
+        return None
+    try:
+        inside = Path(os.path.realpath(Path.cwd())).relative_to(base)
+    except (ValueError, OSError):
+        return None
+    parts = inside.parts
+    names = ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((name for name in names if name in existing), None)
+
+
+# --- by what was said ---------------------------------------------------------------
+
+
+def _named(
+    wiring: Wiring, base: Path | None, name: str, words: str, named_files: Sequence[str], *, new: bool
+) -> Placed:
+    if new:
+        return _in(wiring, base, name, warnings=(f"made a new spec folder {name}",))
+    decision = alignment.decide(_aligned(wiring, words, named_files), named=name)
+    warnings: tuple[str, ...] = ()
+    if decision.outcome == "warned":
+        better = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives)
+        warnings = (f"{name} fits the text badly ({decision.score:.0f} of 100); better: {better}",)
+    return _in(wiring, base, name, warnings=warnings, alignment=_told(decision))
+
+
+def _fitting(wiring: Wiring, base: Path | None, words: str, named_files: Sequence[str]) -> Placed:
+    aligned = _aligned(wiring, words, named_files)
+    decision = alignment.decide(aligned)
+    if decision.folder is None:
+        raise _undecided(decision)
+    warnings: tuple[str, ...] = ()
+    if decision.outcome == "warned":
+        warnings = (f"{decision.folder} was chosen with {decision.score:.0f} of 100; name the folder if that is wrong",)
+    return _in(wiring, base, decision.folder, warnings=warnings, alignment=_told(decision))
+
+
+def _undecided(decision: Decision) -> UndecidedSpecFolder:
+    best = [{"name": other.folder, "score": other.score} for other in decision.alternatives]
+    offered = ", ".join(f"{row['name']} ({row['score']:.0f})" for row in best)
+    return UndecidedSpecFolder(
+        f"no spec folder fits well enough; the best: {offered}" if best else "there are no spec folders yet",
+        hint="name one with specFolder, or make a new one with skm save --create",
+        alternatives=best,
+    )
+
+
+def _aligned(wiring: Wiring, words: str, named_files: Sequence[str]) -> list[Alignment]:
+    said = alignment.talk(words, files=named_files)
+    return alignment.align(said, _profiles(wiring), now=wiring.now())
+
+
+def _profiles(wiring: Wiring) -> list[Profile]:
+    grouped: dict[str, list[Memory]] = {}
+    for memory in wiring.store.find(Filter()):
+        if memory.spec_folder and not memory.archived_folder:
+            grouped.setdefault(memory.spec_folder, []).append(memory)
+    return [_profile(wiring, name, group) for name, group in grouped.items()]
+
+
+def _profile(wiring: Wiring, name: str, group: list[Memory]) -> Profile:
+    texts = {memory.path.rsplit("/", 1)[-1]: wiring.store.text(memory.id) for memory in group[:DOCUMENTS]}
+    touched = max(memory.attributes.created_at or memory.updated_at for memory in group)
+    return alignment.profile(name, texts, touched_at=touched)
+
+
+def _told(decision: Decision) -> dict[str, Any]:
+    return {
+        "folder": decision.folder,
+        "score": decision.score,
+        "alternatives": [{"name": other.folder, "score": other.score} for other in decision.alternatives],
+    }

@@ -1,0 +1,339 @@
+"""How does something new become a memory? A session, one fact, or a file that is there.
+
+What is given is redacted, read, placed and written as a file; the index then reads that
+file like any other. Nothing is invented, and nothing given is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.answers import SaveAnswer
+from spec_kit_memory.core import attention, context, phrases, redact, session_data
+from spec_kit_memory.core.context import Rendered
+from spec_kit_memory.core.memory import Memory, VectorStatus
+from spec_kit_memory.core.session_data import SessionData
+from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
+from spec_kit_memory.store import PutResult
+from spec_kit_memory.vault import files, git, vectors
+from spec_kit_memory.verbs import placing, resembling, sessions
+from spec_kit_memory.verbs.wiring import Wiring
+
+TEMPLATE = "context_template.md"
+ON_SIMILAR = ("warn", "merge", "distinct")
+_TRANSCRIPTS = (".jsonl",)
+
+
+def save(
+    wiring: Wiring,
+    *,
+    file_path: str | None = None,
+    context: Mapping[str, Any] | None = None,
+    text: str | None = None,
+    spec_folder: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    on_similar: str = "warn",
+    create: bool = False,
+) -> SaveAnswer:
+    given = [
+        name for name, value in (("filePath", file_path), ("context", context), ("text", text)) if value is not None
+    ]
+    if len(given) != 1:
+        problem = "save needs filePath, context or text" if not given else f"save got {' and '.join(given)}"
+        raise MissingParameter(problem, hint="give exactly one of them")
+    if on_similar not in ON_SIMILAR:
+        raise BadParameter(f"onSimilar is {on_similar!r}", hint=f"use one of: {', '.join(ON_SIMILAR)}")
+    if file_path is not None:
+        return _existing(wiring, file_path, dry_run=dry_run)
+    draft = _Draft.of_fact(text) if text is not None else _Draft.of_session(context or {}, wiring)
+    return _write(wiring, draft, spec_folder, force=force, dry_run=dry_run, on_similar=on_similar, create=create)
+
+
+# --- a file that is there -------------------------------------------------------------
+
+
+def _existing(wiring: Wiring, file_path: str, *, dry_run: bool) -> SaveAnswer:
+    if file_path.casefold().endswith(_TRANSCRIPTS):
+        from spec_kit_memory.verbs import chats
+
+        return chats.save_transcript(wiring, file_path, dry_run=dry_run)
+    path = files.contained(wiring.settings, file_path)
+    if dry_run:
+        entry = wiring.sync.preview(path)
+        return SaveAnswer(
+            summary=f"{entry.path} would be indexed as {entry.attributes.title}",
+            id=None,
+            path=entry.path,
+            title=entry.attributes.title,
+            spec_folder=entry.spec_folder,
+            created=False,
+            dry_run=True,
+            triggers=entry.attributes.triggers,
+            tier=entry.attributes.tier,
+            context_type=entry.attributes.context_type,
+        )
+    result = wiring.sync.index_file(path, wiring.change("save filePath"), explicit=True)
+    _embed(wiring, result.memory_id)
+    memory = wiring.whole.get(result.memory_id)
+    warnings = [warning.message for warning in memory.warnings]
+    if memory.redactions:
+        warnings.append(
+            f"{memory.redactions} secrets in {memory.path} are redacted in the index; the file still has them"
+        )
+    similar = () if result.alias else resembling.similar_to(wiring, memory.id)
+    return replace(_saved(memory, result, summary=_summary(memory, result)), warnings=tuple(warnings), similar=similar)
+
+
+def _summary(memory: Memory, result: PutResult) -> str:
+    if result.alias:
+        return f"the same text is memory {memory.id} already ({memory.path}); nothing new was indexed"
+    if result.created:
+        return f"indexed {memory.path} as memory {memory.id}"
+    return f"memory {memory.id} is up to date with {memory.path}"
+
+
+def _saved(memory: Memory, result: PutResult, *, summary: str) -> SaveAnswer:
+    return SaveAnswer(
+        summary=summary,
+        id=memory.id,
+        path=memory.path,
+        title=memory.title,
+        spec_folder=memory.spec_folder,
+        created=result.created,
+        duplicate_of=memory.id if result.alias else None,
+        triggers=memory.attributes.triggers,
+        tier=memory.tier,
+        context_type=memory.attributes.context_type,
+        vector_status=memory.vector_status,
+    )
+
+
+def _embed(wiring: Wiring, memory_id: int) -> VectorStatus:
+    """One saved file gets its vectors now; a provider that fails is retried in the background."""
+    embedder = wiring.meaning.embedder() if wiring.meaning.wanted else None
+    if embedder is not None:
+        try:
+            vectors.embed_memory(wiring.whole, embedder, memory_id)
+        except SpecKitMemoryError as error:
+            wiring.meaning.failed(error)
+            wiring.embed_soon()
+    return wiring.whole.get(memory_id).vector_status
+
+
+# --- something new --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What is to be remembered, read and free of secrets."""
+
+    session: SessionData
+    redacted: Mapping[str, int] = field(default_factory=dict)
+    fact: bool = False
+
+    @classmethod
+    def of_session(cls, data: Mapping[str, Any], wiring: Wiring) -> _Draft:
+        found: Counter[str] = Counter()
+        clean = _redacted(data, found)
+        session = context.without_noise(session_data.read(clean), patterns=wiring.settings.noise)
+        return cls(session, dict(found))
+
+    @classmethod
+    def of_fact(cls, text: str) -> _Draft:
+        found: Counter[str] = Counter()
+        session = session_data.read({"sessionSummary": _redacted(text, found)})
+        return cls(session, dict(found), fact=True)
+
+    @property
+    def words(self) -> str:
+        """Everything that was said, for finding phrases and the folder."""
+        session = self.session
+        parts = [session.title, session.summary, *session.next_steps, *session.blockers]
+        parts += [f"{d.text} {d.chosen} {d.rationale}" for d in context.decisions_of(session)]
+        parts += [f"{seen.title} {seen.text} {' '.join(seen.facts)}" for seen in session.observations]
+        parts += [message.text for message in session.messages]
+        parts += [json.dumps(session.technical, ensure_ascii=False)] if session.technical else []
+        return "\n".join(part for part in parts if part.strip())
+
+    @property
+    def files(self) -> list[str]:
+        return [change.path for change in self.session.files]
+
+
+def _redacted(value: Any, found: Counter[str]) -> Any:
+    """The same data with every secret in any of its texts replaced."""
+    if isinstance(value, str):
+        clean = redact.redact(value)
+        found.update(clean.found)
+        return clean.text
+    if isinstance(value, Mapping):
+        return {_redacted(key, found): _redacted(each, found) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(each, found) for each in value]
+    return value
+
+
+def _write(
+    wiring: Wiring,
+    draft: _Draft,
+    spec_folder: str | None,
+    *,
+    force: bool,
+    dry_run: bool,
+    on_similar: str,
+    create: bool,
+) -> SaveAnswer:
+    placed = placing.place(
+        wiring,
+        words=draft.words,
+        files=draft.files,
+        named=spec_folder or draft.session.spec_folder,
+        create=create,
+        fact=draft.fact,
+    )
+    now_local = wiring.now().astimezone()
+    repository = git.head(wiring.settings.root)
+    rendered, triggers, redacted = _rendered(wiring, draft, placed.spec_folder, now_local, repository)
+    similar = () if on_similar == "distinct" and not force else resembling.similar(wiring, rendered.text)
+    warnings = [*rendered.warnings, *placed.warnings]
+    answer = SaveAnswer(
+        summary="",
+        id=None,
+        path=placed.stored(context.file_name(now_local, rendered.topic)),
+        title=rendered.title,
+        spec_folder=placed.spec_folder,
+        created=False,
+        similar=similar,
+        redacted=redacted,
+        triggers=triggers,
+        tier=rendered.tier,
+        context_type=rendered.context_type,
+        alignment=placed.alignment,
+        warnings=tuple(warnings),
+        hints=_hints(similar, on_similar),
+    )
+    known = None if force else resembling.same(wiring, rendered.text, spec_folder=placed.spec_folder)
+    if known is not None:
+        said = f"this is memory {known.id} already ({known.path}); nothing was written"
+        return replace(answer, summary=said, id=known.id, path=known.path, duplicate_of=known.id, similar=(), hints=())
+    if dry_run:
+        said = f"would write {answer.path}; nothing was written"
+        return replace(answer, summary=said, dry_run=True, text=rendered.text)
+    if similar and on_similar == "merge":
+        rendered, merged = resembling.merged(wiring, rendered, similar[0]["id"])
+    else:
+        merged = None
+    stem = context.file_name(now_local, rendered.topic).removesuffix(".md")
+    saved = wiring.sync.save(placed.folder, stem, rendered.text, wiring.change("save"))
+    status = _embed(wiring, saved.result.memory_id)
+    if merged is not None:
+        resembling.retire(wiring, merged, successor=saved.result.memory_id)
+    _metadata(
+        saved.path,
+        rendered,
+        triggers,
+        now_local=now_local,
+        spec_folder=placed.spec_folder,
+        status=status,
+        git_=repository,
+    )
+    _session_saved(wiring, draft.session.session_id)
+    return _after(wiring, answer, saved.path, saved.result, status, merged)
+
+
+def _rendered(
+    wiring: Wiring,
+    draft: _Draft,
+    spec_folder: str | None,
+    now_local: datetime,
+    repository: Mapping[str, str],
+) -> tuple[Rendered, tuple[str, ...], Mapping[str, int]]:
+    title = context.title_of(draft.session, spec_folder=spec_folder)
+    triggers = phrases.extract(
+        draft.words, given=draft.session.triggers, title=title, spec_folder=spec_folder, files=draft.files
+    )
+    how: dict[str, Any] = {"now_local": now_local, "spec_folder": spec_folder, "triggers": triggers, "git": repository}
+    if draft.fact:
+        rendered = context.fact(draft.session.summary, **how)
+    else:
+        rendered = context.render(draft.session, template=_template(wiring), **how)
+    # A key and its value may only have met on the page: what will be written is looked at as a whole.
+    clean = redact.redact(rendered.text)
+    counts = Counter(draft.redacted) + Counter(clean.found)
+    return replace(rendered, text=clean.text), tuple(triggers), dict(counts)
+
+
+def _template(wiring: Wiring) -> str | None:
+    path = wiring.settings.state_folder / TEMPLATE
+    if not path.exists():
+        return None
+    template = files.read(path).text
+    context.check_template(template)
+    return template
+
+
+def _metadata(
+    path: Path,
+    rendered: Rendered,
+    triggers: tuple[str, ...],
+    *,
+    now_local: datetime,
+    spec_folder: str | None,
+    status: VectorStatus,
+    git_: Mapping[str, str],
+) -> None:
+    told = context.metadata(
+        rendered,
+        file=path.name,
+        now_local=now_local,
+        spec_folder=spec_folder,
+        triggers=triggers,
+        topics=triggers[:5],
+        vector_status=status.value,
+        git=git_,
+    )
+    files.write_atomic(path.parent / "metadata.json", json.dumps(told, ensure_ascii=False, indent=2) + "\n")
+
+
+def _session_saved(wiring: Wiring, session_id: str | None) -> None:
+    session_id = session_id or wiring.session_id
+    if session_id:
+        sessions.keep_session(wiring, attention.saved(sessions.open_session(wiring, session_id)))
+
+
+def _after(
+    wiring: Wiring, answer: SaveAnswer, path: Path, result: PutResult, status: VectorStatus, merged: int | None
+) -> SaveAnswer:
+    memory = wiring.whole.get(result.memory_id)
+    said = f"saved {answer.title} as memory {memory.id} in {files.stored_form(wiring.settings, path)}"
+    if result.alias:
+        said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
+    if merged is not None:
+        said += f"; it takes in and supersedes memory {merged}"
+    if answer.redacted:
+        said += f"; {sum(answer.redacted.values())} secrets were replaced"
+    return replace(
+        answer,
+        summary=said,
+        id=memory.id,
+        path=files.stored_form(wiring.settings, path),
+        created=result.created,
+        duplicate_of=memory.id if result.alias else None,
+        vector_status=status,
+    )
+
+
+def _hints(similar: tuple[Mapping[str, Any], ...], on_similar: str) -> tuple[str, ...]:
+    if not similar or on_similar != "warn":
+        return ()
+    best = similar[0]
+    return (
+        f"memory {best['id']} says nearly the same: save with onSimilar merge to join them, or distinct to keep both",
+    )
