@@ -126,6 +126,7 @@ def test_a_value_given_to_a_telling_name_is_replaced_and_the_name_stays(line: st
         "neo4j_password=NEO4J_PASSWORD,",
         'password: "your-password-here"',
         "Password: must be eight characters or more",
+        "| Differentiation | Pass | L1≠L2≠L3 confirmed |",
         "the token: budget of 4000 is kept",
         "tokens: 4000",
         "token_count = 123456789",

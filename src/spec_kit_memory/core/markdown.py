@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from spec_kit_memory.core import front_matter
 from spec_kit_memory.core.front_edit import edit_front_matter
 from spec_kit_memory.core.memory import Anchor, Document, FrontMatter, Warning_
-from spec_kit_memory.core.structure import Structure, scan, slug
+from spec_kit_memory.core.structure import Structure, scanned, slug
 
 __all__ = [
     "edit_front_matter",
@@ -41,13 +41,13 @@ def parse(text: str) -> Document:
     text = normalise(text)
     all_lines = text.split("\n")
     front, body_first_line, warnings = _read_front(all_lines)
-    found = scan(all_lines, first_line=body_first_line)
+    _, found = scanned(text, body_first_line)
     block = metadata_fence(all_lines, found)
     if block is not None:
         second, more = _read_yaml(all_lines, block[0] + 1, block[1] - 1)
         front = front_matter.combine(front, second)
         warnings += more
-    warnings += found.warnings
+    warnings.extend(found.warnings)
     if len(text) > LONG_CHARACTERS:
         warnings.append(Warning_(f"{len(text):,} characters; consider splitting it", code="long"))
     return Document(

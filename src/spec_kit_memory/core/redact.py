@@ -116,11 +116,12 @@ def _places() -> tuple[Any, list[list[_Read]]]:
 def _add(tries: dict[str, list[_Read]], word: str, read: _Read) -> None:
     """Under each way to write a word's capitals, which is cheaper than folding every text."""
     title = word.title()
-    for spelling in {word, word.upper(), word.capitalize(), title, word[:1] + title[1:], title.replace("_", "")}:
-        tries.setdefault(spelling, []).append(read)
-    if "_" in word:
+    spellings = {word, word.upper(), word.capitalize(), title}
+    if "_" in word[1:]:
         joined = title.replace("_", "")
-        tries.setdefault(joined[0].lower() + joined[1:], []).append(read)
+        spellings |= {joined, joined[0].lower() + joined[1:]}
+    for spelling in spellings:
+        tries.setdefault(spelling, []).append(read)
 
 
 def _format_reader(item: Format) -> _Read:

@@ -58,7 +58,7 @@ _PLACEHOLDER_PARTS = re.compile(
     r"process\.env|environ|getenv|import\.meta|env\.|secrets\.|config\.|settings\.|vault[:.]|keyring|localhost",
     re.IGNORECASE,
 )
-_VARIABLE = re.compile(r"[$%@#&!][{(]?[A-Za-z_][\w.:-]*[)}%]?")
+_VARIABLE = re.compile(r"[$%][{(]?[A-Za-z_][\w.:-]*[)}%]?")
 _WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -126,7 +126,7 @@ def credentials(text: str, start: int) -> Span | None:
 
 def is_placeholder(value: str) -> bool:
     """Does the value only stand for one? Variables, masks, "your-key", the same sign over and over."""
-    if value[0] in "[<{(" or len(set(value)) < 3 or _VARIABLE.fullmatch(value):
+    if not value or value[0] in "[<{(" or len(set(value)) < 3 or _VARIABLE.fullmatch(value):
         return True
     return bool(_PLACEHOLDER_PARTS.search(value)) or "${" in value or "{{" in value
 

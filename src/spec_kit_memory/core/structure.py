@@ -10,10 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from spec_kit_memory.core.memory import Anchor, Heading, Warning_
 
-__all__ = ["Structure", "scan", "slug"]
+__all__ = ["Structure", "scan", "scanned", "slug"]
 
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})(.*)")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
@@ -52,6 +53,13 @@ class _Tag:
     line: int
     text_before: bool
     text_after: bool
+
+
+@lru_cache(maxsize=4)
+def scanned(text: str, first_line: int) -> tuple[list[str], Structure]:
+    """Lines and structure of a text, for reading only: parsing and cutting it need the same, one after the other."""
+    lines = text.split("\n")
+    return lines, scan(lines, first_line=first_line)
 
 
 def scan(lines: Sequence[str], *, first_line: int = 1) -> Structure:
