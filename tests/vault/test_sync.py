@@ -76,7 +76,7 @@ def live(store: Store) -> dict[str, int]:
 
 
 def _found(*, size: int = 5, mtime: int = 100 * SECOND, folder: str | None = None) -> Found:
-    return Found("memory/a.md", Path("/w/memory/a.md"), Source.MEMORY, folder, size=size, mtime_ns=mtime)
+    return Found("memory/a.md", "/w/memory/a.md", Source.MEMORY, folder, size=size, mtime_ns=mtime)
 
 
 def _stored(

@@ -47,7 +47,7 @@ class Found:
     """A file that is a memory, by its place."""
 
     path: str  # in stored form
-    absolute: Path
+    real: str  # where it is; a string, because a walk makes ten thousand of these
     source: Source
     spec_folder: str | None = None
     archived_folder: bool = False
@@ -55,6 +55,10 @@ class Found:
     default_tier: Tier | None = None
     size: int = -1
     mtime_ns: int = 0
+
+    @property
+    def absolute(self) -> Path:
+        return Path(self.real)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,10 @@ class _Walk:
     followed: set[Path] = field(default_factory=set)
     linked: set[Path] = field(default_factory=set)
     budget: int = COUNTED_FOLDERS
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        self.prefix = os.path.join(self.settings.root, "")
 
     def result(self) -> Discovery:
         return Discovery(
@@ -97,6 +105,11 @@ class _Walk:
             tuple(self.leftovers),
             tuple(sorted(self.linked)),
         )
+
+    def stored(self, real: str) -> str:
+        """As `files.stored_form`, without making a Path of every file."""
+        path = real[len(self.prefix) :] if real.startswith(self.prefix) else real
+        return path if os.sep == "/" else path.replace(os.sep, "/")
 
     def trouble(self, path: Path, error: SpecKitMemoryError, *, folder: bool = False) -> None:
         name = files.stored_form(self.settings, path)
@@ -204,11 +217,14 @@ def _entry(
     if entry.is_dir(follow_symlinks=False):
         if skips(name) or walk.excluded("/".join((*segments, name, ""))):
             return
+        if not _is_unicode(name):
+            walk.trouble(Path(entry.path), _unreadable_name(), folder=True)
+            return
         below.append(((*segments, name), entry.path))
         if rule is not None and rule.accepts(name) and not is_passing(name):
             walk.trouble(Path(entry.path), _not_a_file(walk, entry.path, "a folder"))
         return
-    _file(walk, segments, rule, name, Path(entry.path), entry.stat)
+    _file(walk, segments, rule, name, entry.path, entry.stat)
 
 
 def _file(
@@ -216,35 +232,35 @@ def _file(
     segments: Segments,
     rule: Rule | None,
     name: str,
-    real: Path,
+    real: str,
     stat: Callable[[], os.stat_result],
 ) -> None:
     if is_passing(name):
         if rule is not None and (is_pending(name) or name.endswith(files.TEMPORARY)):
-            walk.leftovers.append(real)
+            walk.leftovers.append(Path(real))
         return
     if rule is None or not rule.accepts(name):
         if name.lower().endswith(".md"):
-            walk.undiscovered.add(files.stored_form(walk.settings, real))
+            walk.undiscovered.add(walk.stored(real))
         return
     if walk.excluded("/".join((*segments, name))):
         return
+    if not _is_unicode(name):
+        walk.trouble(Path(real), _unreadable_name())
+        return
     try:
-        name.encode("utf-8")
         facts = stat()
-    except UnicodeEncodeError:
-        walk.trouble(real, BadPath("the file's name is not valid Unicode", hint="rename the file"))
     except OSError as error:
-        walk.trouble(real, files.disk_error(error, real), folder=True)
+        walk.trouble(Path(real), files.disk_error(error, real), folder=True)
     else:
         _accept(walk, segments, rule, real, facts)
 
 
-def _accept(walk: _Walk, segments: Segments, rule: Rule, real: Path, facts: os.stat_result) -> None:
+def _accept(walk: _Walk, segments: Segments, rule: Rule, real: str, facts: os.stat_result) -> None:
     if not modes.S_ISREG(facts.st_mode):
-        walk.trouble(real, _not_a_file(walk, real, "not a regular file"))
+        walk.trouble(Path(real), _not_a_file(walk, real, "not a regular file"))
         return
-    path = files.stored_form(walk.settings, real)
+    path = walk.stored(real)
     if path in walk.found:
         return
     walk.found[path] = Found(
@@ -254,10 +270,18 @@ def _accept(walk: _Walk, segments: Segments, rule: Rule, real: Path, facts: os.s
         rule.spec_folder,
         is_archived(segments),
         rule.owner,
-        default_tier(rule.source, real.name),
+        default_tier(rule.source, path.rpartition("/")[2]),
         facts.st_size,
         facts.st_mtime_ns,
     )
+
+
+def _is_unicode(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _unreadable_name() -> BadPath:
+    return BadPath("its name is not valid Unicode", hint="rename it")
 
 
 def _not_a_file(walk: _Walk, path: str | Path, kind: str) -> BadPath:
@@ -287,7 +311,7 @@ def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
             walk.trouble(link, _leads_outside(walk, link))
         return
     if not folder:
-        _file(walk, segments[:-1], rule, name, real, lambda: facts)
+        _file(walk, segments[:-1], rule, name, str(real), lambda: facts)
     elif not _is_alias(walk.settings, segments, real) and real not in walk.followed and real not in link.parents:
         _linked_folder(walk, segments, real)
 
@@ -354,7 +378,7 @@ def _extra(walk: _Walk, extra: str, only: Sequence[Path] | None) -> None:
         return
     if real.is_file():
         if only is None or any(_inside(real, start) for start in only):
-            _file(walk, (), Rule(Source.CUSTOM, lambda name: True), real.name, real, lambda: os.stat(real))
+            _file(walk, (), Rule(Source.CUSTOM, lambda name: True), real.name, str(real), lambda: os.stat(real))
         return
     for start in [real] if only is None else only:
         if _inside(start, real):
@@ -395,7 +419,7 @@ def _extra_file(walk: _Walk, pattern: Segments, segments: Segments, real: Path) 
     wanted = glob_matches(segments, pattern) if pattern else True
     if wanted and segments[-1].lower().endswith((".md", ".txt")):
         rule = Rule(Source.CUSTOM, markdown_or_text)
-        _file(walk, segments[:-1], rule, segments[-1], real, lambda: os.stat(real))
+        _file(walk, segments[:-1], rule, segments[-1], str(real), lambda: os.stat(real))
 
 
 def glob_matches(segments: Segments, pattern: Segments) -> bool:
@@ -473,5 +497,5 @@ def place(settings: Settings, named: Path, *, real: Path, facts: os.stat_result)
     if not segments or any(skips(part) for part in segments[:-1]):
         return None
     walk = _Walk(settings, _exclusion(settings.exclude))
-    _file(walk, segments[:-1], rule_for(segments[:-1]), segments[-1], real, lambda: facts)
+    _file(walk, segments[:-1], rule_for(segments[:-1]), segments[-1], str(real), lambda: facts)
     return next(iter(walk.found.values()), None)

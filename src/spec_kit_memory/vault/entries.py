@@ -133,7 +133,7 @@ def make_chat_entry(conversation: Conversation, *, settings: Settings, now: date
     clean, redactions = _redacted(conversation)
     text, turns = passages.turns(clean)
     document = Document(text=text, title=clean.title, front=FrontMatter(), body_first_line=1)
-    found = Found(CHAT + conversation.id, settings.root, Source.CHAT)
+    found = Found(CHAT + conversation.id, "", Source.CHAT)
     attributes, _ = resolve(
         document.front,
         found,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from spec_kit_memory.core.memory import Source, Tier
 
@@ -138,5 +139,6 @@ def is_passing(name: str) -> bool:
     return is_pending(name) or name.startswith((".", "#")) or name.endswith((".tmp", "~", ".swp", ".swx"))
 
 
-def is_archived(segments: Iterable[str]) -> bool:
+@lru_cache(maxsize=256)  # asked again for every file of a folder
+def is_archived(segments: Segments) -> bool:
     return any(segment.casefold() in ARCHIVES for segment in segments)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -100,7 +101,7 @@ class ScanReport:
         return bool(self.new or self.modified or self.reindexed or self.moved or self.aliases or self.deleted)
 
 
-@dataclass(slots=True)
+@dataclass
 class _Scan:
     """One scan on its way: what is stored, what was found, and what is left to do."""
 
@@ -110,7 +111,6 @@ class _Scan:
     change: Change
     force: bool
     report: ScanReport
-    by_text: dict[str, list[str]] = field(default_factory=dict)  # raw hash or fingerprint -> stored paths
     ids: dict[str, int] = field(default_factory=dict)  # live paths
     missing: list[str] = field(default_factory=list)  # live rows whose file is not there
     places: list[str] | None = None  # the stored paths that the scan is limited to
@@ -119,12 +119,17 @@ class _Scan:
     spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
 
     def __post_init__(self) -> None:
+        self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
+
+    @cached_property
+    def by_text(self) -> dict[str, list[str]]:
+        """Raw hash or fingerprint -> stored paths; asked for only when a file is new."""
+        found: dict[str, list[str]] = {}
         for path, row in self.stored.items():
             for key in {row.raw_hash, row.fingerprint}:
                 if key:
-                    self.by_text.setdefault(key, []).append(path)
-            if row.presence is Presence.LIVE:
-                self.ids[path] = row.memory_id
+                    found.setdefault(key, []).append(path)
+        return found
 
 
 class Sync:
