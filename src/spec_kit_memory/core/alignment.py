@@ -1,0 +1,315 @@
+"""Which spec folder does a conversation belong to, and how sure is that?
+
+Every folder gets a score from 0 to 100: topic words 40, files 30, phase 20, recency 10. A part that
+nothing is known about (no files were named, no phase can be told) is left out and the others weigh
+more. 70 and more is used, 50 to 69 used with a warning, below that the caller has to ask.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import log, sqrt
+
+from spec_kit_memory.core.plain_words import COMMON_FILES, PLAIN
+from spec_kit_memory.core.words import content, stem, unspaced
+from spec_kit_memory.errors import BadSpecFolder
+
+__all__ = [
+    "Alignment",
+    "Decision",
+    "Profile",
+    "Talk",
+    "align",
+    "decide",
+    "profile",
+    "resolve_name",
+    "strip_prefix",
+    "talk",
+    "valid_name",
+]
+
+WEIGHTS: Mapping[str, float] = {"topic": 40.0, "files": 30.0, "phase": 20.0, "recency": 10.0}
+USED_FROM = 70.0
+WARNED_FROM = 50.0
+ALTERNATIVES = 3
+HALF_LIFE_DAYS = 7.0
+TOPIC_WORDS = 150  # of a conversation: its most telling ones
+READ_CHARACTERS = 40_000  # of each document
+# Measured on real folders (benchmarks/alignment.py). BM25's two constants, then how the overlap of words
+# becomes a part of the score: half of the telling words is plenty, and a folder is clearly meant when its
+# overlap is 1.6 times that of the next one (0.62 of the two together).
+_SATURATION = 2.0
+_LENGTH_SHARE = 0.75
+_ENOUGH = 0.50
+_NOT_CLEAR = 0.40
+_CLEAR = 0.62
+
+_WORD = re.compile(r"[^\W\d_][^\W_]{1,30}")
+_PATH = re.compile(r"(?:[\w.@-]{1,80}/){0,12}[\w@-][\w.@-]{0,80}\.[A-Za-z][A-Za-z0-9]{0,6}(?![\w/])")
+_SEGMENT = re.compile(r"\d{3}-[A-Za-z0-9.-]+")
+_PREFIXES = (".opencode/specs/", "specs/")
+
+# What a folder's documents say about how far it is, and what is spoken of then.
+_PHASES = ("research", "planning", "implementation", "review")
+_PHASE_WORDS: Mapping[str, frozenset[str]] = {
+    phase: frozenset(stem(word) for word in words.split())
+    for phase, words in {
+        "research": "research investigated investigation explored compared spike survey findings unknown",
+        "planning": "planning designed architecture proposal propose requirements specification draft",
+        "implementation": "implemented implementation coded refactored commit merged wrote tests passing",
+        "review": "reviewed verified validated checklist audit audited released deployed handover",
+    }.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A conversation: its words with their counts, the files it names, and its phase if it can be told."""
+
+    words: Mapping[str, int]
+    files: frozenset[str] = frozenset()
+    phase: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A spec folder: the words of its documents, the files they name, its phase, and its last change."""
+
+    name: str
+    words: Mapping[str, int]
+    files: frozenset[str] = frozenset()
+    phase: str | None = None
+    touched_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How well a folder fits: the score, 0 to 100, and its parts, 0 to 1 (None: nothing known)."""
+
+    folder: str
+    score: float
+    parts: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`outcome` is used, warned or undecided. Undecided has no folder, unless one was named."""
+
+    outcome: str
+    folder: str | None
+    score: float
+    alternatives: tuple[Alignment, ...] = ()
+
+
+# --- what is compared -----------------------------------------------------------------
+
+
+def talk(text: str, *, files: Iterable[str] = (), phase: str | None = None) -> Talk:
+    """A conversation from everything that was said in it."""
+    words = _words(text)
+    named = {_file_key(path) for path in files} | _files_in(text)
+    return Talk(words, frozenset(key for key in named if key), phase or _phase_of(words))
+
+
+def profile(name: str, texts: Mapping[str, str], *, touched_at: datetime | None = None) -> Profile:
+    """A folder from the texts of its documents (file name -> text). Its name counts as a heading would."""
+    words: Counter[str] = Counter()
+    files: set[str] = set()
+    for text in texts.values():
+        words.update(_words(text))
+        files |= _files_in(text[:READ_CHARACTERS])
+    for word in _words(name.replace("-", " ").replace("/", " ")):
+        words[word] += 5
+    return Profile(name, words, frozenset(files), _phase_from_documents(texts), touched_at)
+
+
+def _words(text: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for word, count in Counter(_WORD.findall(text[:READ_CHARACTERS].casefold())).items():
+        if not word.isascii() and unspaced(word):
+            counts.update({word[at : at + 2]: count for at in range(len(word) - 1)})
+        elif word not in PLAIN and len(word) > 2:
+            counts[stem(word)] += count
+    telling = set(content(" ".join(list(counts)[:3000])))
+    return Counter({word: count for word, count in counts.items() if word in telling or not word.isascii()})
+
+
+def _files_in(text: str) -> set[str]:
+    return {key for key in (_file_key(path) for path in _PATH.findall(text)) if key}
+
+
+def _file_key(path: str) -> str:
+    """The end of a path by which two mentions of a file are known as one; "" for files that are everywhere."""
+    parts = [part for part in path.strip().replace("\\", "/").casefold().split("/") if part not in ("", ".", "..")]
+    if not parts or parts[-1] in COMMON_FILES:
+        return ""
+    return parts[-1]
+
+
+def _phase_of(words: Mapping[str, int]) -> str | None:
+    """The phase whose words are used clearly more than any other's."""
+    counts = {phase: sum(words.get(word, 0) for word in _PHASE_WORDS[phase]) for phase in _PHASES}
+    first, second = sorted(_PHASES, key=lambda phase: -counts[phase])[:2]
+    return first if counts[first] >= 2 * counts[second] and counts[first] > 1 else None
+
+
+def _phase_from_documents(names: Collection[str]) -> str | None:
+    known = {name.rsplit("/", 1)[-1] for name in names}
+    if known & {"implementation-summary.md", "handover.md"}:
+        return "review"
+    if "tasks.md" in known:
+        return "implementation"
+    if known & {"plan.md", "spec.md"}:
+        return "planning"
+    return "research" if "research.md" in known else None
+
+
+# --- scoring --------------------------------------------------------------------------
+
+
+def align(said: Talk, folders: Sequence[Profile], *, now: datetime) -> list[Alignment]:
+    """Every folder with its score, the best first."""
+    topics = _topics(said, folders)
+    spread = Counter(path for folder in folders for path in folder.files)
+    found = []
+    for folder, topic in zip(folders, topics, strict=True):
+        parts = {
+            "topic": topic,
+            "files": _shared_files(said.files, folder.files, spread),
+            "phase": _phase_fit(said.phase, folder.phase),
+            "recency": _recency(folder.touched_at, now),
+        }
+        found.append(Alignment(folder.name, _score(parts), parts))
+    return sorted(found, key=lambda alignment: (-alignment.score, alignment.folder))
+
+
+def _score(parts: Mapping[str, float | None]) -> float:
+    known = {name: value for name, value in parts.items() if value is not None}
+    weight = sum(WEIGHTS[name] for name in known)
+    return round(100 * sum(WEIGHTS[name] * value for name, value in known.items()) / weight, 1) if weight else 0.0
+
+
+def _topics(said: Talk, folders: Sequence[Profile]) -> list[float | None]:
+    """How well each folder fits by its words, 0 to 1: enough of them, and clearly more than any other folder."""
+    telling = _telling(said.words, folders)
+    if not telling:
+        return [None] * len(folders)
+    raw = _overlaps(telling, folders)
+    best, second = [*sorted(raw, reverse=True), 0.0][:2]
+    topics: list[float | None] = []
+    for overlap in raw:
+        rival = second if overlap == best else best
+        share = overlap / (overlap + rival) if overlap else 0.0
+        clear = min(1.0, max(0.0, (share - _NOT_CLEAR) / (_CLEAR - _NOT_CLEAR)))
+        topics.append(round(clear * sqrt(min(1.0, overlap / _ENOUGH)), 4))
+    return topics
+
+
+def _telling(words: Mapping[str, int], folders: Sequence[Profile]) -> dict[str, float]:
+    """The conversation's most telling words that any folder knows: used often, and by few folders."""
+    spread = Counter(word for folder in folders for word in folder.words)
+    every = len(folders) + 1
+    weighed = {
+        word: (1 + log(count)) * log(every / (spread[word] + 0.5)) for word, count in words.items() if word in spread
+    }
+    best = sorted(weighed, key=lambda word: (-weighed[word], word))[:TOPIC_WORDS]
+    return {word: weighed[word] for word in best if weighed[word] > 0}
+
+
+def _overlaps(telling: Mapping[str, float], folders: Sequence[Profile]) -> list[float]:
+    """The share of the telling words that each folder has, as BM25 counts: a long folder has any word by chance."""
+    lengths = [sum(folder.words.values()) for folder in folders]
+    average = sum(lengths) / len(lengths) or 1.0
+    total = sum(telling.values()) * (_SATURATION + 1)
+    overlaps = []
+    for folder, length in zip(folders, lengths, strict=True):
+        damping = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / average)
+        found = ((weight, folder.words.get(word, 0)) for word, weight in telling.items())
+        overlaps.append(
+            sum(weight * count * (_SATURATION + 1) / (count + damping) for weight, count in found if count) / total
+        )
+    return overlaps
+
+
+def _shared_files(said: frozenset[str], known: frozenset[str], spread: Mapping[str, int]) -> float | None:
+    """The share of the named files that the folder's documents name; one that many folders name counts little."""
+    weights = {path: 1.0 / spread[path] for path in said if path in spread}
+    total = sum(weights.values())
+    return sum(weight for path, weight in weights.items() if path in known) / total if total else None
+
+
+def _phase_fit(said: str | None, known: str | None) -> float | None:
+    if said is None or known is None:
+        return None
+    return 1.0 - abs(_PHASES.index(said) - _PHASES.index(known)) / (len(_PHASES) - 1)
+
+
+def _recency(touched_at: datetime | None, now: datetime) -> float | None:
+    if touched_at is None:
+        return None
+    days = max(0.0, (now - touched_at).total_seconds() / 86_400)
+    return float(0.5 ** (days / HALF_LIFE_DAYS))
+
+
+def decide(alignments: Sequence[Alignment], *, named: str | None = None) -> Decision:
+    """What the scores mean. A folder that was named is used whatever they say, with a warning below 50."""
+    best = tuple(alignments[:ALTERNATIVES])
+    if named is not None:
+        score = next((entry.score for entry in alignments if entry.folder == named), 0.0)
+        outcome = "used" if score >= WARNED_FROM or not any(entry.score >= WARNED_FROM for entry in best) else "warned"
+        others = tuple(entry for entry in best if entry.folder != named and entry.score > score)
+        return Decision(outcome, named, score, others)
+    if not best or best[0].score < WARNED_FROM:
+        return Decision("undecided", None, best[0].score if best else 0.0, best)
+    outcome = "used" if best[0].score >= USED_FROM else "warned"
+    return Decision(outcome, best[0].folder, best[0].score, best[1:])
+
+
+# --- names ----------------------------------------------------------------------------
+
+
+def valid_name(name: str) -> bool:
+    """Three digits, a hyphen, then letters, digits, hyphens, dots; nested with slashes."""
+    segments = name.split("/")
+    return all(
+        _SEGMENT.fullmatch(segment) and not segment.endswith(".") and ".." not in segment for segment in segments
+    )
+
+
+def strip_prefix(name: str) -> str:
+    """The name below `specs/`, however it was written."""
+    name = name.strip().replace("\\", "/").removeprefix("./").strip("/")
+    for prefix in _PREFIXES:
+        if name.startswith(prefix):
+            return name.removeprefix(prefix)
+    return name
+
+
+def resolve_name(name: str, existing: Collection[str], *, create: bool = False) -> str:
+    """The one existing folder of that name, or of that last part; with `create`, a valid new name too."""
+    wanted = strip_prefix(name)
+    if wanted in existing:
+        return wanted
+    matches = sorted(folder for folder in existing if folder.endswith(f"/{wanted}"))
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise BadSpecFolder(
+            f"{wanted!r} could be any of: {', '.join(matches)}.",
+            hint="Give the whole name of the one you mean.",
+            alternatives=matches,
+        )
+    if not valid_name(wanted):
+        raise BadSpecFolder(
+            f"{name!r} is not a spec folder's name.",
+            hint="Names are three digits, a hyphen, then letters, digits, hyphens and dots, like 007-auth.",
+        )
+    if create:
+        return wanted
+    close = sorted(folder for folder in existing if wanted.split("-", 1)[-1] in folder)[:ALTERNATIVES]
+    hint = f"Did you mean {', '.join(close)}? Use --create to make a new one." if close else "Use --create to make it."
+    raise BadSpecFolder(f"There is no spec folder {wanted!r}.", hint=hint, alternatives=close)
