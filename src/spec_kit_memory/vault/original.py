@@ -1,0 +1,329 @@
+"""What does a database of the original system know that files do not say?
+
+Use, validations, links and history, read for `skm import`. The database is opened read only. Its tables
+changed over the versions, so every column may be missing; a row that makes no sense is a warning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from spec_kit_memory.core.links import read_relation
+from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Tier
+from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, FileMissing, Invalid, UnknownRelation
+
+if TYPE_CHECKING:
+    import apsw
+
+__all__ = ["OriginalCheckpoint", "OriginalData", "OriginalEvent", "OriginalLink", "OriginalMemory", "read_original"]
+
+_HINT = "Name the original system's context-index.sqlite or memory-index.sqlite."
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalMemory:
+    """One file as the original knew it. `below_specs` is how it is found again here."""
+
+    ids: tuple[str, ...]  # one row per file, or one per anchor of it
+    path: str
+    spec_folder: str | None = None
+    title: str = ""
+    tier: Tier | None = None
+    context_type: ContextType | None = None
+    weight: float | None = None
+    triggers: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    access_count: float = 0.0
+    last_access: datetime | None = None
+    validation_count: int = 0
+    confidence: Decimal = Decimal("0.5")
+    content: str | None = None
+
+    @property
+    def below_specs(self) -> str:
+        """The path from its last `specs/` on, without the machine it was on; else the path itself."""
+        path = self.path.replace("\\", "/")
+        at = path.rfind("/specs/")
+        if at >= 0:
+            return path[at + 1 :]
+        return path if path.startswith("specs/") else path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalLink:
+    source_id: str
+    target_id: str
+    relation: Relation
+    strength: float = 1.0
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalEvent:
+    memory_id: str
+    event: Event
+    before: Mapping[str, object] | None
+    after: Mapping[str, object] | None
+    actor: Actor
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalCheckpoint:
+    """A checkpoint by name. Its content is not taken over: the original kept no vectors and few columns."""
+
+    name: str
+    description: str = ""
+    created_at: datetime | None = None
+    memories: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalData:
+    memories: tuple[OriginalMemory, ...] = ()
+    links: tuple[OriginalLink, ...] = ()
+    history: tuple[OriginalEvent, ...] = ()
+    checkpoints: tuple[OriginalCheckpoint, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def by_id(self) -> dict[str, OriginalMemory]:
+        """Every id of the original and the memory it stands for."""
+        return {identifier: memory for memory in self.memories for identifier in memory.ids}
+
+
+def read_original(path: Path) -> OriginalData:
+    """Everything worth keeping of an original database."""
+    import apsw
+
+    if not path.is_file():
+        raise FileMissing(f"There is no file {path}.", hint=_HINT)
+    try:
+        connection = _open(path)
+        try:
+            return _Reader(connection, path).read()
+        finally:
+            connection.close()
+    except apsw.NotADBError:
+        raise Invalid(f"{path} is not an SQLite database.", hint=_HINT) from None
+    except apsw.CorruptError as error:
+        raise DatabaseCorrupt(
+            f"{path} is damaged: {error}.", hint="Recover it with sqlite3's .recover first."
+        ) from None
+    except (apsw.CantOpenError, apsw.PermissionsError, apsw.IOError) as error:
+        raise AccessDenied(
+            f"{path} cannot be read: {error}.", hint="Copy the database somewhere you may read."
+        ) from None
+
+
+def _open(path: Path) -> apsw.Connection:
+    import apsw
+
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    address = f"file:{quote(str(path.resolve()))}?mode=ro"
+    try:
+        connection = apsw.Connection(address, flags=flags)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        return connection
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        # A write-ahead log beside it cannot be opened in a folder that is read only.
+        return apsw.Connection(f"{address}&immutable=1", flags=flags)
+
+
+@dataclass(slots=True)
+class _Reader:
+    connection: apsw.Connection
+    path: Path
+    warnings: list[str] = field(default_factory=list)
+
+    def read(self) -> OriginalData:
+        tables = {str(row[0]) for row in self.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if "memory_index" not in tables or "file_path" not in self._columns("memory_index"):
+            known = ", ".join(sorted(tables)[:8]) or "none"
+            raise Invalid(
+                f"{self.path} is a database of something else: it has no table memory_index (tables: {known}).",
+                hint=_HINT,
+            )
+        memories = self._memories()
+        links = self._each("causal_edges", self._link) if "causal_edges" in tables else []
+        history = self._each("memory_history", self._event) if "memory_history" in tables else []
+        checkpoints = self._each("checkpoints", self._checkpoint) if "checkpoints" in tables else []
+        return OriginalData(memories, tuple(links), tuple(history), tuple(checkpoints), tuple(self.warnings))
+
+    def _columns(self, table: str) -> list[str]:
+        return [str(row[1]) for row in self.connection.execute(f'PRAGMA table_info("{table}")')]
+
+    def _rows(self, table: str) -> Iterator[dict[str, Any]]:
+        # Vectors are not taken over: they are of another model, and large.
+        names = [name for name in self._columns(table) if name not in ("embedding", "snapshot_data", "memory_snapshot")]
+        chosen = ", ".join(f'"{name}"' for name in names)
+        for row in self.connection.execute(f'SELECT {chosen} FROM "{table}" ORDER BY rowid'):
+            yield dict(zip(names, row, strict=True))
+
+    def _each(self, table: str, read_one: Callable[[dict[str, Any]], Any]) -> list[Any]:
+        found = []
+        for number, row in enumerate(self._rows(table), start=1):
+            item = read_one(row)
+            if item is None:
+                self.warnings.append(f"{table}: row {row.get('id', number)} makes no sense and was left out")
+            else:
+                found.append(item)
+        return found
+
+    def _memories(self) -> tuple[OriginalMemory, ...]:
+        by_path: dict[str, OriginalMemory] = {}
+        for memory in self._each("memory_index", _memory):
+            known = by_path.get(memory.path)
+            by_path[memory.path] = memory if known is None else _together(known, memory)
+        return tuple(by_path.values())
+
+    def _link(self, row: dict[str, Any]) -> OriginalLink | None:
+        source, target = _text(row.get("source_id")), _text(row.get("target_id"))
+        try:
+            relation = read_relation(_text(row.get("relation")))
+        except UnknownRelation:
+            return None
+        if not source or not target or source == target:
+            return None
+        strength = _number(row.get("strength"), 1.0)
+        return OriginalLink(source, target, relation, min(1.0, max(0.0, strength)), _text(row.get("evidence")))
+
+    def _event(self, row: dict[str, Any]) -> OriginalEvent | None:
+        memory_id = _text(row.get("memory_id"))
+        if not memory_id:
+            return None
+        if "field_changed" in row:
+            changed = _text(row["field_changed"]) or "value"
+            before, after = _field(changed, row.get("old_value")), _field(changed, row.get("new_value"))
+            return OriginalEvent(memory_id, Event.UPDATE, before, after, Actor.USER, _moment(row.get("changed_at")))
+        name = _text(row.get("event")).upper()
+        if name not in set(Event):
+            return None
+        actor = _text(row.get("actor"))
+        return OriginalEvent(
+            memory_id,
+            Event(name),
+            _value(row.get("prev_value")),
+            _value(row.get("new_value")),
+            Actor(actor) if actor in set(Actor) else Actor.SYSTEM,
+            _moment(row.get("timestamp") or row.get("created_at") or row.get("changed_at")),
+        )
+
+    def _checkpoint(self, row: dict[str, Any]) -> OriginalCheckpoint | None:
+        name = _text(row.get("name"))
+        if not name:
+            return None
+        created = _moment(row.get("created_at"))
+        return OriginalCheckpoint(
+            name, _text(row.get("description")), created, int(_number(row.get("memory_count"), 0))
+        )
+
+
+def _memory(row: dict[str, Any]) -> OriginalMemory | None:
+    path = _text(row.get("file_path"))
+    if not path or row.get("id") is None:
+        return None
+    tier, context_type = _text(row.get("importance_tier")), _text(row.get("context_type"))
+    weight = row.get("importance_weight")
+    return OriginalMemory(
+        ids=(_text(row["id"]),),
+        path=path,
+        spec_folder=_text(row.get("spec_folder")) or None,
+        title=_text(row.get("title")),
+        tier=Tier(tier) if tier in set(Tier) else None,
+        context_type=ContextType(context_type) if context_type in set(ContextType) else None,
+        weight=min(1.0, max(0.0, _number(weight, 0.5))) if weight is not None else None,
+        triggers=_phrases(row.get("trigger_phrases")),
+        created_at=_moment(row.get("created_at")) or _moment(row.get("created_at_epoch")),
+        access_count=max(0.0, _number(row.get("access_count"), 0.0)),
+        last_access=_moment(row.get("last_accessed")),
+        validation_count=max(0, int(_number(row.get("validation_count"), 0))),
+        confidence=_confidence(row.get("confidence_score", row.get("confidence"))),
+        content=row["content"] if isinstance(row.get("content"), str) else row.get("content_text"),
+    )
+
+
+def _together(one: OriginalMemory, other: OriginalMemory) -> OriginalMemory:
+    """Two rows of one file (the original kept anchors apart): counts add up, the better known one speaks."""
+    leading = other if other.validation_count > one.validation_count else one
+    return replace(
+        leading,
+        ids=one.ids + other.ids,
+        triggers=tuple(dict.fromkeys(one.triggers + other.triggers)),
+        access_count=one.access_count + other.access_count,
+        last_access=max((at for at in (one.last_access, other.last_access) if at), default=None),
+    )
+
+
+# --- values -------------------------------------------------------------------------
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace").strip()
+    return "" if value is None else str(value).strip()
+
+
+def _number(value: object, otherwise: float) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return otherwise
+    return number if number == number and abs(number) < 1e15 else otherwise
+
+
+def _confidence(value: object) -> Decimal:
+    """Exact to the hundredth, as it was counted: sums of 0.1 and 0.05 that became 0.7999999."""
+    try:
+        decimal = Decimal(_text(value)).quantize(Decimal("0.01"))
+    except InvalidOperation:
+        return Decimal("0.5")
+    return min(Decimal(1), max(Decimal(0), decimal))
+
+
+def _phrases(value: object) -> tuple[str, ...]:
+    try:
+        loaded = json.loads(_text(value) or "[]")
+    except ValueError:
+        loaded = _text(value).split(",")
+    if not isinstance(loaded, list):
+        return ()
+    return tuple(dict.fromkeys(phrase.strip() for phrase in loaded if isinstance(phrase, str) and phrase.strip()))
+
+
+def _field(name: str, value: object) -> Mapping[str, object] | None:
+    return None if value is None else {name: value if isinstance(value, int | float) else _text(value)}
+
+
+def _value(value: object) -> Mapping[str, object] | None:
+    """A stored value: an object if it is JSON for one, else the text itself."""
+    if value is None:
+        return None
+    try:
+        loaded = json.loads(_text(value))
+    except ValueError:
+        loaded = _text(value)
+    return loaded if isinstance(loaded, dict) else {"value": loaded}
+
+
+def _moment(value: object) -> datetime | None:
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            value = _number(value, 0.0)
+        else:
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if not isinstance(value, int | float) or value <= 0:
+        return None
+    seconds = value / 1000 if value > 1e11 else value
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
