@@ -45,6 +45,6 @@ say "Tests, against the wheel"
 for optional in node git; do
   command -v "$optional" >/dev/null 2>&1 || echo "$optional is not installed: the tests that need it are skipped (listed at the end)."
 done
-"$tested" -m pytest -rs "$@"
+"$tested" -m pytest "$@"
 took
 say "All good"
