@@ -51,7 +51,7 @@ NORMAL = (
     (re.compile(r"(?<=\S) {2,}"), "  "),
     (re.compile(r"(?m)^ +(?=\d+  )"), ""),
     (re.compile(r"\b\d+/100\b|(?<=-\d  )0\.\d\d$", re.MULTILINE), "SCORE"),
-    (re.compile(r'"latencyMs":[\d.]+'), '"latencyMs":0'),
+    (re.compile(r'"(latencyMs|indexGeneration)":[\d.]+'), r'"\1":0'),
 )
 
 
@@ -62,10 +62,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SPEC_KIT_MEMORY_USER_CONFIG", str(tmp_path / "nobody"))
     monkeypatch.setenv("SPEC_KIT_MEMORY_SEMANTIC_MODEL", "hashing")
     root = tmp_path / "project"
-    for name, text in FILES.items():
+    for number, (name, text) in enumerate(FILES.items()):
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
+        # Newest last, also on disks that count time in seconds.
+        os.utime(file, (1_760_000_000 + 60 * number,) * 2)
     monkeypatch.chdir(root)
     return root
 

@@ -310,10 +310,10 @@ def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]
 
 
 def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
-    names = [
-        name for name in {**(before or {}), **(after or {})} if (before or {}).get(name) != (after or {}).get(name)
-    ]
-    return ", ".join(names[:6])
+    """The fields that changed; of what came or went, its title."""
+    if before is None or after is None:
+        return str((after or before or {}).get("title") or "")
+    return ", ".join([name for name in {**before, **after} if before.get(name) != after.get(name)][:6])
 
 
 def _checkpoints(answer: answers.CheckpointListAnswer, *, now: datetime) -> Iterator[Block]:
