@@ -616,6 +616,16 @@ def test_a_named_file_is_indexed_at_once(sync: Sync, store: Store, aged: Write) 
         sync.index_file("../none.md", CHANGE)
 
 
+def test_a_named_file_that_was_moved_keeps_its_id(sync: Sync, store: Store, aged: Write, root: Path) -> None:
+    file = aged("memory/a.md")
+    first = sync.index_file("memory/a.md", CHANGE)
+    (root / "specs/001-a/memory").mkdir(parents=True)
+    file.rename(root / "specs/001-a/memory/a.md")
+    assert sync.index_file("specs/001-a/memory/a.md", CHANGE).memory_id == first.memory_id
+    assert sync.scan().changed is False
+    assert live(store) == {"specs/001-a/memory/a.md": first.memory_id}
+
+
 def test_a_conversation_that_grew_is_updated(sync: Sync, store: Store) -> None:
     turns = (Turn("user", "How do we log in?"), Turn("assistant", "With a token."))
     first = sync.index_conversation(Conversation("c1", "Login", turns), CHANGE)

@@ -31,6 +31,7 @@ from spec_kit_memory.vault.discovery import Discovery, Found
 from spec_kit_memory.vault.files import FileText
 from spec_kit_memory.vault.locks import Lock
 from spec_kit_memory.vault.pending import Recovery, Saved, Step
+from spec_kit_memory.vault.places import SPEC_DOCUMENTS
 
 __all__ = ["Decision", "ScanReport", "Sync", "decide"]
 
@@ -163,8 +164,11 @@ class Sync:
             seen, recovered, stored = self._look(only, count=count and only is None)
             scan = _Scan(stored, {}, seen.unreadable, change or self._change("scan"), force, ScanReport())
             self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
-            with self._store.bulk():
-                self._run(scan, progress, cancel)
+            work = self._work(scan)
+            if work or scan.missing:
+                with self._store.bulk():  # leaving it writes, which an unchanged workspace must not cost
+                    self._run(scan, work, progress, cancel)
+            self._report_bad(scan)
         scan.report.seconds = time.perf_counter() - started
         return scan.report
 
@@ -218,8 +222,9 @@ class Sync:
             else:
                 scan.missing.append(path)
 
-    def _run(self, scan: _Scan, progress: Progress | None, cancel: Cancel | None) -> None:
-        work = self._work(scan)
+    def _run(
+        self, scan: _Scan, work: Sequence[tuple[Found, Decision]], progress: Progress | None, cancel: Cancel | None
+    ) -> None:
         for done, (found, decision) in enumerate(work):
             if cancel and cancel():
                 scan.report.cancelled = True
@@ -231,9 +236,9 @@ class Sync:
             self._vanish_missing(scan)
             if progress and work:
                 progress("", len(work), len(work))
-        self._store.touch(scan.touched)
+        if scan.touched:
+            self._store.touch(scan.touched)
         spec_links.rebuild(self._store, scan.ids, scan.spec_places, scan.change)
-        self._report_bad(scan)
 
     def _work(self, scan: _Scan) -> list[tuple[Found, Decision]]:
         work: list[tuple[Found, Decision]] = []
@@ -397,17 +402,28 @@ class Sync:
         return self._entry(found, files.read(found.absolute, seen_ns=self._seen_ns()))
 
     def _put_file(self, found: Found, change: Change, *, explicit: bool) -> PutResult:
-        return self._put(found, files.read(found.absolute, seen_ns=self._seen_ns()), change, explicit=explicit)
+        file = files.read(found.absolute, seen_ns=self._seen_ns())
+        entry = self._entry(found, file)
+        origin: int | None = None
+        if not self._store.stored(found.path):
+            scan = _Scan(self._store.stored(), {found.path: found}, (), change, False, ScanReport())
+            moved = self._moved_from(scan, entry)
+            origin = scan.stored[moved].memory_id if moved else None
+        return self._put(entry, change, explicit=explicit, memory_id=origin)
 
-    def _put(self, found: Found, file: FileText, change: Change, *, explicit: bool) -> PutResult:
-        result = self._store.put(self._entry(found, file), change, explicit=explicit)
-        self._store.report_bad([], cleared=[found.path])
-        if found.source is Source.SPEC:
-            ids = {path: row.memory_id for path, row in self._store.stored().items() if row.presence is Presence.LIVE}
-            spec_links.rebuild(self._store, ids, {_place(found.path)}, change)
+    def _put(self, entry: Entry, change: Change, *, explicit: bool, memory_id: int | None = None) -> PutResult:
+        result = self._store.put(entry, change, explicit=explicit, memory_id=memory_id)
+        self._store.report_bad([], cleared=[entry.path])
+        if entry.source is Source.SPEC:
+            self._link_spec_documents(_place(entry.path), change)
         for path in result.released:
             self._put_file(self._known(path), change, explicit=False)
         return result
+
+    def _link_spec_documents(self, place: str, change: Change) -> None:
+        rows = [row for name in SPEC_DOCUMENTS for row in self._store.stored(f"{place}/{name}").items()]
+        ids = {path: row.memory_id for path, row in rows if row.presence is Presence.LIVE}
+        spec_links.rebuild(self._store, ids, {place}, change)
 
     def _known(self, path: str) -> Found:
         real = files.absolute(self._settings, path)
@@ -438,7 +454,7 @@ class Sync:
         found = discovery.place(self._settings, final, real=final, facts=os.stat(there))
         if found is None:
             return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
-        return self._put(found, file, change, explicit=True)
+        return self._put(self._entry(found, file), change, explicit=True)
 
     def recover(self) -> Recovery:
         """What saves that died have left, completed or removed."""
