@@ -83,22 +83,23 @@ def _rounds(
     limit: int | None,
 ) -> None:
     failed: set[str] = set()  # tried once in each run, so that three tries are not all in one second
+    total = int(store.stats().get("pending_passages", 0)) if progress else 0
     while limit is None or done.embedded < limit:
         size = ROUND if limit is None else min(ROUND, limit - done.embedded)
-        work = {
-            one.passage_hash: one for one in store.vector_work(size + len(failed)) if one.passage_hash not in failed
-        }
+        found = {one.passage_hash: one for one in store.vector_work(size + len(failed))}
+        work = [one for one in found.values() if one.passage_hash not in failed]
         if not work:
             return
-        finished = done.embedded + done.failed
-        for batch in _batches(list(work.values())):
-            if cancel and cancel():
-                done.stopped = "cancelled"
-                return
-            _give_way(busy)
-            failed |= _embed(store, embedder, batch, done)
-            if progress:
-                progress("vectors", done.embedded + done.failed, finished + len(work))
+        with store.bulk():  # vectors can be made again: one sync a round is enough
+            for batch in _batches(work):
+                if cancel and cancel():
+                    done.stopped = "cancelled"
+                    return
+                _give_way(busy)
+                failed |= _embed(store, embedder, batch, done)
+                finished = done.embedded + done.failed
+                if progress:
+                    progress("vectors", finished, max(total, finished))
 
 
 def _batches(work: list[VectorWork]) -> Iterator[list[VectorWork]]:
