@@ -12,6 +12,7 @@ from typing import Any
 from spec_kit_memory.core import front_matter
 from spec_kit_memory.core.front_matter import KEYS, Block, canonical
 from spec_kit_memory.core.memory import LinkClaim, Relation
+from spec_kit_memory.core.structure import metadata_fence, scan
 from spec_kit_memory.errors import BadParameter, Invalid
 
 __all__ = ["edit_front_matter"]
@@ -50,12 +51,32 @@ def edit_front_matter(text: str, changes: Mapping[str, object]) -> str:
     mark, body = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
     lines = _LINE.findall(body)
     end = _line_end(lines)
-    block = front_matter.locate([line.rstrip("\r\n") for line in lines])
+    bare = [line.rstrip("\r\n") for line in lines]
+    block = front_matter.locate(bare)
+    removed = {name: None for name, value in wanted.items() if value is None}
+    if removed:
+        _remove_from_metadata(lines, bare, removed, body_first_line=block.body_first_line if block else 1)
     if block is None:
-        return mark + _created(wanted, end) + body
+        return mark + _created(wanted, end) + "".join(lines)
     inside = lines[block.first_line - 1 : block.last_line]
     lines[block.first_line - 1 : block.last_line] = _edited(inside, wanted, end=end, block=block)
     return mark + "".join(lines)
+
+
+def _remove_from_metadata(
+    lines: list[str], bare: Sequence[str], removed: Mapping[str, None], *, body_first_line: int
+) -> None:
+    """Take removed keys out of the metadata block too, where they would be read again."""
+    fence = metadata_fence(bare, scan(bare, first_line=body_first_line)) if bare else None
+    if fence is None:
+        return
+    inside = lines[fence[0] : fence[1] - 1]
+    old, problems = front_matter.load(_joined(inside), first_line=1)
+    entries = _entries(inside) if not problems else None
+    if entries:
+        new = _by_line(inside, entries, removed, end="\n")
+        if _reads_back(new, old, removed):
+            lines[fence[0] : fence[1] - 1] = new
 
 
 def _checked(name: str) -> str:

@@ -171,12 +171,13 @@ def _yaml_warning(problem: Any, first_line: int) -> Warning_:
     return Warning_(f"broken YAML: {reason}", first_line + (mark.line if mark else 0), "yaml")
 
 
-def interpret(data: Mapping[str, Any], *, first_line: int) -> tuple[FrontMatter, list[Warning_]]:
-    """Turn loaded keys into values; unknown values are named in warnings."""
-    reader = _Reader(first_line)
+def interpret(data: Mapping[str, Any], *, text: str, first_line: int) -> tuple[FrontMatter, list[Warning_]]:
+    """Turn the keys loaded from `text` into values; unknown values are named in warnings."""
+    reader = _Reader(text, first_line)
     for key, value in data.items():
         name = canonical(key)
         if name is not None and not _is_nothing(value):
+            reader.key = str(key)
             reader.read(name, value)
     return FrontMatter(**reader.values), reader.warnings
 
@@ -208,13 +209,16 @@ def _scalar(value: object) -> str:
 class _Reader:
     """Collects values by their `FrontMatter` names; the first spelling of a key wins, triggers add up."""
 
-    def __init__(self, line: int) -> None:
-        self.line = line
+    def __init__(self, text: str, first_line: int) -> None:
+        self.text = text
+        self.first_line = first_line
+        self.key = ""
         self.values: dict[str, Any] = {}
         self.warnings: list[Warning_] = []
 
     def warn(self, message: str) -> None:
-        self.warnings.append(Warning_(message, self.line, "metadata"))
+        before = self.text.partition(self.key)[0] if self.key else ""
+        self.warnings.append(Warning_(message, self.first_line + before.count("\n"), "metadata"))
 
     def read(self, name: str, value: Any) -> None:
         if name == "triggers":

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 
 from spec_kit_memory.core import front_matter
 from spec_kit_memory.core.front_edit import edit_front_matter
 from spec_kit_memory.core.memory import Anchor, Document, FrontMatter, Warning_
-from spec_kit_memory.core.structure import Structure, scanned, slug
+from spec_kit_memory.core.structure import metadata_fence, scanned, slug
 
 __all__ = [
     "edit_front_matter",
     "find_section",
     "fingerprint",
     "lines",
-    "metadata_fence",
     "normalise",
     "parse",
 ]
@@ -28,7 +26,6 @@ __all__ = [
 LONG_CHARACTERS = 100_000
 
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
-_YAML_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*ya?ml\b", re.IGNORECASE)
 
 
 def normalise(text: str) -> str:
@@ -70,22 +67,10 @@ def _read_front(all_lines: list[str]) -> tuple[FrontMatter, int, list[Warning_]]
 
 
 def _read_yaml(all_lines: list[str], first: int, last: int) -> tuple[FrontMatter, list[Warning_]]:
-    data, warnings = front_matter.load("\n".join(all_lines[first - 1 : last]), first_line=first)
-    front, more = front_matter.interpret(data, first_line=first)
+    text = "\n".join(all_lines[first - 1 : last])
+    data, warnings = front_matter.load(text, first_line=first)
+    front, more = front_matter.interpret(data, text=text, first_line=first)
     return front, warnings + more
-
-
-def metadata_fence(all_lines: Sequence[str], found: Structure) -> tuple[int, int] | None:
-    """First and last line of the metadata block's YAML fence, if the file has one."""
-    for anchor in found.anchors:
-        name = anchor.id.casefold()
-        if name != "metadata" and not name.startswith("metadata-"):
-            continue
-        for first, last in found.fences:
-            inside = anchor.first_line <= first and last <= anchor.last_line
-            if inside and _YAML_FENCE.match(all_lines[first - 1]):
-                return first, last
-    return None
 
 
 def find_section(document: Document, wanted: str) -> Anchor | None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spec_kit_memory.core import tokens
-from spec_kit_memory.core.markdown import metadata_fence, normalise
+from spec_kit_memory.core.markdown import normalise
 from spec_kit_memory.core.memory import Anchor, Conversation, Document, Heading, Passage, Turn, embedded
-from spec_kit_memory.core.structure import Structure, scan, scanned
+from spec_kit_memory.core.structure import Structure, metadata_fence, scan, scanned
 
 __all__ = ["split", "turns"]
 
@@ -275,9 +275,9 @@ def _packed(page: _Page, blocks: Sequence[tuple[int, int]], *, target: int, limi
         current.append(block)
         enough = page.bytes_of(current[0][0], block[1]) >= target
         rest = page.bytes_of(blocks[index + 1][0], blocks[-1][1]) if index + 1 < len(blocks) else 0
-        if enough and rest > SMALL_TOKENS * _BYTES // 2 and not _introducing(page, current):
+        if enough and rest > SMALL_TOKENS * _BYTES // 2:
             yield from _closed(page, current)
-            current = []
+            current = current[len(current) - _introducing(page, current) :]
     if current:
         yield current[0][0], current[-1][1]
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from spec_kit_memory.core.memory import Anchor, Heading, Warning_
 
-__all__ = ["Structure", "scan", "scanned", "slug"]
+__all__ = ["Structure", "metadata_fence", "scan", "scanned", "slug"]
 
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})(.*)")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
@@ -24,6 +24,7 @@ _TAG_LIKE = re.compile(r"<!--[ \t]*/?[ \t]*ANCHOR:", re.IGNORECASE)
 _EXPLICIT_ID = re.compile(r"\{#([\w/.:-]+)\}$")
 # A line that cannot be the text of an underlined heading: list, quote, table, heading, HTML, rule.
 _NOT_PARAGRAPH = re.compile(r"[ \t]*(?:$|[-*+][ \t]|\d{1,9}[.)][ \t]|[>|#<]|(?:[-*_=][ \t]*){3,}$)|[ ]{4}|\t")
+_YAML_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*ya?ml\b", re.IGNORECASE)
 _IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{0,2000}\)")
 _EMPHASIS = re.compile(r"(\*\*|__|~~)(?=\S)([^*~]{1,500}?)(?<=\S)\1|(?<!\w)([*_])(?=\S)([^*_]{1,500}?)(?<=\S)\3(?!\w)")
 _NOT_SLUG = re.compile(r"[^\w\- ]")
@@ -90,6 +91,19 @@ def scan(lines: Sequence[str], *, first_line: int = 1) -> Structure:
 def slug(text: str) -> str:
     """The name GitHub gives a heading in links."""
     return _NOT_SLUG.sub("", text.strip().lower()).replace(" ", "-")
+
+
+def metadata_fence(lines: Sequence[str], found: Structure) -> tuple[int, int] | None:
+    """First and last line of the metadata block's YAML fence, if the file has one."""
+    for anchor in found.anchors:
+        name = anchor.id.casefold()
+        if name != "metadata" and not name.startswith("metadata-"):
+            continue
+        for first, last in found.fences:
+            inside = anchor.first_line <= first and last <= anchor.last_line
+            if inside and _YAML_FENCE.match(lines[first - 1]):
+                return first, last
+    return None
 
 
 def _in_code(line: str, position: int) -> bool:
