@@ -273,7 +273,8 @@ def _packed(page: _Page, blocks: Sequence[tuple[int, int]], *, target: int, limi
             yield from _closed(page, current)
             current = current[len(current) - _introducing(page, current) :]
         current.append(block)
-        enough = page.bytes_of(current[0][0], block[1]) >= target
+        # A line that announces the next block is a good place to stop a little early.
+        enough = page.bytes_of(current[0][0], block[1]) >= target * (0.75 if _introducing(page, current) else 1)
         rest = page.bytes_of(blocks[index + 1][0], blocks[-1][1]) if index + 1 < len(blocks) else 0
         if enough and rest > SMALL_TOKENS * _BYTES // 2:
             yield from _closed(page, current)
