@@ -116,11 +116,13 @@ def repair(database: Database, change: Change) -> dict[str, int]:
         recorder = Recorder(connection, change)
         mended = {name: _delete(connection, table, key, sql) for name, table, key, sql in _DELETIONS}
         mended["text index"] += _index_again(connection, recorder)
-        mended["vectors"] += _mend_vectors(connection, recorder)
+        mended["vectors"] += _mend_vectors(connection)
         connection.execute("DELETE FROM session WHERE seen_at < ?", (_session_limit(change.at),))
         mended["sessions"] = connection.changes()
-        mended["retried"] = _retry(connection, recorder)
-        connection.execute("UPDATE counter SET epoch = epoch + 1")
+        mended["retried"] = _retry(connection)
+        if any(mended.values()):
+            connection.execute("UPDATE memory SET changed = ?", (recorder.generation,))
+            connection.execute("UPDATE counter SET epoch = epoch + 1")
         return {name: count for name, count in mended.items() if count}
 
 
@@ -160,7 +162,7 @@ def _index_again(connection: apsw.Connection, recorder: Recorder) -> int:
     return len(ids)
 
 
-def _mend_vectors(connection: apsw.Connection, recorder: Recorder) -> int:
+def _mend_vectors(connection: apsw.Connection) -> int:
     lost = fetch(connection, f"{_LOST_VECTORS} UNION {_UNUSED_VECTORS}")
     connection.executemany(
         "UPDATE passage SET vector_id = (SELECT vector.id FROM vector WHERE vector.hash = passage.hash"
@@ -169,11 +171,10 @@ def _mend_vectors(connection: apsw.Connection, recorder: Recorder) -> int:
     )
     ids = [row[0] for row in fetch(connection, "SELECT memory_id FROM document")]
     passages.refresh_status(connection, ids)
-    connection.execute("UPDATE memory SET changed = ?", (recorder.generation,))
     return len(lost)
 
 
-def _retry(connection: apsw.Connection, recorder: Recorder) -> int:
+def _retry(connection: apsw.Connection) -> int:
     """Embeddings that were given up get another three tries."""
     ids = [row[0] for row in fetch(connection, "SELECT DISTINCT memory_id FROM passage JOIN failure USING (hash)")]
     connection.execute("DELETE FROM failure")

@@ -30,7 +30,7 @@ from spec_kit_memory.core.memory import (
     Tier,
 )
 from spec_kit_memory.errors import BadParameter, OutOfRange, SelfLink
-from spec_kit_memory.store import BadFile, filters, passages, rows
+from spec_kit_memory.store import BadFile, claims, filters, passages, rows
 from spec_kit_memory.store.database import Database
 from spec_kit_memory.store.record import Recorder
 from spec_kit_memory.store.writing import require, set_attributes
@@ -94,6 +94,7 @@ def _apply(connection: apsw.Connection, recorder: Recorder, before: Memory) -> N
     if after.title != before.title and before.presence is Presence.LIVE:
         blob = connection.execute("SELECT text FROM content WHERE hash = ?", (before.content_hash,)).get
         passages.show_again(connection, before.id, after.title, rows.unpack(blob))
+        claims.others_resolved(connection, before.id, old=before)
 
 
 def mark_outdated(database: Database, scope: Scope | None, memory_id: int, outdated: bool, change: Change) -> None:

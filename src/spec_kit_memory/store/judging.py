@@ -83,6 +83,7 @@ def _read_memory(plan: Plan, row: Mapping[str, Any]) -> None:
     micros(row["last_access"])
     said = row["said"] or {**row, "created_at": micros(row["created_at"]), "expires_at": micros(row["expires_at"])}
     attributes = rows.attributes_from(said)
+    rows.attributes_from({**row, "created_at": None, "expires_at": None})
     rows.merged(attributes, row["overrides"])
     claims = tuple(
         LinkClaim(Relation(claim["relation"]), _text(claim["target"]), bool(claim["inward"]), float(claim["strength"]))

@@ -39,6 +39,13 @@ class _Posting:
     times: npt.NDArray[np.float32]
     upto: int  # passage id up to which it is complete
 
+    def within(self, columns: Columns) -> _Posting:
+        """Another thread may have read further than these columns reach."""
+        if self.upto <= columns.last_passage:
+            return self
+        end = int(np.searchsorted(self.slots, len(columns.passage_ids)))
+        return _Posting(self.slots[:end], self.times[:end], columns.last_passage)
+
     @property
     def size(self) -> int:
         return self.slots.nbytes + self.times.nbytes + 200
@@ -92,7 +99,7 @@ class Postings:
         self._bytes += known.size
         while self._bytes > _KEEP_BYTES and len(self._kept) > 1:
             self._bytes -= self._kept.popitem(last=False)[1].size
-        return known
+        return known.within(columns)
 
 
 def _read(database: Database, columns: Columns, lookup: tuple[str, ...], term: str, known: _Posting | None) -> _Posting:
@@ -156,15 +163,13 @@ def _bm25(columns: Columns, inside: npt.NDArray[np.bool_], postings: Sequence[_P
 
 
 def best(columns: Columns, scores: npt.NDArray[np.float32], wanted: npt.NDArray[np.bool_], limit: int) -> list[RawHit]:
-    """The highest scores among the wanted passages; of equal ones the older passage first."""
+    """The highest scores among the wanted passages; of equal ones the older memory first, then the earlier passage."""
     slots = np.flatnonzero(wanted)
     values = scores[slots]
     if len(slots) > limit:
         bound = np.partition(values, len(values) - limit)[len(values) - limit]
-        above = slots[values > bound]
-        slots = np.concatenate([above, slots[values == bound][: limit - len(above)]])
-        values = scores[slots]
-    order = np.lexsort((slots, -values))
+        slots, values = slots[values >= bound], values[values >= bound]
+    memories = columns.ids[columns.memory_slot[slots]]
+    order = np.lexsort((slots, memories, -values))[:limit]
     ids = columns.passage_ids[slots[order]].tolist()
-    memories = columns.ids[columns.memory_slot[slots[order]]].tolist()
-    return [RawHit(*hit) for hit in zip(ids, memories, values[order].tolist(), strict=True)]
+    return [RawHit(*hit) for hit in zip(ids, memories[order].tolist(), values[order].tolist(), strict=True)]

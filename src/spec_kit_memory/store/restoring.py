@@ -73,6 +73,8 @@ class _Restore:
 
     def run(self) -> dict[str, int]:
         targets = [(saved, self._target(saved.row)) for saved in self._plan.memories]
+        # Those whose id is taken by a stranger get a new one, after all others have theirs.
+        targets.sort(key=lambda pair: pair[1] is None and self._free_id(pair[0].row["id"]) is None)
         if self._clear:
             self._remove_others({target for _, target in targets if target is not None})
         for saved, target in targets:
@@ -282,6 +284,11 @@ class _Restore:
                 link["origin"], claimant, micros(link["created_at"]),
             ),
         )  # fmt: skip
+        if link_id is not None:  # one that was derived anew in this restore gets its old id too
+            self._connection.execute(
+                "UPDATE link SET id = ? WHERE source_id = ? AND target_id = ? AND relation = ?",
+                (link_id, source_id, target_id, link["relation"]),
+            )
         return 1
 
     def _sessions(self) -> None:

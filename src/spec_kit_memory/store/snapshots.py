@@ -30,10 +30,11 @@ LEFT JOIN override ON override.memory_id = memory.id WHERE memory.id = ?
 
 def snapshot(database: Database, scope: Scope | None, where: Filter) -> Iterator[Mapping[str, Any]]:
     with database.apart() as connection:
-        yield _header(connection)
+        memories = _memories(connection, scope, where)
+        yield _header(connection) | {"memories": len(memories)}
         ids: list[int] = []
         hashes: dict[str, None] = {}
-        for memory in _memories(connection, scope, where):
+        for memory in memories:
             row = memory_row(connection, memory)
             ids.append(memory.id)
             hashes.update((passage["hash"], None) for passage in row["passages"])

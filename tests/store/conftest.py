@@ -1,0 +1,33 @@
+"""Every engine keeps the same contract: the tests named test_contract_* run on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.store import Store, open_store
+
+Factory = Callable[[str], Store]
+
+ENGINES: dict[str, Callable[[Path], Store]] = {"sqlite": open_store}
+
+
+@pytest.fixture(params=ENGINES)
+def factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
+    """Opens the store of that name; the same name again is another handle on the same data."""
+    opened: list[Store] = []
+
+    def open_named(name: str = "index") -> Store:
+        opened.append(ENGINES[request.param](tmp_path / f"{name}.sqlite"))
+        return opened[-1]
+
+    yield open_named
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(factory: Factory) -> Store:
+    return factory("index")
