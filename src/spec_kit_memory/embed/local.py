@@ -4,9 +4,9 @@ snowflake-arctic-embed-s (int8 ONNX): the vector is the CLS token's last state, 
 at most 512 tokens; queries, and only queries, get the model's prefix. The other states of the
 same pass are kept for content words (see embed/states.py), as signs against a fixed mean.
 
-`model/token_mean.npy` is that mean: of the states of the 12,895 tokens with letters or digits
-in 300 paragraphs, drawn at random, half from the Rust project's RFCs and half from a project's
-spec folders. It is a constant of the packed form: with another mean, stored bits would lie.
+`model/token_mean.npy` is that mean, made from random runs of the model's own vocabulary (see
+benchmarks/embedding.py): measured no worse than a mean of real text, and it leans to no kind of
+text. It is a constant of the packed form: with another mean, stored bits would lie.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MODEL_FOLDER = Path(__file__).parent / "model"
 HASHES = {
     "model.onnx": "f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
     "tokenizer.json": "5e7245596b76f5be39d612babeceb40d409602d50ca759645966ccdb4a2caa30",
-    "token_mean.npy": "baaaadb100c3eb5d15927ddc44d4196522f5369c778693d4b7952d44a12bd6f7",
+    "token_mean.npy": "02450703bab01151afd43513070cffaa21baf39218fec48c938ef541aabd1d75",
 }
 _REINSTALL = "run `pip install --force-reinstall spec-kit-memory`; until then search works by text"
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
