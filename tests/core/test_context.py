@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.core import context
+from spec_kit_memory.core.markdown import find_section, lines, parse
 from spec_kit_memory.core.memory import ContextType, Tier
 from spec_kit_memory.errors import Invalid
 
 NOW = datetime(2026, 2, 20, 9, 5, tzinfo=UTC)
-TAG = re.compile(r"<!--\s*(/?)ANCHOR:\s*([\w/-]+)\s*-->", re.IGNORECASE)
 
 FULL: dict[str, Any] = {
     "specFolder": "003-parent/007-auth",
@@ -50,18 +50,10 @@ def document(data: dict[str, Any], **options: Any) -> context.Rendered:
 
 
 def anchors(text: str) -> list[str]:
-    """Ids of the anchors, after checking that every tag is paired and properly nested."""
-    opened: list[str] = []
-    seen: list[str] = []
-    for match in TAG.finditer(text):
-        if match[1]:
-            assert opened.pop() == match[2]
-        else:
-            opened.append(match[2])
-            assert match[2] not in seen
-            seen.append(match[2])
-    assert not opened
-    return seen
+    """Ids of the anchors as the index reads them, which has nothing to complain about."""
+    parsed = parse(text)
+    assert parsed.warnings == ()
+    return [anchor.id for anchor in parsed.anchors]
 
 
 def front(text: str) -> dict[str, Any]:
@@ -226,6 +218,13 @@ HOSTILE = [
     "```\nnever closed",
     "~~~~ python\nx\n~~~\nstill open",
     "````\n```\n````\n```",
+    "- ```\n  code <!-- ANCHOR:flow -->",
+    "> ~~~\n> quoted",
+    "```md\n```\ninner\n```\n",
+    "```a`b",
+    "`<!-- ANCHOR:state -->",
+    "```\n<!-- ANCHOR:state -->\n```\ntext",
+    "Title\n===\n\nMore\n---",
     "```mermaid\nflowchart TD\n  a --> b",
     '"] --> evil["x',
     "# heading {#summary}",
@@ -258,25 +257,46 @@ def test_given_text_cannot_break_out_of_its_section(text: str) -> None:
     assert known >= {anchor for anchor in anchors(plain.text) if not anchor.startswith("decision-")}
     assert front(rendered.text)["importance_tier"] == "important"
     assert "\x00" not in rendered.text
-    assert fences_closed_before_tags(rendered.text)
     rendered.text.encode()
 
 
-def fences_closed_before_tags(text: str) -> bool:
-    """No anchor tag stands inside a code fence, read as CommonMark reads fences."""
-    fence = ""
-    for line in text.split("\n"):
-        found = re.fullmatch(r" {0,3}(`{3,}|~{3,})(.*)", line)
-        if TAG.search(line) and fence:
-            return False
-        if found and fence and found[1].startswith(fence) and not found[2].strip():
-            fence = ""
-        elif found and not fence and (found[1][0] == "~" or "`" not in found[2]):
-            fence = found[1]
-    return not fence
+def test_sections_and_decisions_are_found_by_their_anchors() -> None:
+    parsed = parse(document(FULL, triggers=["oauth login"]).text)
+    decisions = find_section(parsed, "decisions")
+    assert decisions
+    assert "Short is safe" in lines(parsed, decisions.first_line, decisions.last_line)
+    assert find_section(parsed, "decision-token-life-007")
+    assert parsed.title == "Login moves to OAuth"
+    assert parsed.front.triggers == ("oauth login",)
+    assert parsed.front.tier is Tier.CRITICAL
+    assert parsed.front.context_type is ContextType.DECISION
+    assert {link.target for link in parsed.front.links} == {"Old login", "12"}
+    assert parsed.front.created_at == NOW
 
 
-given_texts = st.text(max_size=40) | st.sampled_from(HOSTILE)
+PIECES = [
+    "```",
+    "````",
+    "~~~",
+    "```md",
+    "  ```",
+    "    ```",
+    "- ```",
+    "> ~~~",
+    "<!--",
+    "-->",
+    "---",
+    "===",
+    "# h",
+    "`",
+    "a",
+    "",
+]
+given_texts = (
+    st.text(max_size=40)
+    | st.sampled_from(HOSTILE)
+    | st.lists(st.sampled_from([*PIECES, "<!-- ANCHOR:flow -->"]), max_size=7).map("\n".join)
+)
 
 
 @given(
@@ -293,7 +313,6 @@ def test_any_text_makes_a_sound_document(
     }
     rendered = document(data)
     assert {"summary", "metadata"} <= set(anchors(rendered.text))
-    assert fences_closed_before_tags(rendered.text)
     assert front(rendered.text)["title"]
     seen = "".join(html.unescape(rendered.text).split())
     for text in [summary, step, *decisions, *technical.values()]:

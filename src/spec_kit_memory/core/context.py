@@ -63,6 +63,7 @@ SECTIONS = (
 )
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w-]+)\s*\}\}")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_FENCE_LIKE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:`{3,}|~{3,})")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s")
 _SPEC_NUMBER = re.compile(r"(\d{3})-[^/]*$")
 # Words that most decisions have, beside the ones that most sentences have.
@@ -321,11 +322,14 @@ def _front_matter(page: _Page, *, title: str, tier: Tier, context_type: ContextT
 def _yaml(text: str) -> str:
     """A double-quoted YAML string on one line."""
     quoted = json.dumps(" ".join(text.split()), ensure_ascii=False).replace("<!--", "\\u003c!--")
-    return "".join(c if c.isprintable() else "".join(f"\\u{ord(u):04x}" for u in _units(c)) for c in quoted)
+    return "".join(character if character.isprintable() else _yaml_code(character) for character in quoted)
 
 
-def _units(character: str) -> str:
-    return character if ord(character) < 0x10000 else "\ufffd"
+def _yaml_code(character: str) -> str:
+    code = ord(character)
+    if 0xD800 <= code < 0xE000:
+        return "\ufffd"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _section(name: str, body: str) -> str:
@@ -505,30 +509,47 @@ def _escape(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    return _escape(" ".join(text.split()))
+    """One line that opens no fence, wherever it stands."""
+    line = _escape(" ".join(text.split()))
+    return f"\\{line}" if line.startswith(("```", "~~~")) else line
 
 
 def _block(text: str) -> str:
-    """Paragraphs as given, every code fence closed."""
-    text = _escape(text.strip("\n")).rstrip()
-    open_fence = _open_fence(text)
-    return f"{text}\n{open_fence}" if open_fence else text
+    """Paragraphs as given, every code fence closed; where fences cannot be told apart, all of it as code."""
+    text = text.strip("\n").rstrip()
+    if "```" not in text and "~~~" not in text:
+        return _escape(text)
+    lines = text.split("\n")
+    fences = _fences(lines)
+    if fences is None:
+        return _fenced(text, "text")
+    code, still_open = fences
+    settled = [line if at in code else _escape(line) for at, line in enumerate(lines)]
+    return "\n".join([*settled, still_open] if still_open else settled)
 
 
-def _open_fence(text: str) -> str:
-    """The fence that is still open at the end of the text, or ""."""
+def _fences(lines: Sequence[str]) -> tuple[set[int], str] | None:
+    """Which lines are code, and the fence still open at the end. None if readers could disagree on that."""
+    code: set[int] = set()
     fence = ""
-    for line in text.split("\n"):
+    for at, line in enumerate(lines):
         found = _FENCE.fullmatch(line)
-        if not found:
+        if found is None and _FENCE_LIKE.match(line):
+            return None
+        if fence or found:
+            code.add(at)
+        if found is None:
             continue
         marks, rest = found.groups()
         if fence:
-            if marks.startswith(fence) and not rest.strip():
-                fence = ""
-        elif marks[0] == "~" or "`" not in rest:
+            if marks != fence or rest.strip():
+                return None
+            fence = ""
+        elif "`" in rest or rest.strip().casefold().startswith(("md", "markdown")):
+            return None
+        else:
             fence = marks
-    return fence
+    return code, fence
 
 
 def _labelled(label: str, text: str) -> str:
@@ -543,7 +564,7 @@ def _items(texts: Iterable[str]) -> str:
 def _hanging(text: str) -> str:
     """The text of a list item: one with a fence of its own begins on the next line, so that it is one."""
     body = _block(text)
-    if any(_FENCE.fullmatch(line) for line in body.split("\n")):
+    if any(_FENCE_LIKE.match(line) for line in body.split("\n")):
         return "\n\n" + body + "\n"
     return body.replace("\n", "\n  ")
 

@@ -262,12 +262,22 @@ class _Reader:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, Mapping):
-            return {self._text(str(key)): self._any(child) for key, child in value.items()}
+            return self._all(value)
         if isinstance(value, list | tuple):
             return [self._any(child) for child in value]
         if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
             return str(value)
         return value if isinstance(value, int | float) or value is None else self._text(str(value))
+
+    def _all(self, value: Mapping[object, object]) -> dict[str, object]:
+        """Every entry of an object, also of two whose names differ only in what cannot be printed."""
+        entries: dict[str, object] = {}
+        for key, child in value.items():
+            name = self._text(str(key))
+            while name in entries:
+                name += "*"
+            entries[name] = self._any(child)
+        return entries
 
     def _scalar(self, value: object, where: str) -> str:
         """A text, or a number as text; anything else is a problem."""
@@ -300,9 +310,7 @@ class _Reader:
         merged: dict[str, object] = {}
         for key, value in self._given.get(name, []):
             if isinstance(value, Mapping):
-                merged |= {
-                    self._text(str(entry)): self._any(child) for entry, child in value.items() if child is not None
-                }
+                merged |= self._all({entry: child for entry, child in value.items() if child is not None})
             elif isinstance(value, str):
                 merged |= {label: self._text(value).strip()} if value.strip() else {}
             else:
@@ -462,9 +470,7 @@ class _Reader:
         if not isinstance(value, Mapping):
             text = self._scalar(value, where)
             return {"": text} if text else None
-        return {
-            self._text(str(key)): self._any(child) for key, child in value.items() if child not in (None, "")
-        } or None
+        return self._all({key: child for key, child in value.items() if child not in (None, "")}) or None
 
 
 _DECISION = {
