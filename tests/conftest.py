@@ -1,0 +1,24 @@
+"""What holds for every test: no time limit on examples, and nothing of this machine's user gets in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+# Timings never decide a test. The rest of the profile is hypothesis's own: fixed examples where CI is set.
+settings.register_profile("house", settings(), deadline=None)
+settings.load_profile("house")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_from_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The user's own configuration and variables would change what settings say."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith("SPEC_KIT_MEMORY_"):
+                patch.delenv(name)
+        patch.setenv("SPEC_KIT_MEMORY_USER_CONFIG", str(tmp_path_factory.mktemp("user") / "config.jsonc"))
+        yield
