@@ -177,7 +177,7 @@ class _Collected:
         return any(understood)
 
     def _dispatch(self, entry: dict[str, Any]) -> bool:
-        kind = entry.get("type")
+        kind = entry["type"] if isinstance(entry.get("type"), str) else None
         if kind in _CODEX and isinstance(entry.get("payload"), dict):
             return self._codex(kind, entry["payload"], entry)
         if isinstance(entry.get("messages"), list):
@@ -337,9 +337,8 @@ def _text_of(content: object) -> str:
     for block in content:
         if isinstance(block, str):
             texts.append(block)
-        elif isinstance(block, dict) and block.get("type") in _TEXT_BLOCKS and not block.get("synthetic"):
-            text = block.get("text")
-            texts.append(text if isinstance(text, str) else "")
+        elif isinstance(block, dict) and str(block.get("type")) in _TEXT_BLOCKS and not block.get("synthetic"):
+            texts.append(block["text"] if isinstance(block.get("text"), str) else "")
     return "\n\n".join(text for text in texts if text.strip())
 
 
