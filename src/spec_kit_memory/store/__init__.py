@@ -129,6 +129,14 @@ class Store(Protocol):
         """Deleted on request: like vanish, and no scan brings this fingerprint back."""
         ...
 
+    def merge(self, memory_id: int, into: int, change: Change) -> None:
+        """Like forget, because another memory has taken its text in: that one supersedes it."""
+        ...
+
+    def adopt_history(self, entries: Sequence[HistoryEntry], change: Change) -> None:
+        """Append what another system recorded, with its own times; one ledger entry per memory."""
+        ...
+
     def recall(self, memory_id: int, change: Change) -> Memory:
         """Back from gone or forgotten, from what is stored: undoes `forget` and `vanish`."""
         ...

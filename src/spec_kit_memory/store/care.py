@@ -79,8 +79,7 @@ def check(database: Database, scope: Scope | None, *, now: datetime | None = Non
     with database.reading() as connection:
         found = {"integrity": _integrity(connection)}
         for name, faults in _FAULTS.items():
-            counted = [(first(connection, f"SELECT count(*) FROM ({sql})")[0], said) for sql, said in faults]
-            found[name] = [said.format(count) for count, said in counted if count]
+            found[name] = _counted(connection, faults)
         found["sessions"] = _old_sessions(connection, now) if now else []
     broken = reading.verify_ledger(database)
     found["ledger"] = [broken.reason] if broken else []
@@ -88,6 +87,14 @@ def check(database: Database, scope: Scope | None, *, now: datetime | None = Non
         return found
     # Counts would tell a scope about memories that it may not see.
     return {name: [f"{name}: something is wrong; run `skm health`"] if said else [] for name, said in found.items()}
+
+
+def _counted(connection: apsw.Connection, faults: tuple[tuple[str, str], ...]) -> list[str]:
+    try:
+        counted = [(first(connection, f"SELECT count(*) FROM ({sql})")[0], said) for sql, said in faults]
+    except apsw.CorruptError as error:
+        return [f"cannot be read: {error}; run `skm index --rebuild`"]
+    return [said.format(count) for count, said in counted if count]
 
 
 def _integrity(connection: apsw.Connection) -> list[str]:
@@ -114,8 +121,9 @@ def repair(database: Database, change: Change) -> dict[str, int]:
     """One transaction; the answer counts what was mended."""
     with database.writing() as connection:
         recorder = Recorder(connection, change)
-        mended = {name: _delete(connection, table, key, sql) for name, table, key, sql in _DELETIONS}
-        mended["text index"] += _index_again(connection, recorder)
+        mended = {"text index": _index_again(connection, recorder)}
+        for name, table, key, sql in _DELETIONS:
+            mended[name] = mended.get(name, 0) + _delete(connection, table, key, sql)
         mended["vectors"] += _mend_vectors(connection)
         connection.execute("DELETE FROM session WHERE seen_at < ?", (_session_limit(change.at),))
         mended["sessions"] = connection.changes()

@@ -260,7 +260,7 @@ def history(
     sql = (
         "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder FROM history"
         f" JOIN memory ON memory.id = history.memory_id WHERE {' AND '.join(tests)} AND {seen}"
-        f" ORDER BY sequence DESC LIMIT {-1 if limit is None else max(0, limit):d}"
+        f" ORDER BY at DESC, sequence DESC LIMIT {-1 if limit is None else max(0, limit):d}"
     )
     with database.reading() as connection:
         return [rows.history_from(row) for row in connection.execute(sql, [*values, *bound])]

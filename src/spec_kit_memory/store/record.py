@@ -6,13 +6,13 @@ generation once, and appends one history and one ledger entry per change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apsw
 
 from spec_kit_memory.core import ledger
-from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation
+from spec_kit_memory.core.memory import Change, Event, HistoryEntry, LedgerEntry, Memory, Mutation
 from spec_kit_memory.store import rows
 
 __all__ = ["Recorder", "load"]
@@ -62,6 +62,25 @@ class Recorder:
         self._history(event, memory_id, old, None if gone else new, after.spec_folder)
         self._ledger(mutation, (memory_id, *also), old, None if gone else new)
         return after
+
+    def adopt(self, entries: Sequence[HistoryEntry]) -> None:
+        """Entries of another system, as they were recorded there."""
+        for entry in entries:
+            self._connection.execute(
+                "INSERT INTO history (memory_id, event, before, after, actor, at, spec_folder)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    entry.memory_id,
+                    str(entry.event),
+                    rows.plain(dict(entry.before)) if entry.before else None,
+                    rows.plain(dict(entry.after)) if entry.after else None,
+                    str(entry.actor),
+                    rows.micros(entry.at),
+                    entry.spec_folder,
+                ),
+            )
+        for memory_id in sorted({entry.memory_id for entry in entries}):
+            self._ledger(Mutation.UPDATE, (memory_id,), None, None)
 
     def _history(
         self, event: Event, memory_id: int, old: dict[str, Any] | None, new: dict[str, Any] | None, folder: str | None

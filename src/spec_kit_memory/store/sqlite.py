@@ -131,6 +131,12 @@ class SqliteStore:
     def forget(self, memory_id: int, change: Change) -> None:
         writing.forget(self._database, self._scope, memory_id, change)
 
+    def merge(self, memory_id: int, into: int, change: Change) -> None:
+        writing.merge(self._database, self._scope, memory_id, into, change)
+
+    def adopt_history(self, entries: Sequence[HistoryEntry], change: Change) -> None:
+        writing.adopt_history(self._database, self._scope, entries, change)
+
     def recall(self, memory_id: int, change: Change) -> Memory:
         return writing.recall(self._database, self._scope, memory_id, change)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,12 @@ from spec_kit_memory.core.memory import (
     Change,
     Entry,
     Event,
+    HistoryEntry,
     Memory,
     Mutation,
+    Origin,
     Presence,
+    Relation,
     Scope,
     Stamp,
 )
@@ -391,20 +394,43 @@ def _hand_over(connection: apsw.Connection, recorder: Recorder, memory: Memory) 
     return path
 
 
-def take_out(connection: apsw.Connection, recorder: Recorder, memory: Memory, presence: Presence) -> None:
+def take_out(
+    connection: apsw.Connection,
+    recorder: Recorder,
+    memory: Memory,
+    presence: Presence,
+    *,
+    mutation: Mutation = Mutation.DELETE,
+    also: tuple[int, ...] = (),
+) -> None:
     passages.hide(connection, memory.id)
     forgotten = memory.fingerprint if presence is Presence.FORGOTTEN else None
     connection.execute(
         "UPDATE memory SET presence = ?, forgotten_fingerprint = ?, updated_at = ? WHERE id = ?",
         (str(presence), forgotten, recorder.at, memory.id),
     )
-    recorder.entry(Mutation.DELETE, memory, memory.id, event=Event.DELETE)
+    recorder.entry(mutation, memory, memory.id, event=Event.DELETE, also=also)
 
 
 def forget(database: Database, scope: Scope | None, memory_id: int, change: Change) -> None:
     with database.writing() as connection:
         memory = require(connection, scope, memory_id)
         take_out(connection, Recorder(connection, change), memory, Presence.FORGOTTEN)
+
+
+def merge(database: Database, scope: Scope | None, memory_id: int, into: int, change: Change) -> None:
+    """The memory gives way to another one: superseded by a link, and forgotten; one entry tells both."""
+    with database.writing() as connection:
+        memory = require(connection, scope, memory_id)
+        require(connection, scope, into)
+        recorder = Recorder(connection, change)
+        connection.execute(
+            "INSERT OR IGNORE INTO link (source_id, target_id, relation, strength, evidence, origin, created_at)"
+            " VALUES (?, ?, ?, 1.0, 'merged', ?, ?)",
+            (into, memory_id, str(Relation.SUPERSEDES), str(Origin.HAND), recorder.at),
+        )
+        recorder.changed(into)
+        take_out(connection, recorder, memory, Presence.FORGOTTEN, mutation=Mutation.MERGE, also=(into,))
 
 
 def recall(database: Database, scope: Scope | None, memory_id: int, change: Change) -> Memory:
@@ -424,3 +450,10 @@ def recall(database: Database, scope: Scope | None, memory_id: int, change: Chan
         passages.show_again(connection, memory_id, memory.title, rows.unpack(blob))
         claims.others_resolved(connection, memory_id)
         return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
+
+
+def adopt_history(database: Database, scope: Scope | None, entries: Sequence[HistoryEntry], change: Change) -> None:
+    with database.writing() as connection:
+        for memory_id in {entry.memory_id for entry in entries}:
+            require(connection, scope, memory_id, live=False)
+        Recorder(connection, change).adopt(entries)

@@ -13,7 +13,7 @@ from typing import Any
 from spec_kit_memory.core import markdown, words
 from spec_kit_memory.core import similar as likeness
 from spec_kit_memory.core.context import Rendered
-from spec_kit_memory.core.memory import Filter, Link, Memory, Origin, Relation, Source, Tier
+from spec_kit_memory.core.memory import Filter, Memory, Source, Tier
 from spec_kit_memory.vault import files, trash
 from spec_kit_memory.verbs.sessions import body
 from spec_kit_memory.verbs.wiring import Wiring
@@ -83,19 +83,8 @@ def _folded(part: str) -> str:
 
 def retire(wiring: Wiring, memory_id: int, *, successor: int) -> None:
     """The old memory gives way: linked as superseded, its file in the trash, its text in history."""
-    old = wiring.store.get(memory_id)
-    link = Link(
-        id=0,
-        source_id=successor,
-        target_id=memory_id,
-        relation=Relation.SUPERSEDES,
-        evidence="merged",
-        origin=Origin.HAND,
-        created_at=wiring.now(),
-    )
-    wiring.store.put_link(link, wiring.change(f"merge of {memory_id} into {successor}"))
-    where = _discard(wiring, old)
-    wiring.store.forget(memory_id, wiring.change(f"merge into {successor}{where}"))
+    where = _discard(wiring, wiring.store.get(memory_id))
+    wiring.store.merge(memory_id, successor, wiring.change(f"merge into {successor}{where}"))
 
 
 def _discard(wiring: Wiring, old: Memory) -> str:

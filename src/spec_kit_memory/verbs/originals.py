@@ -1,0 +1,117 @@
+"""What does the original system's database know of our files? Use, validations, links and history.
+
+Files are matched by their path below specs/. Taking the same database over twice changes
+nothing: the ledger remembers it by its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from spec_kit_memory.answers import ImportAnswer
+from spec_kit_memory.core.memory import HistoryEntry, Link, Memory, Origin
+from spec_kit_memory.vault.original import OriginalData, OriginalMemory, read_original
+from spec_kit_memory.verbs.wiring import Wiring
+
+_BLOCK = 1 << 20
+# The same event of the same database has the same id wherever it is imported.
+_NAMESPACE = uuid.UUID("5a1f6b0e-6c0c-5c1e-9a58-0e6d7d0d5b10")
+
+
+def import_(wiring: Wiring, path: Path) -> ImportAnswer:
+    original = read_original(path)
+    mark = f"import of {_digest(path)[:16]}"
+    if any(entry.reason == mark for entry in wiring.whole.ledger()):
+        return ImportAnswer(summary=f"{path.name} was taken over before; nothing changed", matched=0)
+    found = _matched(wiring, original)
+    for old, memory in found.values():
+        _take_use(wiring, old, memory, mark)
+    links = _take_links(wiring, original, found, mark)
+    history = _take_history(wiring, original, found, mark)
+    unmatched = sorted({m.path for m in original.memories} - {old.path for old, _ in found.values()})
+    return ImportAnswer(
+        summary=f"took over use and validations of {len({m.id for _, m in found.values()})} memories, "
+        f"{links} links and {history} history entries",
+        hints=(*original.warnings[:5], *(("index the workspace first: skm index",) if not found else ())),
+        matched=len({memory.id for _, memory in found.values()}),
+        unmatched=tuple(unmatched),
+        links=links,
+        history=history,
+    )
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+Found = Mapping[str, tuple[OriginalMemory, Memory]]
+
+
+def _matched(wiring: Wiring, original: OriginalData) -> dict[str, tuple[OriginalMemory, Memory]]:
+    """Every id of the original that has a memory here."""
+    here: dict[str, Memory] = {}
+    for memory in wiring.store.find():
+        for name in (memory.path, *memory.aliases):
+            here[name.removeprefix(".opencode/")] = memory
+    return {
+        identifier: (old, here[old.below_specs])
+        for identifier, old in original.by_id().items()
+        if old.below_specs in here
+    }
+
+
+def _take_use(wiring: Wiring, old: OriginalMemory, memory: Memory, mark: str) -> None:
+    if old.access_count and old.last_access:
+        wiring.whole.record_use({memory.id: old.access_count}, old.last_access)
+    if old.validation_count:
+        count = memory.validation_count + old.validation_count
+        wiring.store.validate(memory.id, old.confidence, count, wiring.change(mark))
+
+
+def _take_links(wiring: Wiring, original: OriginalData, found: Found, mark: str) -> int:
+    taken = 0
+    for old in original.links:
+        if old.source_id not in found or old.target_id not in found:
+            continue
+        source, target = found[old.source_id][1], found[old.target_id][1]
+        if source.id == target.id:
+            continue
+        link = Link(
+            id=0,
+            source_id=source.id,
+            target_id=target.id,
+            relation=old.relation,
+            strength=old.strength,
+            evidence=old.evidence,
+            origin=Origin.HAND,
+            created_at=wiring.now(),
+        )
+        wiring.store.put_link(link, wiring.change(mark))
+        taken += 1
+    return taken
+
+
+def _take_history(wiring: Wiring, original: OriginalData, found: Found, mark: str) -> int:
+    entries = [
+        HistoryEntry(
+            id=str(uuid.uuid5(_NAMESPACE, f"{mark}/{number}")),
+            memory_id=found[event.memory_id][1].id,
+            event=event.event,
+            before=event.before,
+            after=event.after,
+            actor=event.actor,
+            at=event.at or wiring.now(),
+            spec_folder=found[event.memory_id][1].spec_folder,
+        )
+        for number, event in enumerate(original.history)
+        if event.memory_id in found
+    ]
+    wiring.whole.adopt_history(entries, wiring.change(mark))
+    return len(entries)
