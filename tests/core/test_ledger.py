@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +54,8 @@ def test_one_changed_field_is_found_where_it_is(
              ("session", "s" * 20), ("hash_before", "q"), ("previous", "1" * 64), ("hash", "2" * 64)]
         )
     )  # fmt: skip
-    entries[at] = replace(entries[at], **{field: value})
+    altered: dict[str, Any] = {field: value}
+    entries[at] = replace(entries[at], **altered)
     broken = ledger.verify(entries)
     assert broken is not None
     assert broken.sequence == at + 1

@@ -97,10 +97,11 @@ def test_without_a_spec_folder_copies_are_told_by_their_directory(store: Store) 
     assert store.put(entry("memory/b/x.md"), BY_USER).created
 
 
-@pytest.mark.parametrize("field", ["owner", "project"])
-def test_a_copy_of_somebody_else_is_never_a_second_name(store: Store, field: str) -> None:
-    store.put(entry("memory/x.md", **{field: "ann"}), BY_USER)
-    assert store.put(entry("memory/y.md", **{field: "bob"}), BY_USER).created
+def test_a_copy_of_somebody_else_is_never_a_second_name(store: Store) -> None:
+    store.put(entry("memory/x.md", owner="ann"), BY_USER)
+    assert store.put(entry("memory/y.md", owner="bob"), BY_USER).created
+    store.put(entry("memory/z.md", "other", project="p"), BY_USER)
+    assert store.put(entry("memory/w.md", "other", project="q"), BY_USER).created
 
 
 def test_an_untrusted_copy_adds_no_triggers_to_a_trusted_memory(store: Store) -> None:
