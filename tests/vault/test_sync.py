@@ -441,8 +441,9 @@ def test_a_file_behind_a_link_is_looked_at_alone(sync: Sync, store: Store, aged:
     (root / "specs/007-auth").symlink_to("../docs/auth")
     sync.scan()
     file.write_text("# Title\n\nA longer text behind the link.\n")
-    report = sync.scan(only=[file])
-    assert (report.modified, report.deleted) == (1, 0)
+    report = sync.scan(only=[root / "specs/007-auth/memory/a.md"])
+    assert (report.modified, report.deleted, report.new) == (1, 0, 0)
+    assert sync.scan(only=[file]).changed is False
     aged("docs/auth/memory/b.md", "# B\n\nNew.\n")
     assert sync.scan(only=[root / "docs/auth"]).new == 1
     file.unlink()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat as modes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -127,8 +127,7 @@ def discover(settings: Settings, *, only: Sequence[Path] | None = None, count: b
     """
     _check_root(settings.root)
     walk = _Walk(settings, _exclusion(settings.exclude), budget=COUNTED_FOLDERS if count else 0)
-    for start in [settings.root] if only is None else only:
-        _start(walk, start)
+    _start(walk, [settings.root] if only is None else only)
     while walk.links:
         _follow(walk, *walk.links.pop(0))
     for extra in settings.extra_paths:
@@ -162,25 +161,43 @@ def _check_root(root: Path) -> None:
         raise files.disk_error(error, root) from error
 
 
-def _start(walk: _Walk, start: Path) -> None:
-    """Look at one real path that may be a folder, a file, or no longer there."""
-    try:
-        segments = start.relative_to(walk.settings.root).parts
-    except ValueError:
-        return  # outside: the extra paths look after it
-    if any(skips(part) for part in segments[:-1]):
-        return
-    rel = "/".join(segments)
-    if start.is_symlink():
-        walk.links.append((segments, start))
-    elif start.is_dir():
-        if not (segments and (skips(segments[-1]) or walk.excluded(rel + "/"))):
+def _start(walk: _Walk, only: Sequence[Path]) -> None:
+    """Look at real paths that may be folders, files, or no longer there."""
+    single: dict[Path, set[str]] = {}
+    for start in only:
+        segments = _segments(walk.settings, start)
+        if segments is None or any(skips(part) for part in segments[:-1]):
+            continue
+        if start.is_symlink():
+            walk.links.append((segments, start))
+        elif not start.is_dir():
+            single.setdefault(start.parent, set()).add(start.name)
+        elif not (segments and (skips(segments[-1]) or walk.excluded("/".join((*segments, ""))))):
             _folder(walk, segments, start)
-    elif segments and start.exists() and not walk.excluded(rel):
-        with os.scandir(start.parent) as entries:
+    for folder, names in single.items():
+        _some(walk, folder, names)
+
+
+def _segments(settings: Settings, path: Path) -> Segments | None:
+    try:
+        return path.relative_to(settings.root).parts
+    except ValueError:
+        return None  # outside: the extra paths look after it
+
+
+def _some(walk: _Walk, folder: Path, names: Collection[str]) -> None:
+    """Files of one folder, by the names the folder has for them: some systems do not tell a from A."""
+    segments = folder.relative_to(walk.settings.root).parts
+    rule = rule_for(segments)
+    try:
+        with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name == start.name:
-                    _entry(walk, segments[:-1], rule_for(segments[:-1]), entry, [])
+                if entry.name in names:
+                    _entry(walk, segments, rule, entry, [])
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        walk.trouble(folder, files.disk_error(error, folder), folder=True)
 
 
 def _folder(walk: _Walk, top: Segments, real: Path) -> None:

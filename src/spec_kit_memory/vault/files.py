@@ -34,6 +34,7 @@ __all__ = [
     "MAX_BYTES",
     "FileText",
     "absolute",
+    "canonical",
     "contained",
     "decode",
     "disk_error",
@@ -271,6 +272,11 @@ def stored_form(settings: Settings, path: Path) -> str:
         return path.relative_to(settings.root).as_posix()
     except ValueError:
         return path.as_posix()
+
+
+def canonical(path: Path) -> Path:
+    """The real folder with the path's own last name, which may be a link's or no longer there."""
+    return Path(os.path.realpath(path.parent)) / path.name
 
 
 def absolute(settings: Settings, stored: str) -> Path:

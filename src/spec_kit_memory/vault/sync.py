@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -114,13 +114,16 @@ class _Scan:
     report: ScanReport
     ids: dict[str, int] = field(default_factory=dict)  # live paths
     missing: list[str] = field(default_factory=list)  # live rows whose file is not there
-    places: list[str] | None = None  # the stored paths that the scan is limited to
+    places: frozenset[str] | None = None  # the stored paths that the scan is limited to
     touched: dict[str, Stamp] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)  # old paths of moved files
     spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
 
     def __post_init__(self) -> None:
         self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
+
+    def is_about(self, path: str) -> bool:
+        return self.places is None or _covered(path, self.places)
 
     @cached_property
     def by_text(self) -> dict[str, list[str]]:
@@ -155,11 +158,12 @@ class Sync:
         cancel: Cancel | None = None,
         change: Change | None = None,
     ) -> ScanReport:
-        """Bring the index in step. `spec_folder` is a prefix of whole segments; `only` are real paths.
+        """Bring the index in step. `spec_folder` is a prefix of whole segments; `only` limits it to these paths.
 
         `count=False` does not count the markdown that no rule discovers, which spares a walk of the rest.
         """
         started = time.perf_counter()
+        only = None if only is None else sorted({files.canonical(path) for path in only})
         with self._one_scan, self._alone(cancel):
             seen, recovered, stored = self._look(only, count=count and only is None)
             scan = _Scan(stored, {}, seen.unreadable, change or self._change("scan"), force, ScanReport())
@@ -210,14 +214,15 @@ class Sync:
 
     def _mark_missing(self, scan: _Scan, spec_folder: str | None, only: Sequence[Path] | None) -> None:
         """Keep of the live rows without a file those that this scan is about."""
-        scan.places = places = None if only is None else [files.stored_form(self._settings, path) for path in only]
+        if only is not None:
+            scan.places = frozenset(files.stored_form(self._settings, path) for path in only)
+        unreadable = frozenset(scan.unreadable)
         for path, row in scan.stored.items():
             if path in scan.found or row.presence is not Presence.LIVE:
                 continue
-            about = places is None or any(_at_or_below(path, place) for place in places)
-            if not about or not _below(row.spec_folder, spec_folder):
+            if not scan.is_about(path) or not _below(row.spec_folder, spec_folder):
                 continue
-            if any(_at_or_below(path, place) for place in scan.unreadable):
+            if _covered(path, unreadable):
                 scan.report.unknown += 1
             else:
                 scan.missing.append(path)
@@ -380,12 +385,10 @@ class Sync:
 
     def _report_bad(self, scan: _Scan) -> None:
         bad = {one.path for one in scan.report.bad}
-        places = scan.places
         cleared = [
             one.path
             for one in self._store.bad_files()
-            if one.path not in bad
-            and (one.path in scan.found or places is None or any(_at_or_below(one.path, place) for place in places))
+            if one.path not in bad and (one.path in scan.found or scan.is_about(one.path))
         ]
         if bad or cleared:
             self._store.report_bad(scan.report.bad, cleared=cleared)
@@ -494,9 +497,14 @@ def _place(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _at_or_below(path: str, place: str) -> bool:
-    return path == place or path.startswith(f"{place}/")
+def _covered(path: str, places: Collection[str]) -> bool:
+    """Is the path one of these places, or below one?"""
+    while path:
+        if path in places:
+            return True
+        path = _place(path)
+    return False
 
 
 def _below(folder: str | None, prefix: str | None) -> bool:
-    return prefix is None or (folder is not None and _at_or_below(folder, prefix))
+    return prefix is None or (folder is not None and _covered(folder, (prefix,)))
