@@ -139,6 +139,13 @@ def test_json_on_the_page_can_be_read(page: Path) -> None:
         assert json.loads(block) if kind == "json" else json5.loads(block)
 
 
+@every_page
+def test_files_of_this_repository_that_are_named_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:tests|docs|src|scripts|tools|examples|benchmarks|\.ci)/[\w./-]*)`", text)
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_every_error_code_has_its_next_step() -> None:
     page = (DOCS / "how-to" / "troubleshoot.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| (E\d+) \|", page, re.MULTILINE) == [error.code for error in all_errors()]
