@@ -21,6 +21,7 @@ _UNSPACED = (
 )
 _HANGUL = "\uac00-\ud7a3"
 _WORD = re.compile(rf"[{_UNSPACED}{_HANGUL}]|[^\W{_UNSPACED}{_HANGUL}]+|[^\w\s]")
+_ASCII_WORD = re.compile(r"\w+|[^\w\s]", re.ASCII)  # the same for most prompts, in half the time
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 # Korean words carry their particle: the word before it is still whole.
 _PARTICLE = re.compile(
@@ -184,7 +185,7 @@ class Matcher:
 
     def _found(self, prompt: str) -> list[str]:
         text = fold(prompt)
-        words = _WORD.findall(text)
+        words = (_ASCII_WORD if text.isascii() else _WORD).findall(text)
         alone = list(self._alone & set(words))
         # In ASCII a word of the split is whole by construction; elsewhere marks may continue it.
         found = alone if text.isascii() else [phrase for phrase in alone if _occurs(phrase, text)]
