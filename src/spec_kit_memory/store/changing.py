@@ -58,14 +58,18 @@ def override(
     with database.writing() as connection:
         before = require(connection, scope, memory_id)
         recorder = Recorder(connection, change)
-        known = connection.execute("SELECT attributes FROM override WHERE memory_id = ?", (memory_id,)).get
-        wanted = json.loads(known or "{}") | _as_json(before.attributes, attributes)
+        stored = connection.execute("SELECT attributes FROM override WHERE memory_id = ?", (memory_id,)).get
+        known = json.loads(stored or "{}")
+        wanted = known | _as_json(before.attributes, attributes)
         kept = {name: value for name, value in wanted.items() if value is not None}
         connection.execute(
             "INSERT OR REPLACE INTO override (memory_id, attributes) VALUES (?, ?)", (memory_id, rows.plain(kept))
         )
         _apply(connection, recorder, before)
-        return recorder.entry(None, before, memory_id)
+        # What was overridden before cannot be told from what the document says: undo needs both.
+        return recorder.entry(
+            None, before, memory_id, extra_before={"overrides": known}, extra_after={"overrides": kept}
+        )
 
 
 _KINDS: dict[str, Callable[[Any], Any]] = {
