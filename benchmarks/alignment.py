@@ -1,6 +1,6 @@
 """Does detection put a memory file back into the spec folder it was taken from?
 
-    python benchmarks/alignment.py WORKSPACE_DIR
+    python -m benchmarks.alignment WORKSPACE_DIR
 
 Each memory file of a spec folder is taken away and read as a conversation: its body without front
 matter and metadata, without every line that names the folder (its path, its last part, or the words of

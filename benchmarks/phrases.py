@@ -1,6 +1,6 @@
 """How many of the trigger phrases that people gave does extraction find from the body alone?
 
-    python benchmarks/phrases.py WORKSPACE_DIR
+    python -m benchmarks.phrases WORKSPACE_DIR
 
 Taken are the memory files whose front matter or metadata block holds phrases. Their bodies are read
 without that metadata, without lines that list topics or phrases, and without lines that five or more

@@ -1,6 +1,6 @@
 """How long does it take to match 10,000 trigger phrases, and to get ready for it in a fresh process?
 
-    python benchmarks/triggers.py
+    python -m benchmarks.triggers
 
 Phrases of one to four words are drawn from a vocabulary of 6,000 made-up words; the prompt has 10,000
 characters of the same vocabulary with some of the phrases in it. Processor time, in milliseconds.

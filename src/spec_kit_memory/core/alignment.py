@@ -39,7 +39,7 @@ ALTERNATIVES = 3
 HALF_LIFE_DAYS = 7.0
 TOPIC_WORDS = 150  # of a conversation: its most telling ones
 READ_CHARACTERS = 40_000  # of each document
-# Measured on real folders (benchmarks/alignment.py). BM25's two constants, then how the overlap of words
+# Measured on real folders (benchmarks.alignment). BM25's two constants, then how the overlap of words
 # becomes a part of the score: half of the telling words is plenty, and a folder is clearly meant when its
 # overlap is 1.6 times that of the next one (0.62 of the two together).
 _SATURATION = 2.0
