@@ -259,10 +259,11 @@ def decide(alignments: Sequence[Alignment], *, named: str | None = None) -> Deci
     """What the scores mean. A folder that was named is used whatever they say, with a warning below 50."""
     best = tuple(alignments[:ALTERNATIVES])
     if named is not None:
-        score = next((entry.score for entry in alignments if entry.folder == named), 0.0)
-        outcome = "used" if score >= WARNED_FROM or not any(entry.score >= WARNED_FROM for entry in best) else "warned"
-        others = tuple(entry for entry in best if entry.folder != named and entry.score > score)
-        return Decision(outcome, named, score, others)
+        score = next((entry.score for entry in alignments if entry.folder == named), None)
+        if score is None:  # a new folder has nothing to be compared with
+            return Decision("used", named, 0.0, best)
+        better = tuple(entry for entry in best if entry.folder != named and entry.score > score)
+        return Decision("used" if score >= WARNED_FROM else "warned", named, score, better)
     if not best or best[0].score < WARNED_FROM:
         return Decision("undecided", None, best[0].score if best else 0.0, best)
     outcome = "used" if best[0].score >= USED_FROM else "warned"

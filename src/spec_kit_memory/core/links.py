@@ -106,27 +106,35 @@ def traverse(
     for level in range(1, depth + 1):
         reached: list[int] = []
         for memory_id in front:
-            for other, link, forward in around.get(memory_id, ()):
+            for link in sorted(around.get(memory_id, ()), key=_strongest):
+                forward = link.source_id == memory_id
+                other = link.target_id if forward else link.source_id
                 if other not in seen:
                     seen.add(other)
                     reached.append(other)
                     steps.append(Step(link, memory_id, other, level, forward))
         front = reached
-    truncated = any(other not in seen for memory_id in front for other, _, _ in around.get(memory_id, ()))
+    beyond = (link for memory_id in front for link in around.get(memory_id, ()))
+    truncated = any(link.source_id not in seen or link.target_id not in seen for link in beyond)
     inside = [link for link in chosen if link.source_id in seen and link.target_id in seen]
     order = {memory_id: at for at, memory_id in enumerate((start, *(step.to_id for step in steps)))}
     return Traversal(start, tuple(steps), _cycles(inside, order), truncated)
 
 
-def _around(links: list[Link], direction: str) -> dict[int, list[tuple[int, Link, bool]]]:
-    """Neighbours of each memory, the strongest links first so that they make the path."""
-    around: dict[int, list[tuple[int, Link, bool]]] = {}
-    for link in sorted(links, key=lambda link: (-link.strength, link.source_id, link.target_id, link.id)):
+def _around(links: list[Link], direction: str) -> dict[int, list[Link]]:
+    """The links that lead on from each memory."""
+    around: dict[int, list[Link]] = {}
+    for link in links:
         if direction != "backward":
-            around.setdefault(link.source_id, []).append((link.target_id, link, True))
+            around.setdefault(link.source_id, []).append(link)
         if direction != "forward":
-            around.setdefault(link.target_id, []).append((link.source_id, link, False))
+            around.setdefault(link.target_id, []).append(link)
     return around
+
+
+def _strongest(link: Link) -> tuple[float, int, int, int]:
+    """Of several ways to a memory the strongest link makes the path."""
+    return (-link.strength, link.source_id, link.target_id, link.id)
 
 
 def _cycles(links: list[Link], order: Mapping[int, int]) -> tuple[tuple[int, ...], ...]:
