@@ -663,6 +663,16 @@ def test_a_saved_file_is_indexed_and_the_next_scan_has_nothing_to_do(sync: Sync,
     assert live(store) == {path: saved.result.memory_id}
 
 
+def test_a_save_into_a_linked_spec_folder_belongs_to_that_folder(sync: Sync, store: Store, root: Path) -> None:
+    (root / "docs/auth").mkdir(parents=True)
+    (root / "specs").mkdir()
+    (root / "specs/007-auth").symlink_to("../docs/auth")
+    saved = sync.save(root / "specs/007-auth/memory", "01-03-26_12-00__t", "# T\n\nSaved text.\n", CHANGE)
+    memory = store.get(saved.result.memory_id)
+    assert (memory.path, memory.spec_folder) == ("docs/auth/memory/01-03-26_12-00__t.md", "007-auth")
+    assert sync.scan().changed is False
+
+
 def test_a_row_whose_file_is_still_pending_is_not_vanished(sync: Sync, store: Store, root: Path) -> None:
     def step(name: str) -> None:
         if name == "indexed":

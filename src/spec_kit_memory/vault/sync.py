@@ -448,13 +448,17 @@ class Sync:
             stem,
             text,
             settings=self._settings,
-            index=lambda final, file: self._put_new(final, file, change),
+            index=lambda final, file: self._put_new(folder / final.name, final, file, change),
             step=step,
         )
 
-    def _put_new(self, final: Path, file: FileText, change: Change) -> PutResult:
-        there = final if final.exists() else pending.pending_of(final)
-        found = discovery.place(self._settings, final, real=final, facts=os.stat(there))
+    def _put_new(self, named: Path, final: Path, file: FileText, change: Change) -> PutResult:
+        """`named` is in the folder as it was given, where a link may make it a place of memories."""
+        facts = os.stat(final if final.exists() else pending.pending_of(final))
+        places = (final, Path(os.path.normpath(named)))
+        found = next(
+            filter(None, (discovery.place(self._settings, one, real=final, facts=facts) for one in places)), None
+        )
         if found is None:
             return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
         return self._put(self._entry(found, file), change, explicit=True)
