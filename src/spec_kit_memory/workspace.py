@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from spec_kit_memory import answers
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core.memory import Actor, ContextType, Source, State, Tier
+from spec_kit_memory.embed import Embedder
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store, open_store
 from spec_kit_memory.verbs.wiring import Meaning, Wiring
@@ -58,6 +59,7 @@ class Workspace:
         actor: Actor = Actor.USER,
         now: Callable[[], datetime] = utc_now,
         store: Store | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         from spec_kit_memory.vault.files import scope_of
         from spec_kit_memory.vault.sync import Sync
@@ -69,7 +71,7 @@ class Workspace:
             store=whole.within(scope_of(settings)),
             whole=whole,
             sync=Sync(whole, settings, now=now),
-            meaning=Meaning(settings, whole, now=now),
+            meaning=Meaning(settings, now=now, embedder=embedder),
             now=now,
             actor=actor,
             embed_soon=self._embed_soon,
@@ -94,6 +96,8 @@ class Workspace:
         if self._background:
             self._background.stop()
         self._wiring.flush()
+        if self._wiring.past:
+            self._wiring.past.close()
         self._wiring.whole.close()
 
     def start_background(self) -> None:

@@ -295,7 +295,7 @@ class _Collected:
             last = turns[-1]
             turns[-1] = Turn(last.speaker, f"{last.text}\n\n{text}", last.time)
         else:
-            turns.append(Turn(_SPEAKERS.get(speaker, speaker), text, _time_text(time)))
+            turns.append(Turn(_SPEAKERS.get(speaker, " ".join(str(role).split())), text, _time_text(time)))
         gathered.last_message = message_id
 
     def conversations(self) -> Iterator[Conversation]:

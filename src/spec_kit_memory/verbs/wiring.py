@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spec_kit_memory.core import decay, usage
 from spec_kit_memory.core.memory import Actor, Change, Memory, State
@@ -28,16 +28,21 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 30.0
 
 
+class Past(Protocol):
+    def close(self) -> None: ...
+
+
 class Meaning:
     """The embedder, opened when first needed, and why it cannot be used if it cannot."""
 
-    def __init__(self, settings: Settings, store: Store, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, settings: Settings, *, now: Callable[[], datetime], embedder: Embedder | None = None
+    ) -> None:
         self._settings = settings
-        self._store = store
         self._now = now
         self._lock = threading.Lock()
-        self._embedder: Embedder | None = None
-        self._opened = False
+        self._embedder = embedder
+        self._opened = embedder is not None
         self._failed_at: datetime | None = None
         self.problem = ""
 
@@ -86,6 +91,8 @@ class Wiring:
     accesses: usage.Accumulator = field(default_factory=usage.Accumulator)
     # Embedding in the foreground is for one saved file; scans leave it to the background.
     embed_soon: Callable[[], None] = lambda: None
+    # What was rebuilt to answer as of an earlier moment; `Workspace.close` closes it.
+    past: Past | None = None
     _matcher: tuple[int, Matcher] | None = None
 
     def matcher(self) -> Matcher:

@@ -1,0 +1,281 @@
+"""Does search find what answers a question, on data that others made?
+
+    python -m benchmarks.retrieval DATASET_DIR... [--run FILE] [--mode text|vector|hybrid] [--json]
+
+A dataset folder holds corpus.jsonl(.gz) with {group, id, session, time, speaker, text} and
+queries.jsonl(.gz) with {group, id, category, text, relevant[]}. Each group becomes a workspace:
+sessions with speakers as chat conversations, other documents as memory files. Every question goes
+through Workspace.search with groupBy "passage"; passages are mapped back to document ids by path
+and lines. All questions count: an error is a zero, not a gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks import scoring
+from benchmarks.caching import CachingEmbedder, default_folder
+from spec_kit_memory.answers import FlatResult
+from spec_kit_memory.embed.local import LocalEmbedder
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.settings import Search, Semantic, Settings
+from spec_kit_memory.workspace import Workspace
+
+# Passages asked for: long documents fill several places of a flat list.
+DEPTH = 60
+
+Row = Mapping[str, Any]
+
+
+def rows_of(folder: Path, name: str) -> list[Row]:
+    for path, opened in ((folder / f"{name}.jsonl.gz", gzip.open), (folder / f"{name}.jsonl", open)):
+        if path.exists():
+            with opened(path, "rt", encoding="utf-8") as lines:
+                return [json.loads(line) for line in lines if line.strip()]
+    sys.exit(f"{folder} has no {name}.jsonl or {name}.jsonl.gz")
+
+
+@dataclass
+class Figures:
+    """What one dataset's run amounted to."""
+
+    name: str
+    rows: list[dict[str, float]] = field(default_factory=list)
+    by_category: dict[str, list[dict[str, float]]] = field(default_factory=lambda: defaultdict(list))
+    latencies_ms: list[float] = field(default_factory=list)
+    run: list[dict[str, Any]] = field(default_factory=list)
+    errors: int = 0
+    documents: int = 0
+    unmapped: int = 0
+    passages: int = 0
+    index_bytes: int = 0
+    seconds_text: float = 0.0
+    seconds_vectors: float = 0.0
+    embedded: int = 0
+
+    def add(self, question: Row, ranked: Sequence[str]) -> None:
+        self.run.append({"id": question["id"], "ranked": list(ranked)})
+        if question["relevant"]:
+            row = scoring.measure(question["relevant"], ranked)
+            self.rows.append(row)
+            self.by_category[str(question.get("category", ""))].append(row)
+
+    def as_json(self) -> dict[str, Any]:
+        quality = {name: round(scoring.average(self.rows, name), 4) for name in scoring.MEASURES}
+        return {
+            "dataset": self.name,
+            "questions": len(self.run),
+            "errors": self.errors,
+            **quality,
+            "p50_ms": round(scoring.percentile(self.latencies_ms, 0.5), 2),
+            "p95_ms": round(scoring.percentile(self.latencies_ms, 0.95), 2),
+            "documents": self.documents,
+            "unmapped": self.unmapped,
+            "passages": self.passages,
+            "index_bytes": self.index_bytes,
+            "documents_per_second_text": round(self.documents / self.seconds_text, 1) if self.seconds_text else None,
+            "seconds_vectors": round(self.seconds_vectors, 1),
+            "embedded_now": self.embedded,
+        }
+
+
+class Shelf:
+    """One group as a workspace, and where each document stands in it."""
+
+    def __init__(self, root: Path, documents: Sequence[Row], options: Options) -> None:
+        self._documents = documents
+        self._places: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        settings = Settings(
+            root=root,
+            semantic=Semantic(model="none" if options.mode == "text" else "local"),
+            search=Search(fusion=options.fusion, role_prior=options.role_prior),
+            watch="off",
+        )
+        self.embedder = None if options.mode == "text" else CachingEmbedder(LocalEmbedder(), options.cache)
+        self.workspace = Workspace(settings, embedder=self.embedder)
+        self.unmapped = 0
+
+    def fill(self) -> tuple[float, float]:
+        """Write, import and index; seconds until text is searchable, and until vectors are."""
+        spoken: dict[str, list[Row]] = defaultdict(list)
+        started = time.perf_counter()
+        for number, document in enumerate(self._documents):
+            if document.get("speaker"):
+                spoken[str(document.get("session") or "")].append(document)
+            else:
+                self._write(number, document)
+        for session, turns in spoken.items():
+            self._converse(session, turns)
+        self.workspace.index(embed=False)
+        text_done = time.perf_counter()
+        self.workspace.index()
+        return text_done - started, time.perf_counter() - text_done
+
+    def _write(self, number: int, document: Row) -> None:
+        path = self.workspace.settings.root / "memory" / f"{number:06d}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(str(document["text"]) + "\n", encoding="utf-8")
+        self._places[f"memory/{number:06d}.md"] = [(1, sys.maxsize, str(document["id"]))]
+
+    def _converse(self, session: str, turns: Sequence[Row]) -> None:
+        name = f"session-{session or 'all'}"
+        transcript = self.workspace.settings.root / f"{name}.jsonl"
+        with transcript.open("w", encoding="utf-8") as file:
+            for turn in turns:
+                said = {"conversation": name, "role": turn["speaker"], "content": turn["text"], "time": turn["time"]}
+                file.write(json.dumps(said, ensure_ascii=False) + "\n")
+        for kept in self.workspace.chat_import([transcript]).imported:
+            self._locate(str(kept["path"]), turns)
+        transcript.unlink()
+
+    def _locate(self, path: str, turns: Sequence[Row]) -> None:
+        """Find each turn's lines in the conversation as it was kept: it begins with its speaker's name."""
+        lines = self.workspace.get(path).text.split("\n")
+        at = 0
+        starts: list[tuple[int, str]] = []
+        for turn in turns:
+            opening = _opening(turn)
+            found = next((n for n in range(at, len(lines)) if lines[n].replace(" ", "").startswith(opening)), None)
+            if found is None:
+                self.unmapped += 1
+                continue
+            starts.append((found + 1, str(turn["id"])))
+            at = found + 1
+        for (first, id_), (following, _) in zip(starts, [*starts[1:], (len(lines) + 2, "")], strict=True):
+            self._places[path].append((first, following - 1, id_))
+
+    def documents_of(self, results: Sequence[Any]) -> list[str]:
+        found: dict[str, None] = {}
+        for result in results:
+            if not isinstance(result, FlatResult):
+                continue
+            first = int(result.lines.split("-")[0])
+            for start, end, id_ in self._places.get(result.path, ()):
+                if start <= first <= end:
+                    found.setdefault(id_)
+        return list(found)
+
+
+def _opening(turn: Row) -> str:
+    """The beginning of a kept turn without spaces, up to its first words."""
+    speaker, said = " ".join(str(turn["speaker"]).split()), " ".join(str(turn["time"]).split())
+    name = f"[{said}] {speaker}" if said else speaker
+    words = str(turn["text"]).strip().split("\n")[0][:20]
+    return (
+        f"{name}:{words}".replace(" ", "")
+        if not words.startswith(("#", "-", "*", "`", "|", ">"))
+        else f"{name}:".replace(" ", "")
+    )
+
+
+@dataclass(frozen=True)
+class Options:
+    mode: str = "hybrid"
+    fusion: str = "best"
+    role_prior: Mapping[str, float] = field(default_factory=dict)
+    cache: Path = field(default_factory=default_folder)
+    most: int | None = None
+
+
+def run(folder: Path, options: Options) -> Figures:
+    figures = Figures(folder.name)
+    documents: dict[str, list[Row]] = defaultdict(list)
+    for document in rows_of(folder, "corpus"):
+        documents[str(document["group"])].append(document)
+    questions: dict[str, list[Row]] = defaultdict(list)
+    for question in rows_of(folder, "queries")[: options.most]:
+        questions[str(question["group"])].append(question)
+    for group, asked in questions.items():
+        print(f"  {folder.name} {group}: {len(documents[group])} documents, {len(asked)} questions", file=sys.stderr)
+        with tempfile.TemporaryDirectory() as place:
+            shelf = Shelf(Path(place).resolve(), documents[group], options)
+            with shelf.workspace:
+                _measure(shelf, asked, figures, options)
+    return figures
+
+
+def _measure(shelf: Shelf, asked: Sequence[Row], figures: Figures, options: Options) -> None:
+    seconds_text, seconds_vectors = shelf.fill()
+    figures.seconds_text += seconds_text
+    figures.seconds_vectors += seconds_vectors
+    stats = shelf.workspace.stats()
+    figures.passages += stats.totals["passages"]
+    figures.index_bytes += stats.size_bytes
+    figures.documents += len(shelf._documents)
+    figures.unmapped += shelf.unmapped
+    figures.embedded += shelf.embedder.computed if shelf.embedder else 0
+    shelf.workspace.search("warm up", group_by="passage", mode=options.mode)
+    for question in asked:
+        figures.add(question, list(_answer(shelf, question, figures, options)))
+
+
+def _answer(shelf: Shelf, question: Row, figures: Figures, options: Options) -> Iterator[str]:
+    started = time.perf_counter()
+    try:
+        answer = shelf.workspace.search(str(question["text"]), group_by="passage", limit=DEPTH, mode=options.mode)
+    except SpecKitMemoryError as error:
+        figures.errors += 1
+        print(f"  {question['id']}: {error.code} {error.message}", file=sys.stderr)
+        return
+    figures.latencies_ms.append((time.perf_counter() - started) * 1000)
+    yield from shelf.documents_of(answer.results)
+
+
+def show(figures: Figures) -> None:
+    told = figures.as_json()
+    print(f"{figures.name}: {told['questions']} questions, {figures.errors} errors, {told['documents']} documents")
+    for name in scoring.MEASURES:
+        low, high = scoring.interval(figures.rows, name)
+        print(f"  {name:10} {told[name]:.4f}   95% {low:.4f} to {high:.4f}")
+    print(f"  search     p50 {told['p50_ms']} ms, p95 {told['p95_ms']} ms")
+    print(
+        f"  index      {told['passages']} passages, {told['index_bytes'] / 1e6:.1f} MB, "
+        f"{told['documents_per_second_text']} documents/s until text is searchable, "
+        f"vectors {told['seconds_vectors']} s ({told['embedded_now']} embedded now, the rest from the cache)"
+    )
+    if figures.unmapped:
+        print(f"  {figures.unmapped} documents could not be placed; they count as not found")
+    if len(figures.by_category) > 1:
+        for category, rows in sorted(figures.by_category.items()):
+            parts = " ".join(
+                f"{name} {scoring.average(rows, name):.3f}" for name in ("recall@5", "recall@10", "ndcg@10")
+            )
+            print(f"  {category:28} n={len(rows):4} {parts}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("datasets", nargs="+", type=Path, metavar="DATASET_DIR")
+    parser.add_argument("--run", type=Path, help="write {id, ranked} lines; with several datasets, one file per set")
+    parser.add_argument("--mode", choices=("text", "vector", "hybrid"), default="hybrid")
+    parser.add_argument("--fusion", choices=("best", "rrf"), default="best")
+    parser.add_argument("--role-prior", action="append", default=[], metavar="SPEAKER=NUMBER")
+    parser.add_argument("--cache", type=Path, default=default_folder(), help="where embeddings are kept between runs")
+    parser.add_argument("--most", type=int, help="ask only the first so many questions")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    prior = {name: float(number) for name, number in (pair.split("=", 1) for pair in given.role_prior)}
+    options = Options(given.mode, given.fusion, prior, given.cache, given.most)
+    for folder in given.datasets:
+        figures = run(folder, options)
+        if given.run:
+            target = given.run if len(given.datasets) == 1 else given.run.with_name(f"{folder.name}-{given.run.name}")
+            target.write_text("".join(json.dumps(row) + "\n" for row in figures.run), encoding="utf-8")
+        if given.json:
+            print(json.dumps(figures.as_json()))
+        else:
+            show(figures)
+
+
+if __name__ == "__main__":
+    main()
