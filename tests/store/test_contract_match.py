@@ -355,3 +355,14 @@ def test_many_keeps_the_order_and_leaves_out_what_is_not_there(store: Store) -> 
     assert [memory.id for memory in store.many([3, 99, 1])] == [3, 1]
     ids = [hit.passage_id for hit in store.match_text(["c"], Filter(), 5)]
     assert [passage.memory_id for passage in store.passages([*ids, 999])] == [3]
+
+
+def test_a_warmed_store_answers_as_a_cold_one(factory: Factory) -> None:
+    store = factory("index")
+    store.warm()
+    population(store)
+    cold, warm = factory("index"), factory("index")
+    warm.warm()
+    for terms in (["common"], ["unique3", "common"]):
+        assert warm.match_text(terms, Filter(), 50) == cold.match_text(terms, Filter(), 50)
+    assert warm.match_vector([1.0, 0, 0], Filter(), 50) == cold.match_vector([1.0, 0, 0], Filter(), 50)

@@ -88,7 +88,7 @@ def matching(where: Filter) -> Condition:
 
 
 def in_ids(ids: Iterable[int], column: str) -> Condition:
-    return f"{column} IN (SELECT value FROM json_each(?))", [json.dumps(sorted(ids))]
+    return f"{column} IN (SELECT value FROM json_each(?))", [json.dumps(sorted(map(int, ids)))]
 
 
 def _in_states(bounds: StateBounds) -> Condition:

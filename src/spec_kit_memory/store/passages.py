@@ -58,7 +58,7 @@ def _update_places(connection: apsw.Connection, old: Sequence[StoredPassage], ne
         [
             (
                 passage.first_line, passage.last_line, passage.tokens, passage.anchor,
-                rows.plain(list(passage.headings)), passage.speaker, before.id,
+                _headings(passage), passage.speaker, before.id,
             )
             for before, passage in zip(old, new, strict=True)
             if not _same_place(before, passage)
@@ -83,13 +83,17 @@ def _insert(connection: apsw.Connection, memory_id: int, title: str, passages: S
             " (SELECT id FROM vector WHERE hash = ? AND model = (SELECT max(id) FROM model)))",
             (
                 number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
-                rows.clean(passage.anchor), rows.clean(rows.plain(list(passage.headings))), rows.clean(passage.speaker),
+                rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker),
                 title_length + _length(tokenizer, body), passage.hash,
             ),
         )  # fmt: skip
         connection.execute(
             "INSERT INTO passage_fts (rowid, title, body) VALUES (?, ?, ?)", (number, prepared_title, body)
         )
+
+
+def _headings(passage: Passage) -> str:
+    return rows.clean(rows.plain(list(passage.headings))) if passage.headings else "[]"
 
 
 def _length(tokenizer: apsw.FTS5Tokenizer, text: str) -> int:

@@ -8,7 +8,7 @@ never change their words, so nothing kept ever becomes wrong; what was deleted i
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +17,9 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
+from spec_kit_memory.core import words
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
-from spec_kit_memory.store import rows
+from spec_kit_memory.store import filters, rows
 from spec_kit_memory.store.columns import Columns
 from spec_kit_memory.store.database import Database, fetch
 from spec_kit_memory.store.passages import TOKENIZER
@@ -28,6 +29,8 @@ __all__ = ["Postings", "best"]
 K1 = 1.2
 B = 0.75
 _KEEP_BYTES = 48_000_000
+_WARM_WORDS = 300
+_SAMPLE = 200  # memories that tell which words are common
 _MOST_DELTA = 4_000  # passages added since a word was read; more are read faster as a whole
 
 
@@ -67,11 +70,19 @@ class Postings:
         if not lookups or limit <= 0 or not len(columns.passage_ids):
             return []
         with self._lock:
-            postings = [self._posting(database, columns, words, term) for words, term in lookups.items()]
+            postings = [self._posting(database, columns, lookup, term) for lookup, term in lookups.items()]
         inside = columns.passages(columns.seen(scope))
         wanted = columns.passages(columns.mask(scope, where))
         scores = _bm25(columns, inside, postings)
         return best(columns, scores, wanted & (scores > 0), limit)
+
+    def warm(self, database: Database, columns: Columns) -> None:
+        """Read the commonest words, which take longest, before somebody asks for them."""
+        if not len(columns.passage_ids):
+            return
+        for lookup, term in self._lookups(database.reader(), _common(database, columns)).items():
+            with self._lock:  # word by word: a search waits for one of them at most
+                self._posting(database, columns, lookup, term)
 
     def _lookups(self, connection: apsw.Connection, terms: Sequence[str]) -> dict[tuple[str, ...], str]:
         """Each term as the words of the index; several make a phrase."""
@@ -100,6 +111,18 @@ class Postings:
         while self._bytes > _KEEP_BYTES and len(self._kept) > 1:
             self._bytes -= self._kept.popitem(last=False)[1].size
         return known.within(columns)
+
+
+def _common(database: Database, columns: Columns) -> list[str]:
+    """The words that most memories have, judged by a sample of them."""
+    live = columns.ids[columns.live]
+    sample = live[:: max(1, len(live) // _SAMPLE)].tolist()
+    test, values = filters.in_ids(sample, "memory.id")
+    sql = f"SELECT text FROM memory JOIN content ON content.hash = content_hash WHERE {test}"
+    with database.reading() as connection:
+        texts = [rows.unpack(blob) for (blob,) in fetch(connection, sql, values)]
+    counted = Counter(word for text in texts for word in words.content(text))
+    return [word for word, _ in counted.most_common(_WARM_WORDS)]
 
 
 def _read(database: Database, columns: Columns, lookup: tuple[str, ...], term: str, known: _Posting | None) -> _Posting:

@@ -179,6 +179,9 @@ class SqliteStore:
     def put_vectors(self, given: Mapping[str, tuple[bytes, bytes | None]]) -> None:
         vectors.put_vectors(self._database, given, model=self._shared.model)
 
+    def vectors_of(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
+        return vectors.vectors_of(self._database, hashes)
+
     def vectors_failed(self, hashes: Iterable[str], reason: str) -> None:
         vectors.vectors_failed(self._database, hashes, reason)
 
@@ -266,6 +269,12 @@ class SqliteStore:
         columns, _, nearest = self._shared.arrays()
         now = columns.current(self._database)
         return nearest.match(self._database, now, self._scope, vector, where, limit)
+
+    def warm(self) -> None:
+        columns, postings, nearest = self._shared.arrays()
+        now = columns.current(self._database)
+        postings.warm(self._database, now)
+        nearest.warm(self._database, now)
 
     def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]:
         return vectors.token_states(self._database, self._scope, passage_ids)

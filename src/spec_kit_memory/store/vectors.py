@@ -8,7 +8,7 @@ saving again embeds nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apsw
 
@@ -18,10 +18,11 @@ from spec_kit_memory.store import VectorWork, filters, passages, rows
 from spec_kit_memory.store.database import Database, fetch
 from spec_kit_memory.store.record import Recorder
 
-__all__ = ["Model", "put_vectors", "token_states", "use_model", "vector_work", "vectors_failed"]
+__all__ = ["Model", "put_vectors", "token_states", "use_model", "vector_work", "vectors_failed", "vectors_of"]
 
 Model = tuple[str, int, str]  # name, dimensions, hash of the weights
 _MOST_TRIES = 3
+_PAGE = 500
 
 
 def current(connection: apsw.Connection) -> Model | None:
@@ -96,6 +97,18 @@ def put_vectors(database: Database, vectors: Mapping[str, tuple[bytes, bytes | N
         for hash_, (blob, states) in vectors.items():
             passages.attach_vector(connection, hash_, blob, states)
         _settle(connection, recorder, list(vectors))
+
+
+def vectors_of(database: Database, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """Read in pages, so that no read holds the log for long."""
+    sql = (
+        "SELECT hash, vector, states FROM vector LEFT JOIN token_state ON vector_id = vector.id"
+        " WHERE hash IN (SELECT value FROM json_each(?)) AND model = (SELECT max(id) FROM model)"
+    )
+    for start in range(0, len(hashes), _PAGE):
+        with database.reading() as connection:
+            page = fetch(connection, sql, (json.dumps(hashes[start : start + _PAGE]),))
+        yield from ((hash_, vector, states) for hash_, vector, states in page)
 
 
 def vectors_failed(database: Database, hashes: Iterable[str], reason: str) -> None:
