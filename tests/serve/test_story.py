@@ -37,7 +37,7 @@ def real(tmp_path: Path) -> Iterator[LiveWorkspace]:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-def test_save_find_judge_link_and_forget(real: LiveWorkspace, mode: str) -> None:
+def test_save_find_judge_link_forget_and_restore(real: LiveWorkspace, mode: str) -> None:
     async def story() -> None:
         with anyio.fail_after(60):
             async with Client(build_server(real), mode=mode) as client:
@@ -47,9 +47,9 @@ def test_save_find_judge_link_and_forget(real: LiveWorkspace, mode: str) -> None
 
 
 async def tell(client: Client) -> None:
-    async def call(name: str, **arguments: Any) -> dict[str, Any]:
-        result = await client.call_tool(name, arguments)
-        assert not result.is_error, (name, result.content)
+    async def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+        result = await client.call_tool(tool, arguments)
+        assert not result.is_error, (tool, result.content)
         data: dict[str, Any] = told(result)["data"]
         return data
 
@@ -77,12 +77,18 @@ async def tell(client: Client) -> None:
     assert old in [row["id"] for row in why["memories"]]
     await call("memory_causal_unlink", linkId=link["link"]["id"])
 
+    await call("checkpoint_create", name="before", description="all is well")
+    assert [row["name"] for row in (await call("checkpoint_list"))["checkpoints"]] == ["before"]
     changed = await call("memory_update", id=old, title="Sessions in Redis, once", importanceTier="temporary")
     assert changed["memory"]["title"] == "Sessions in Redis, once"
     assert (await call("memory_delete", id=old))["deleted"] == [old]
     assert (await call("memory_list"))["total"] == 1
     history = await call("memory_history", id=old)
     assert history["entries"][0]["event"] == "DELETE"
+    restored = await call("checkpoint_restore", name="before")
+    assert restored["restored"] == 1
+    assert (await call("memory_list"))["total"] == 2
+    await call("checkpoint_delete", name="before")
     assert (await call("memory_history"))["ledger"]["ok"]
     assert (await call("memory_health"))["healthy"]
-    assert (await call("memory_stats"))["totals"]["memories"] == 1
+    assert (await call("memory_stats"))["totals"]["memories"] == 2
