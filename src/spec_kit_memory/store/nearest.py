@@ -45,6 +45,7 @@ class Vectors:
         self._ids: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._matrix: npt.NDArray[Any] = np.zeros((0, dimensions), np.float32)
         self._coarse = False
+        self._placed: tuple[Columns | None, npt.NDArray[np.int64]] = (None, np.zeros(0, np.int64))
 
     def warm(self, database: Database, columns: Columns) -> None:
         with self._lock:
@@ -59,19 +60,17 @@ class Vectors:
             return []
         with self._lock:
             self._refresh(database, columns)
-            ids, matrix, coarse, dimensions = self._ids, self._matrix, self._coarse, self._dimensions
+            matrix, coarse, dimensions, (_, rows) = self._matrix, self._coarse, self._dimensions, self._placed
         if len(query) != dimensions:
             raise BadParameter(f"the query has {len(query)} dimensions, the index {dimensions}")
-        rows = np.searchsorted(ids, columns.vector_id)
-        rows = np.minimum(rows, len(ids) - 1)
-        wanted &= ids[rows] == columns.vector_id
+        wanted &= rows >= 0
         scores = np.full(len(rows), -np.inf, np.float32)
         chosen = np.flatnonzero(wanted)
         if coarse:
             chosen = _nearest_bits(matrix, rows, chosen, query, max(_CANDIDATES, 8 * limit))
             scores[chosen] = _exact_from_file(database, columns.vector_id[chosen], query)
             wanted = np.isfinite(scores)
-        elif len(chosen) < _SPARSE * len(ids):
+        elif len(chosen) < _SPARSE * len(matrix):
             scores[chosen] = np.vecdot(matrix[rows[chosen]], query)
         else:
             scores[chosen] = np.vecdot(matrix, query)[rows[chosen]]
@@ -83,15 +82,27 @@ class Vectors:
         with database.reading() as connection:
             dimensions = connection.execute("SELECT dimensions FROM model ORDER BY id DESC LIMIT 1").get or 0
             epoch = connection.execute("SELECT epoch FROM counter").get
-            if self._epoch != epoch or self._dimensions != dimensions or self._wasteful(columns):
+            if self._epoch != epoch or self._dimensions != dimensions or self._wasteful(connection, columns):
                 self._drop(epoch=epoch, dimensions=dimensions)
             last = int(self._ids[-1]) if len(self._ids) else 0
             if int(columns.vector_id.max(initial=0)) > last:
                 self._extend(connection, last)
+            if self._placed[0] is not columns:
+                self._placed = columns, self._places(columns)
 
-    def _wasteful(self, columns: Columns) -> bool:
-        """Most rows belong to text that is gone."""
-        return len(self._ids) > 20_000 + 2 * len(columns.vector_id)
+    def _places(self, columns: Columns) -> npt.NDArray[np.int64]:
+        """The row of each passage's vector; -1 where there is none."""
+        if not len(self._ids):
+            return np.full(len(columns.vector_id), -1, np.int64)
+        rows = np.minimum(np.searchsorted(self._ids, columns.vector_id), len(self._ids) - 1)
+        return np.where(self._ids[rows] == columns.vector_id, rows, -1)
+
+    def _wasteful(self, connection: apsw.Connection, columns: Columns) -> bool:
+        """Most rows are of vectors that were deleted. Looked at only when something changed."""
+        if self._placed[0] is columns or len(self._ids) < 20_000 + 2 * len(columns.vector_id):
+            return False
+        kept: int = connection.execute("SELECT count(*) FROM vector").get
+        return 2 * kept < len(self._ids)
 
     def _extend(self, connection: apsw.Connection, last: int) -> None:
         added = connection.execute("SELECT count(*) FROM vector WHERE id > ?", (last,)).get

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spec_kit_memory.core import ledger
@@ -34,6 +35,7 @@ __all__ = [
     "ledger_head",
     "links",
     "many",
+    "newest_change",
     "not_found",
     "passages",
     "passages_of",
@@ -86,7 +88,21 @@ def _select(
     presence = _LIVE if live else "1"
     sql = f"SELECT {rows.MEMORY} WHERE {test} AND {presence} AND {seen} {tail}"
     with database.reading() as connection:
-        return [rows.memory_from(row) for row in connection.execute(sql, [*values, *bound])]
+        found = [rows.memory_from(row) for row in connection.execute(sql, [*values, *bound])]
+    if scope is None or scope.prefixes is None:
+        return found
+    # A second name may lie where this scope does not reach.
+    return [
+        replace(memory, aliases=tuple(path for path in memory.aliases if filters.reaches(scope, path)))
+        for memory in found
+    ]
+
+
+def newest_change(database: Database, scope: Scope) -> int:
+    """The generation in which something of this scope last changed."""
+    seen, bound = filters.visible(scope)
+    with database.reading() as connection:
+        return int(connection.execute(f"SELECT coalesce(max(changed), 0) FROM memory WHERE {seen}", bound).get)
 
 
 def find(

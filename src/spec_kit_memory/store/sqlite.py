@@ -61,6 +61,7 @@ class _Shared:
         self.generation_offset = 0
         self.last_generation = 0
         self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
+        self.generations: dict[Scope, tuple[int, int]] = {}
         self.forget_arrays()
         database.on_new_file = self._new_file
 
@@ -112,7 +113,18 @@ class SqliteStore:
         with self._database.reading() as connection:
             found: int = connection.execute("SELECT generation FROM counter").get
         self._shared.last_generation = found + self._shared.generation_offset
-        return self._shared.last_generation
+        return self._seen_generation(self._shared.last_generation)
+
+    def _seen_generation(self, whole: int) -> int:
+        """What others change in their own part is not told to a scope, not even that it happened."""
+        if self._scope is None or self._scope == Scope():
+            return whole
+        known = self._shared.generations.get(self._scope)
+        if known is None or known[0] != whole:
+            newest = reading.newest_change(self._database, self._scope) + self._shared.generation_offset
+            known = whole, newest
+            self._shared.generations[self._scope] = known
+        return known[1]
 
     def bulk(self) -> AbstractContextManager[None]:
         return self._database.bulk()
@@ -251,7 +263,8 @@ class SqliteStore:
         return reading.bad_files(self._database, self._scope)
 
     def stats(self) -> dict[str, Any]:
-        generation = self.generation()
+        with self._database.reading() as connection:
+            generation: int = connection.execute("SELECT generation FROM counter").get
         known = self._shared.stats.get(self._scope)
         if known is None or known[0] != generation:
             known = generation, figures.collect(self._database, self._scope)
