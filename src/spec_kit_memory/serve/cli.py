@@ -19,6 +19,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         sys.stdout.write(f"spec-kit-memory {__version__}\n")
         return
+    if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):
+        from spec_kit_memory.serve import hooks
+
+        hooks.main(given[1:])
+        return
     from spec_kit_memory.serve.shell import run
 
     sys.exit(run(given))

@@ -392,15 +392,16 @@ def _host(session: Session, host: str, *, remove: bool, yes: bool, scope: str | 
     act = hosts.uninstall if remove else hosts.install
     plan = act(host, root=root, scope=scope, apply=False)
     if not plan.changes or (session.json and not yes):
-        session.show(plan)
+        session.show(plan, blocks=hosts.blocks(plan))
         return
     if not yes:
-        session.show(plan)
+        session.show(plan, blocks=hosts.blocks(plan))
         if not session.interactive:
             session.say("Nothing was changed; --yes does it.")
             return
         click.confirm("Make these changes?", abort=True)
-    session.show(act(host, root=root, scope=scope, apply=True))
+    done = act(host, root=root, scope=scope, apply=True)
+    session.show(done, blocks=hosts.blocks(done))
 
 
 _HOST_OPTIONS: tuple[click.Parameter, ...] = (
@@ -418,6 +419,18 @@ def install(session: Session, host: str, yes: bool, scope: str | None) -> None:
 @command("uninstall", "Undo exactly what install did.", *_HOST_OPTIONS)
 def uninstall(session: Session, host: str, yes: bool, scope: str | None) -> None:
     _host(session, host, remove=True, yes=yes, scope=scope)
+
+
+@command(
+    "hook",
+    "What a host runs by itself: reads the host's JSON from standard input and prints what that host expects.",
+    argument("event", type=click.Choice(("prompt", "session-start", "pre-compact"))),
+    click.Option(["--host"], default="claude-code", show_default=True, help="Whose form to speak."),
+)
+def hook(session: Session, event: str, host: str) -> None:
+    from spec_kit_memory.serve.hooks import run
+
+    run(event, host=host, workspace=session.workspace)
 
 
 @command(

@@ -1,0 +1,164 @@
+"""What does a host get when it runs us by itself: at a prompt, at a session's start, before it compacts?
+
+The host's JSON comes on standard input; what that host expects goes to standard output.
+A hook must never stand in the way: on any error it prints nothing, says why on standard
+error, and ends well. It starts nothing new either: where there is no index, there is nothing to say.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spec_kit_memory.answers import TriggerAnswer
+    from spec_kit_memory.workspace import Workspace
+
+__all__ = ["EVENTS", "HOOKED", "main", "run"]
+
+# What Claude Code calls them; Codex and VS Code follow it, Cursor has names of its own.
+EVENTS: Mapping[str, str] = {
+    "prompt": "UserPromptSubmit",
+    "session-start": "SessionStart",
+    "pre-compact": "PreCompact",
+}
+HOOKED = ("claude-code", "codex", "cursor", "vscode")
+
+# A prompt may be a pasted log; phrases are looked for in its beginning, as the tool does.
+PROMPT_LENGTH = 10_000
+INPUT_BYTES = 8_000_000
+# Cursor shows the agent at most 10,000 characters in place.
+MEMORY_LENGTH, TEXT_LENGTH = 1_500, 9_000
+CONTEXT_TOKENS = 1_500
+
+SUGGESTIONS: Mapping[str, str] = {
+    "save": "Saving this session is asked for or due: offer it, and use memory_save.",
+    "search": "Prior work is asked for: use memory_search before answering.",
+    "checkpoint": "A checkpoint is spoken of: use checkpoint_create, checkpoint_list or checkpoint_restore.",
+}
+BEFORE_COMPACTION = (
+    "The conversation is about to be compacted. To keep what was decided, save it: "
+    "ask the agent to save this session (memory_save)."
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`skm hook EVENT [--host HOST] [--workspace DIR]`, read by hand: a parser would be felt at every prompt."""
+    # The process ends before collecting would pay, and classes that are being made set it off often.
+    gc.disable()
+    given = list(arguments)
+    options = {"--host": "claude-code", "--workspace": ""}
+    event = ""
+    while given:
+        word, _, value = given.pop(0).partition("=")
+        if word in options:
+            options[word] = value or (given.pop(0) if given else "")
+        else:
+            event = event or word
+    run(event, host=options["--host"], workspace=options["--workspace"] or None)
+
+
+def run(event: str, *, host: str, workspace: str | None = None) -> None:
+    try:
+        answer = _answer(event, host, _input(), workspace)
+        if answer:
+            # Escaped, because a host may read in another encoding than ours.
+            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.flush()
+    except Exception as error:  # noqa: BLE001 - the edge: a hook never fails its host
+        _note(error)
+
+
+def _note(error: Exception) -> None:
+    with suppress(OSError, ValueError):  # nobody may listen
+        sys.stderr.write(f"spec-kit-memory hook: {error}\n")
+
+
+def _input() -> dict[str, Any]:
+    if sys.stdin is None or sys.stdin.isatty():
+        return {}
+    content = json.loads(sys.stdin.buffer.read(INPUT_BYTES).decode("utf-8-sig", "replace") or "{}")
+    return content if isinstance(content, dict) else {}
+
+
+def _answer(event: str, host: str, given: Mapping[str, Any], named: str | None) -> dict[str, Any] | None:
+    if event not in EVENTS or host not in HOOKED:
+        raise ValueError(f"there is no hook {event!r} for {host!r}")
+    from spec_kit_memory import settings
+
+    root = settings.find_root(_start(given), workspace=named)
+    loaded = settings.load(root)
+    if not loaded.index_path.exists():
+        return None
+    if event == "pre-compact":
+        return {"user_message" if host == "cursor" else "systemMessage": BEFORE_COMPACTION}
+
+    from spec_kit_memory.core.memory import Actor
+    from spec_kit_memory.workspace import Workspace
+
+    with Workspace(loaded, actor=Actor.HOOK) as workspace:
+        text = _text(event, given, workspace)
+    if not text:
+        return None
+    if host == "cursor":
+        return {"continue": True, "additional_context": text} if event == "prompt" else {"additional_context": text}
+    return {"hookSpecificOutput": {"hookEventName": EVENTS[event], "additionalContext": text}}
+
+
+def _start(given: Mapping[str, Any]) -> Path | None:
+    """The project, as the host names it; its working directory may have moved away from there."""
+    roots = given.get("workspace_roots")
+    places = (
+        os.environ.get("CLAUDE_PROJECT_DIR"),
+        os.environ.get("CURSOR_PROJECT_DIR"),
+        roots[0] if isinstance(roots, list) and roots else None,
+        given.get("cwd"),
+    )
+    found = next((place for place in places if isinstance(place, str) and os.path.isdir(place)), None)
+    return Path(found) if found else None
+
+
+def _session(given: Mapping[str, Any]) -> str | None:
+    found = (given.get(name) for name in ("session_id", "sessionId", "conversation_id"))
+    return next((name[:200] for name in found if isinstance(name, str) and name), None)
+
+
+def _text(event: str, given: Mapping[str, Any], workspace: Workspace) -> str:
+    if event == "session-start":
+        answer = workspace.context(session_id=_session(given), max_tokens=CONTEXT_TOKENS)
+        return f"Remembered for this project (spec_kit_memory):\n\n{answer.text}" if answer.text.strip() else ""
+    prompt = given.get("prompt")
+    if not isinstance(prompt, str) or not prompt.strip():
+        return ""
+    return _matches(workspace.triggers(prompt[:PROMPT_LENGTH], session_id=_session(given)))
+
+
+def _matches(answer: TriggerAnswer) -> str:
+    """What the prompt brings up, as an agent reads it."""
+    parts = [_memory(match) for match in answer.matches]
+    said = list(dict.fromkeys(str(each.get("kind")) for each in answer.suggestions))
+    notes = [SUGGESTIONS[kind] for kind in said if kind in SUGGESTIONS]
+    if not parts and not notes:
+        return ""
+    kept, length = [], 0
+    for part in parts:
+        if length + len(part) <= TEXT_LENGTH:
+            kept.append(part)
+            length += len(part)
+    head = ["Memories that this message brings up (spec_kit_memory):"] if kept else []
+    return "\n\n".join([*head, *kept, *notes])
+
+
+def _memory(match: Mapping[str, Any]) -> str:
+    why = ", ".join(match.get("phrases") or ()) or str(match.get("via") or "linked")
+    text = str(match.get("content") or match.get("summary") or "").strip()
+    if len(text) > MEMORY_LENGTH:
+        text = text[:MEMORY_LENGTH].rsplit("\n", 1)[0].rstrip() + f"\n… memory_load {match.get('id')} has the rest."
+    line = f"- **{match.get('title')}** (id {match.get('id')}, {match.get('path')}; {why})"
+    return f"{line}\n{text}" if text else line

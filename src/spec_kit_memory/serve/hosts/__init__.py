@@ -1,0 +1,286 @@
+"""How is an agent's host connected, and how is that taken back?
+
+`install` and `uninstall` first make a plan: every file that would change, with its diff.
+Nothing is written unless `apply` is set, and nothing at all if one of the files is malformed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from spec_kit_memory.answers import Answer
+from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
+from spec_kit_memory.serve.hosts import edits, record
+from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, Place
+from spec_kit_memory.serve.hosts.record import Kept, Record
+from spec_kit_memory.serve.view import Block, Line
+
+__all__ = ["HOSTS", "Plan", "blocks", "install", "uninstall"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Answer):
+    """What an install or uninstall would change, or has changed."""
+
+    host: str
+    scope: str
+    changes: tuple[Mapping[str, str], ...]  # path, action (create, edit, delete), diff
+    applied: bool = False
+    backups: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()  # files of the user's own that stand where ours would
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file from what it is to what it is to be; None is a file that is not there."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    kept: Kept | None = None  # to be remembered
+
+    @property
+    def action(self) -> Literal["create", "edit", "delete"]:
+        return "create" if self.before is None else "delete" if self.after is None else "edit"
+
+
+def install(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> Plan:
+    chosen, place = _place(host, root, scope)
+    known = record.read(host, place)
+    changes, kept = [], []
+    for file, current in _read(chosen.files(place)):
+        if file.form == "text" and not _may_replace(file, current, known):
+            kept.append(str(file.path))
+            continue
+        change = _installed(file, current, known.files.get(file.path))
+        changes += [change] if change else []
+    hints = [*chosen.notes(place), *(f"{path} is your own and stays as it is." for path in kept)]
+    said = (
+        f"{chosen.title} is connected for this {place.scope}"
+        if place.scope == "project"
+        else (f"{chosen.title} is connected for all your projects")
+    )
+    backups: list[Path] = []
+    if apply and changes:
+        backups = _apply(changes, _remembered(known, changes))
+        hints.append(f"Restart {chosen.title}, then try {chosen.commands}. `skm uninstall {host}` undoes this.")
+    return _plan(chosen, place, changes, said, applied=apply, backups=backups, kept=kept, hints=hints)
+
+
+def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> Plan:
+    chosen, place = _place(host, root, scope, removing=True)
+    known = record.read(host, place)
+    files = chosen.files(place)
+    gone = [File(path, "text") for path in known.files if path not in {file.path for file in files}]
+    changes, kept = [], []
+    for file, current in _read([*files, *gone]):
+        entry = known.files.get(file.path)
+        change = _uninstalled(file, current, entry)
+        if change:
+            changes.append(change)
+        elif entry and current is not None and file.form == "text":
+            kept.append(str(file.path))
+    hints = [f"{path} was edited since and stays." for path in kept]
+    if apply:
+        _apply(changes, None)
+        record.remove_empty(known.folders or tuple(_own_folders(changes)))
+        record.forget(known)
+    said = f"{chosen.title} is no longer connected"
+    return _plan(chosen, place, changes, said, applied=apply, kept=kept, hints=hints)
+
+
+def blocks(plan: Plan) -> Iterator[Block]:
+    """The plan for a person: each file with its diff."""
+    for change in plan.changes:
+        yield Line(f"{change['action']} {change['path']}", "title")
+        for line in change["diff"].splitlines():
+            style = "good" if line.startswith("+") else "bad" if line.startswith("-") else "dim"
+            yield Line("  " + line, style)
+    yield Line(plan.summary, "good" if plan.applied else "")
+    for path in plan.backups:
+        yield Line(f"backup {path}", "dim")
+    for hint in plan.hints:
+        yield Line(hint, "hint")
+
+
+# --- planning --------------------------------------------------------------------------------
+
+
+def _place(host: str, root: Path, scope: str | None, *, removing: bool = False) -> tuple[Host, Place]:
+    if host not in HOSTS:
+        raise BadParameter(f"There is no host {host!r}.", hint="Name one of " + ", ".join(HOSTS) + ".")
+    if scope not in (None, "project", "user"):
+        raise BadParameter(f"There is no scope {scope!r}.", hint="Use project or user.")
+    return HOSTS[host], Place(root, "user" if scope == "user" else "project", os.environ, removing=removing)
+
+
+def _read(files: list[File]) -> Iterator[tuple[File, bytes | None]]:
+    """Each file with its bytes. All that cannot be read as what they are, are told at once."""
+    problems: list[str] = []
+    found: list[tuple[File, bytes | None]] = []
+    for file in files:
+        try:
+            data = file.path.read_bytes()
+            if file.form != "text":
+                edits.present(data.decode("utf-8"), file)
+        except (FileNotFoundError, NotADirectoryError):
+            data = None
+        except OSError as error:
+            problems.append(f"{file.path} cannot be read: {error.strerror}.")
+            continue
+        except UnicodeDecodeError:
+            problems.append(f"{file.path} is not text in UTF-8.")
+            continue
+        except edits.Malformed as error:
+            problems.append(f"{file.path} is not valid {'TOML' if file.form == 'toml' else 'JSON'}: {error}.")
+            continue
+        found.append((file, data))
+    _refuse(problems)
+    return iter(found)
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        raise Invalid(
+            "Nothing was changed. " + " ".join(problems),
+            hint="Correct the file, or add the entry by hand as docs/how-to/connect-an-agent.md shows.",
+            problems=problems,
+        )
+
+
+def _may_replace(file: File, current: bytes | None, known: Record) -> bool:
+    """A file that is wholly ours is written where there is none, or an older one of ours that nobody edited."""
+    if current is None or current == file.text.encode():
+        return True
+    entry = known.files.get(file.path)
+    return entry is not None and record.digest(current) == entry.after
+
+
+def _installed(file: File, current: bytes | None, entry: Kept | None) -> Change | None:
+    text = None if current is None else current.decode()
+    if text is not None and edits.present(text, file):
+        return None
+    try:
+        after = edits.with_entries(text, file).encode()
+        if entry is None or current is None:
+            before, made = current, edits.made_by(text, file)
+        elif record.digest(current) == entry.after:
+            before, made = entry.before, entry.made
+        else:
+            # Somebody else wrote there since: what is to come back is their text without our entries.
+            made = entry.made | edits.made_by(text, file)
+            bare = edits.without_entries(current.decode(), file, made=made, existed=entry.before is not None)
+            before = None if bare is None else bare.encode()
+    except edits.Malformed as error:
+        _refuse([f"{file.path}: {error}."])
+        raise
+    return Change(file.path, current, after, Kept(before, record.digest(after), made))
+
+
+def _uninstalled(file: File, current: bytes | None, entry: Kept | None) -> Change | None:
+    if current is None:
+        return None
+    if entry is not None and record.digest(current) == entry.after:
+        return Change(file.path, current, entry.before)
+    try:
+        bare = edits.without_entries(
+            current.decode(errors="replace"),
+            file,
+            made=entry.made if entry else None,
+            existed=entry is not None and entry.before is not None,
+        )
+    except edits.Malformed as error:
+        _refuse([f"{file.path}: {error}."])
+        raise
+    after = None if bare is None else bare.encode()
+    if file.form == "text" and after is not None:
+        return None
+    return None if after == current else Change(file.path, current, after)
+
+
+def _remembered(known: Record, changes: list[Change]) -> Record:
+    files = {**known.files, **{change.path: change.kept for change in changes if change.kept}}
+    missing = {
+        folder
+        for change in changes
+        if change.action == "create"
+        for folder in change.path.parents
+        if not folder.exists()
+    }
+    return Record(known.folder, files, tuple(sorted({*known.folders, *missing})))
+
+
+def _own_folders(changes: list[Change]) -> Iterator[Path]:
+    """Folders that only we would have made, for when nobody remembers."""
+    for change in changes:
+        if change.action == "delete" and change.path.parent.name.split("-")[0] == "memory":
+            yield change.path.parent
+
+
+# --- doing ---------------------------------------------------------------------------------------
+
+
+def _apply(changes: list[Change], remembered: Record | None) -> list[Path]:
+    """Write all files or none."""
+    done: list[Change] = []
+    try:
+        backups = record.write(remembered) if remembered else []
+        for change in changes:
+            _write(change.path, change.after)
+            done.append(change)
+    except OSError as error:
+        for change in done:
+            _write(change.path, change.before)
+        raise AccessDenied(
+            f"{error.filename or 'A file'} cannot be written: {error.strerror}. Nothing was changed.",
+            hint="Check who may write there.",
+        ) from error
+    return backups
+
+
+def _write(path: Path, data: bytes | None) -> None:
+    if data is None:
+        path.resolve().unlink(missing_ok=True)
+    else:
+        record.write_file(path, data)
+
+
+def _plan(
+    host: Host,
+    place: Place,
+    changes: list[Change],
+    said: str,
+    *,
+    applied: bool,
+    kept: list[str],
+    hints: list[str],
+    backups: list[Path] | None = None,
+) -> Plan:
+    count = f"{len(changes)} file{'' if len(changes) == 1 else 's'}"
+    if not changes:
+        summary = f"{said}; nothing to change"
+    else:
+        summary = f"{said}: {count} changed" if applied else f"{count} to change"
+    return Plan(
+        summary=summary,
+        host=host.name,
+        scope=place.scope,
+        changes=tuple({"path": str(c.path), "action": c.action, "diff": _diff(c)} for c in changes),
+        applied=applied and bool(changes),
+        backups=tuple(map(str, backups or ())),
+        kept=tuple(kept),
+        hints=tuple(hints),
+    )
+
+
+def _diff(change: Change) -> str:
+    from difflib import unified_diff
+
+    old, new = ((data or b"").decode(errors="replace").splitlines() for data in (change.before, change.after))
+    lines = unified_diff(old, new, lineterm="", n=2)
+    # The two lines of names say nothing that the title does not.
+    return "\n".join(list(lines)[2:])

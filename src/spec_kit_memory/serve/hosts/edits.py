@@ -1,0 +1,182 @@
+"""What does a file look like with our entries, and what without them? Text in, text out.
+
+Every edit is checked: read back, the file must differ in our entries and in nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from spec_kit_memory.serve.hosts import jsonc, toml
+from spec_kit_memory.serve.hosts.formats import Entry, File, is_ours
+
+__all__ = ["Containers", "Malformed", "made_by", "present", "with_entries", "without_entries"]
+
+Malformed = (jsonc.Malformed, toml.Malformed)
+Containers = frozenset[tuple[str, ...]]
+
+
+def present(text: str, file: File) -> bool:
+    """Is everything of ours there? Keys that a user added to our entry do not count as a change."""
+    if file.form == "text":
+        return text == file.text
+    tree = toml.parse(text) if file.form == "toml" else _tree(text)
+    return all(_stands(toml.find(tree, entry.path), entry) for entry in file.entries)
+
+
+def _stands(found: Any, entry: Entry) -> bool:
+    if entry.mode == "default":
+        return found is not None
+    if entry.mode == "item":
+        return isinstance(found, list) and [each for each in found if is_ours(each)] == [entry.value]
+    return isinstance(found, dict) and all(found.get(key) == value for key, value in entry.value.items())
+
+
+def _tree(text: str) -> dict[str, Any]:
+    if not text.strip("\ufeff \t\r\n"):
+        return {}
+    root = jsonc.parse(text)
+    if root.kind != "object":
+        raise jsonc.Malformed("the file is not an object {…}")
+    tree: dict[str, Any] = root.value
+    return tree
+
+
+def made_by(text: str | None, file: File) -> Containers:
+    """The objects and lists around our entries that are not there yet."""
+    if file.form == "text":
+        return frozenset()
+    tree = toml.parse(text or "") if file.form == "toml" else _tree(text or "")
+    return frozenset(path for path in _around(file) if toml.find(tree, path) is None)
+
+
+def _around(file: File) -> list[tuple[str, ...]]:
+    """Paths of what holds our entries, the innermost first."""
+    paths = {entry.path[:depth] for entry in file.entries for depth in range(1, len(entry.path))}
+    paths |= {entry.path for entry in file.entries if entry.mode == "item"}
+    return sorted(paths, key=len, reverse=True)
+
+
+# --- putting in ------------------------------------------------------------------------------
+
+
+def with_entries(text: str | None, file: File) -> str:
+    if file.form == "text":
+        return file.text
+    if file.form == "toml":
+        return _with_tables(text or "", file)
+    made = text if text is not None and text.strip("\ufeff \t\r\n") else "{}\n"
+    _tree(made)
+    for entry in file.entries:
+        made = _put(made, entry)
+    _compare(text or "", made, file)
+    return made
+
+
+def _put(text: str, entry: Entry) -> str:
+    node = jsonc.find(jsonc.parse(text), entry.path)
+    if entry.mode == "default":
+        return text if node is not None else jsonc.put(text, entry.path, entry.value)
+    if entry.mode == "item":
+        if node is not None and _stands(node.value, entry):
+            return text
+        return jsonc.append(_without_items(text, entry.path), entry.path, entry.value)
+    if node is None:
+        return jsonc.put(text, entry.path, entry.value)
+    if _stands(node.value, entry):
+        return text
+    kept = node.value if isinstance(node.value, dict) else {}
+    return jsonc.put(text, entry.path, {**kept, **entry.value})
+
+
+def _with_tables(text: str, file: File) -> str:
+    for entry in file.entries:
+        there = toml.find(toml.parse(text), entry.path)
+        if _stands(there, entry):
+            continue
+        if isinstance(there, dict) and set(there) - set(entry.value):
+            name = ".".join(entry.path)
+            raise toml.Malformed(f"[{name}] has more keys than ours; set its command and args by hand")
+        text = toml.put(text, entry.path, entry.value)
+    return text
+
+
+# --- taking out ------------------------------------------------------------------------------
+
+
+def without_entries(text: str, file: File, *, made: Collection[tuple[str, ...]] | None, existed: bool) -> str | None:
+    """The text without our entries and without what was made around them; None if nothing is left of the file.
+
+    `made` None means that nobody remembers: then whatever became empty goes.
+    """
+    if file.form == "text":
+        return None if text == file.text else text
+    bare = _without_tables(text, file) if file.form == "toml" else _without_members(text, file, made)
+    if file.form == "json":
+        _compare(text, bare, file)
+    return None if bare != text and not existed and _is_empty(bare, file) else bare
+
+
+def _without_tables(text: str, file: File) -> str:
+    for entry in file.entries:
+        text = toml.remove(text, entry.path)
+    return text
+
+
+def _without_members(text: str, file: File, made: Collection[tuple[str, ...]] | None) -> str:
+    before = text
+    for entry in file.entries:
+        if entry.mode == "member":
+            text = jsonc.remove(text, entry.path)
+        elif entry.mode == "item":
+            text = _without_items(text, entry.path)
+    if text == before:
+        return text
+    for path in _around(file):
+        node = jsonc.find(jsonc.parse(text), path)
+        if node is not None and node.kind != "value" and not node.members and (made is None or path in made):
+            text = jsonc.remove(text, path)
+    return text
+
+
+def _without_items(text: str, path: tuple[str, ...]) -> str:
+    node = jsonc.find(jsonc.parse(text), path)
+    if node is None or node.kind != "array":
+        return text
+    for index in reversed([i for i, each in enumerate(node.members) if is_ours(each.node.value)]):
+        text = jsonc.remove_item(text, path, index)
+    return text
+
+
+def _is_empty(text: str, file: File) -> bool:
+    if file.form == "toml":
+        return not text.strip()
+    return not set(_tree(text)) - {entry.path[0] for entry in file.entries if entry.mode == "default"}
+
+
+# --- checking -----------------------------------------------------------------------------------
+
+
+def _compare(before: str, after: str, file: File) -> None:
+    if _stripped(_tree(before), file) != _stripped(_tree(after), file):
+        raise jsonc.Malformed("our entries stand there in a form that cannot be edited as text")
+
+
+def _stripped(tree: dict[str, Any], file: File) -> dict[str, Any]:
+    """What of a file is not ours."""
+    copy: dict[str, Any] = json.loads(json.dumps(tree))
+    for entry in file.entries:
+        parent = toml.find(copy, entry.path[:-1])
+        if not isinstance(parent, dict) or entry.path[-1] not in parent:
+            continue
+        if entry.mode == "item" and isinstance(parent[entry.path[-1]], list):
+            parent[entry.path[-1]] = [each for each in parent[entry.path[-1]] if not is_ours(each)]
+        elif entry.mode == "member" or parent[entry.path[-1]] == entry.value:
+            del parent[entry.path[-1]]
+    for path in _around(file):
+        parent = toml.find(copy, path[:-1])
+        if isinstance(parent, dict) and parent.get(path[-1]) in ({}, []):
+            del parent[path[-1]]
+    return copy

@@ -1,0 +1,314 @@
+"""Where does each host keep servers, slash commands and hooks, and in which form?
+
+A host is a function from a place to the files it wants: entries in JSON or TOML files that
+are shared with others, and whole files of our own. Sources and dates of what is known about
+each host stand in docs/how-to/connect-an-agent.md.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from spec_kit_memory.serve.hosts import jsonc, texts
+
+__all__ = ["HOSTS", "SERVER", "Entry", "File", "Host", "Place", "is_ours"]
+
+SERVER = "spec_kit_memory"
+# Long enough for a first run on a cold disk, short enough not to be felt as a hang.
+HOOK_SECONDS = 10
+
+Scope = Literal["project", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in a shared file. `item` adds to an array; `default` is set only where nothing stands."""
+
+    path: tuple[str, ...]
+    value: Any
+    mode: Literal["member", "item", "default"] = "member"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: Path
+    form: Literal["json", "toml", "text"]
+    entries: tuple[Entry, ...] = ()
+    text: str = ""  # of a file that is wholly ours
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The project, whose configuration is meant, and what is known about this machine."""
+
+    root: Path
+    scope: Scope
+    environ: Mapping[str, str]
+    platform: str = sys.platform
+    removing: bool = False  # then every form is looked for that may have been written
+
+    @property
+    def home(self) -> Path:
+        named = self.environ.get("HOME") or self.environ.get("USERPROFILE")
+        return Path(named) if named else Path.home()
+
+    @property
+    def base(self) -> Path:
+        return self.root if self.scope == "project" else self.home
+
+    def folder(self, variable: str, name: str) -> Path:
+        """A host's folder: in the project, or the user's own, which an environment variable may have moved."""
+        moved = self.environ.get(variable)
+        return Path(moved).expanduser() if moved and self.scope == "user" else self.base / name
+
+    @property
+    def config_home(self) -> Path:
+        return Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config")
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What starts us. A shared file names the command, a user's own its place, which graphical hosts need."""
+        for name in ("skm", "spec-kit-memory"):
+            if found := shutil.which(name, path=self.environ.get("PATH")):
+                return (name if self.scope == "project" else str(Path(found).absolute()),)
+        return (sys.executable, "-m", "spec_kit_memory")
+
+    def serve(self, *workspace: str) -> list[str]:
+        more = ("--workspace", *workspace) if workspace else ()
+        return [*self.command, "serve", *more]
+
+    def hook(self, event: str, host: str) -> str:
+        """A hook's command line. Shells differ in how they quote, so the bare name is taken where there is one."""
+        for name in ("skm", "spec-kit-memory"):
+            if shutil.which(name, path=self.environ.get("PATH")):
+                return f"{name} hook {event} --host {host}"
+        program = f'"{sys.executable}"' if self.platform == "win32" else shlex.quote(sys.executable)
+        return f"{program} -m spec_kit_memory hook {event} --host {host}"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    name: str
+    title: str
+    files: Callable[[Place], list[File]]
+    commands: str  # how a slash command is typed there
+    notes: Callable[[Place], list[str]] = lambda place: []
+
+
+def is_ours(value: Any) -> bool:
+    """Is this item of a list of hooks one that some version of ours has put there?"""
+    if isinstance(value, dict):
+        command = value.get("command")
+        if isinstance(command, str) and " hook " in command and ("spec_kit_memory" in command or _named(command)):
+            return True
+        return any(is_ours(each) for each in value.get("hooks") or () if isinstance(each, dict))
+    return False
+
+
+def _named(command: str) -> bool:
+    program = os.path.basename(command.split(" hook ", 1)[0].strip("\"' ")).removesuffix(".exe")
+    return program in ("skm", "spec-kit-memory")
+
+
+def _launch(argv: list[str]) -> dict[str, Any]:
+    return {"command": argv[0], "args": argv[1:]}
+
+
+def _nested_hooks(place: Place, host: str) -> tuple[Entry, ...]:
+    """Claude Code's form: an event has groups, a group has hooks."""
+    events = {"UserPromptSubmit": "prompt", "SessionStart": "session-start", "PreCompact": "pre-compact"}
+    return tuple(
+        Entry(
+            ("hooks", name),
+            {"hooks": [{"type": "command", "command": place.hook(event, host), "timeout": HOOK_SECONDS}]},
+            "item",
+        )
+        for name, event in events.items()
+    )
+
+
+def _skills(folder: Path, *, manual: bool) -> list[File]:
+    return [
+        File(folder / f"memory-{each.name}" / "SKILL.md", "text", text=texts.skill_file(each, manual=manual))
+        for each in texts.COMMANDS
+    ]
+
+
+# --- Claude Code ---------------------------------------------------------------------------------
+
+
+def _claude_code(place: Place) -> list[File]:
+    folder = place.folder("CLAUDE_CONFIG_DIR", ".claude")
+    if place.scope == "project":
+        servers = place.root / ".mcp.json"
+    else:
+        moved = place.environ.get("CLAUDE_CONFIG_DIR")
+        servers = (Path(moved).expanduser() if moved else place.home) / ".claude.json"
+    return [
+        # Claude Code starts servers in the project, where the workspace is found by itself.
+        File(servers, "json", (Entry(("mcpServers", SERVER), {"type": "stdio", **_launch(place.serve())}),)),
+        File(folder / "settings.json", "json", _nested_hooks(place, "claude-code")),
+        *(
+            File(
+                folder / "commands" / "memory" / f"{each.name}.md",
+                "text",
+                text=texts.command_file(each, arguments="$ARGUMENTS", hint_key="argument-hint"),
+            )
+            for each in texts.COMMANDS
+        ),
+    ]
+
+
+# --- Codex -------------------------------------------------------------------------------------
+
+
+def _codex(place: Place) -> list[File]:
+    folder = place.folder("CODEX_HOME", ".codex")
+    # The Codex app and its extensions start servers elsewhere than in the project, so that one is named.
+    argv = place.serve(str(place.root)) if place.scope == "project" else place.serve()
+    return [
+        File(folder / "config.toml", "toml", (Entry(("mcp_servers", SERVER), _launch(argv)),)),
+        File(folder / "hooks.json", "json", _nested_hooks(place, "codex")),
+        # Codex has dropped its own prompt files for skills.
+        *_skills(place.base / ".agents" / "skills", manual=False),
+    ]
+
+
+def _codex_notes(place: Place) -> list[str]:
+    if place.scope == "user":
+        return ["Codex asks once whether to trust new hooks."]
+    return [
+        "Codex reads .codex/ only in projects you trust, and asks once whether to trust new hooks.",
+        f".codex/config.toml names {place.root}: leave it out of git, or use --scope user.",
+    ]
+
+
+# --- Cursor ------------------------------------------------------------------------------------
+
+
+def _cursor(place: Place) -> list[File]:
+    folder = place.base / ".cursor"
+    events = {"beforeSubmitPrompt": "prompt", "sessionStart": "session-start", "preCompact": "pre-compact"}
+    hooks = tuple(
+        Entry(("hooks", name), {"command": place.hook(event, "cursor"), "timeout": HOOK_SECONDS}, "item")
+        for name, event in events.items()
+    )
+    # Cursor fills the variable in; its servers do not start in the project.
+    launch = _launch(place.serve("${workspaceFolder}"))
+    return [
+        File(folder / "mcp.json", "json", (Entry(("mcpServers", SERVER), launch),)),
+        File(folder / "hooks.json", "json", (Entry(("version",), 1, "default"), *hooks)),
+        *_skills(folder / "skills", manual=True),
+    ]
+
+
+# --- OpenCode ----------------------------------------------------------------------------------
+
+
+def _opencode(place: Place) -> list[File]:
+    project = place.scope == "project"
+    folder = place.root if project else place.config_home / "opencode"
+    config = next((folder / name for name in ("opencode.jsonc", "opencode.json") if (folder / name).exists()), None)
+    value: dict[str, Any] = {"type": "local", "command": place.serve()}
+    if config is not None and _has_nested_servers(config):
+        entry = Entry(("mcp", "servers", SERVER), value)
+    else:
+        # Version 2 reads this older form as well; version 1 refuses the newer one.
+        entry = Entry(("mcp", SERVER), {**value, "enabled": True})
+    schema = Entry(("$schema",), "https://opencode.ai/config.json", "default")
+    commands = (place.root / ".opencode" if project else folder) / "commands"
+    entries: tuple[Entry, ...] = (entry,) if config else (schema, entry)
+    if place.removing:
+        entries = (schema, *(Entry((*path, SERVER), value) for path in (("mcp", "servers"), ("mcp",))))
+    return [
+        File(config or folder / "opencode.json", "json", entries),
+        *(
+            File(commands / f"memory-{each.name}.md", "text", text=texts.command_file(each, arguments="$ARGUMENTS"))
+            for each in texts.COMMANDS
+        ),
+    ]
+
+
+def _has_nested_servers(config: Path) -> bool:
+    try:
+        root = jsonc.parse(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False  # said when the file is to be edited
+    servers = jsonc.find(root, ("mcp", "servers"))
+    # A server may be called "servers", too; then it has a type.
+    return servers is not None and servers.kind == "object" and servers.member("type") is None
+
+
+# --- VS Code -----------------------------------------------------------------------------------
+
+
+def _vscode_user_folder(place: Place) -> Path:
+    if place.platform == "darwin":
+        return place.home / "Library" / "Application Support" / "Code" / "User"
+    if place.platform == "win32":
+        return Path(place.environ.get("APPDATA") or place.home / "AppData" / "Roaming") / "Code" / "User"
+    return place.config_home / "Code" / "User"
+
+
+def _vscode(place: Place) -> list[File]:
+    project = place.scope == "project"
+    user = _vscode_user_folder(place)
+    # A user's own server also starts without a folder, where the variable would have no value.
+    argv = place.serve("${workspaceFolder}") if project else place.serve()
+    prompts = place.root / ".github" / "prompts" if project else user / "prompts"
+    files = [
+        File(
+            (place.root / ".vscode" if project else user) / "mcp.json",
+            "json",
+            (Entry(("servers", SERVER), {"type": "stdio", **_launch(argv)}),),
+        ),
+        *(
+            File(
+                prompts / f"memory-{each.name}.prompt.md",
+                "text",
+                text=texts.command_file(each, arguments="${input:arguments}", hint_key="argument-hint"),
+            )
+            for each in texts.COMMANDS
+        ),
+    ]
+    if place.removing or not _claude_hooks(place):
+        hooks = place.root / ".github" / "hooks" if project else place.home / ".copilot" / "hooks"
+        files.append(File(hooks / "spec-kit-memory.json", "json", _flat_hooks(place)))
+    return files
+
+
+def _flat_hooks(place: Place) -> tuple[Entry, ...]:
+    return tuple(Entry(entry.path, {**entry.value["hooks"][0]}, "item") for entry in _nested_hooks(place, "vscode"))
+
+
+def _claude_hooks(place: Place) -> bool:
+    """VS Code runs Claude Code's hooks as well; ours must not run twice."""
+    settings = place.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
+    try:
+        hooks = jsonc.find(jsonc.parse(settings.read_text(encoding="utf-8")), ("hooks", "UserPromptSubmit"))
+    except (OSError, ValueError):
+        return False
+    return hooks is not None and isinstance(hooks.value, list) and any(is_ours(each) for each in hooks.value)
+
+
+def _vscode_notes(place: Place) -> list[str]:
+    return ["VS Code runs the hooks of .claude/settings.json, too; they are enough."] if _claude_hooks(place) else []
+
+
+HOSTS: Mapping[str, Host] = {
+    host.name: host
+    for host in (
+        Host("claude-code", "Claude Code", _claude_code, "/memory:save"),
+        Host("codex", "Codex", _codex, "$memory-save", _codex_notes),
+        Host("cursor", "Cursor", _cursor, "/memory-save"),
+        Host("opencode", "OpenCode", _opencode, "/memory-save"),
+        Host("vscode", "VS Code", _vscode, "/memory-save", _vscode_notes),
+    )
+}

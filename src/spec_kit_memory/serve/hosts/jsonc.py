@@ -1,0 +1,252 @@
+"""How is one entry put into, or taken out of, a user's JSON file without touching the rest?
+
+The text is read into nodes that know where they stand, and edits are cuts and insertions
+at those places: comments, order of keys, trailing commas and spacing stay as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Malformed", "Node", "append", "find", "parse", "put", "remove", "remove_item"]
+
+Path = Sequence[str]
+
+_SPACE = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"', re.DOTALL)
+_WORD = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
+_DEEPEST = 200
+
+
+class Malformed(ValueError):  # noqa: N818 - named after what it is
+    """The text is not JSON with comments. The message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    key: str
+    start: int  # of the key; of an item, of its value
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    kind: str  # "object", "array" or "value"
+    start: int
+    end: int
+    value: Any
+    members: tuple[Member, ...] = field(default=())
+
+    def member(self, key: str) -> Member | None:
+        # The last of two equal keys is the one that programs read.
+        return next((each for each in reversed(self.members) if each.key == key), None)
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def parse(text: str) -> Node:
+    """The root node. Raises Malformed with line and column."""
+    node = _value(text, _skip(text, 0), 0)
+    end = _skip(text, node.end)
+    if end != len(text):
+        raise _malformed(text, end, "text after the end")
+    return node
+
+
+def _malformed(text: str, at: int, what: str) -> Malformed:
+    line = text.count("\n", 0, at) + 1
+    column = at - (text.rfind("\n", 0, at) + 1) + 1
+    return Malformed(f"{what} at line {line}, column {column}")
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _value(text: str, at: int, depth: int) -> Node:
+    if depth > _DEEPEST:
+        raise _malformed(text, at, "nesting too deep")
+    opening = text[at : at + 1]
+    if opening == "{":
+        return _container(text, at, depth, "object", "}")
+    if opening == "[":
+        return _container(text, at, depth, "array", "]")
+    found = _STRING.match(text, at) or _WORD.match(text, at)
+    if found is None:
+        raise _malformed(text, at, "a value is missing")
+    return Node("value", at, found.end(), _scalar(text, found))
+
+
+def _scalar(text: str, found: re.Match[str]) -> Any:
+    try:
+        return json.loads(found.group())
+    except ValueError as error:
+        raise _malformed(text, found.start(), "a bad string or number") from error
+
+
+def _container(text: str, start: int, depth: int, kind: str, closing: str) -> Node:
+    members: list[Member] = []
+    at = _skip(text, start + 1)
+    while text[at : at + 1] != closing:
+        begin, key = at, ""
+        if kind == "object":
+            name = _STRING.match(text, at)
+            if name is None:
+                raise _malformed(text, at, "a key is missing")
+            key = _scalar(text, name)
+            at = _skip(text, name.end())
+            if text[at : at + 1] != ":":
+                raise _malformed(text, at, "a colon is missing")
+            at = _skip(text, at + 1)
+        node = _value(text, at, depth + 1)
+        members.append(Member(key, begin, node))
+        at = _skip(text, node.end)
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+        elif text[at : at + 1] != closing:
+            raise _malformed(text, at, f"a comma or {closing} is missing")
+    value: Any = (
+        {each.key: each.node.value for each in members} if kind == "object" else [each.node.value for each in members]
+    )
+    return Node(kind, start, at + 1, value, tuple(members))
+
+
+def find(root: Node, path: Path) -> Node | None:
+    """The node at a path of keys, or None."""
+    node: Node | None = root
+    for key in path:
+        member = node.member(key) if node is not None and node.kind == "object" else None
+        node = member.node if member else None
+    return node
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+def put(text: str, path: Path, value: Any) -> str:
+    """Set the member at `path`; objects on the way that are missing are made."""
+    root = parse(text)
+    for depth in range(len(path), 0, -1):
+        parent = find(root, path[: depth - 1])
+        if parent is None:
+            value = {path[depth - 1]: value}
+            continue
+        if parent.kind != "object":
+            raise Malformed(f"{'.'.join(path[: depth - 1]) or 'the file'} is not an object")
+        member = parent.member(path[depth - 1])
+        if member is None:
+            return _insert(text, parent, f"{_dumps(path[depth - 1])}: ", value)
+        shown = _pretty(value, _unit(text), _indent_at(text, member.start), _newline(text))
+        return text[: member.node.start] + shown + text[member.node.end :]
+    raise Malformed("the file is not an object")
+
+
+def append(text: str, path: Path, value: Any) -> str:
+    """Add an item to the array at `path`, which is made if it is missing."""
+    array = find(parse(text), path)
+    if array is None:
+        return put(text, path, [value])
+    if array.kind != "array":
+        raise Malformed(f"{'.'.join(path)} is not an array")
+    return _insert(text, array, "", value)
+
+
+def remove(text: str, path: Path) -> str:
+    """Take the member at `path` out; nothing happens if it is not there."""
+    parent = find(parse(text), path[:-1])
+    member = parent.member(path[-1]) if parent is not None and parent.kind == "object" else None
+    return text if parent is None or member is None else _cut(text, parent, member)
+
+
+def remove_item(text: str, path: Path, index: int) -> str:
+    array = find(parse(text), path)
+    assert array is not None
+    return _cut(text, array, array.members[index])
+
+
+def _insert(text: str, parent: Node, label: str, value: Any) -> str:
+    newline, unit = _newline(text), _unit(text)
+    if not parent.members:
+        outer = _indent_at(text, parent.start)
+        line = outer + unit + label + _pretty(value, unit, outer + unit, newline)
+        closing = parent.end - 1
+        line_start = text.rfind("\n", 0, closing) + 1
+        if line_start > parent.start and not text[line_start:closing].strip():
+            return text[:line_start] + line + newline + text[line_start:]
+        return text[:closing] + newline + line + newline + outer + text[closing:]
+    first, last = parent.members[0], parent.members[-1]
+    after = _skip(text, last.node.end)
+    comma = text[after : after + 1] == ","
+    if "\n" not in text[parent.start : first.start]:
+        # The whole container stands on one line; so does its new neighbour.
+        at = after + 1 if comma else last.node.end
+        return text[:at] + ("" if comma else ",") + " " + label + _dumps(value) + text[at:]
+    indent = _indent_at(text, first.start)
+    line = newline + indent + label + _pretty(value, unit, indent, newline)
+    end = _line_end(text, after + 1 if comma else last.node.end, parent.end - 1)
+    if comma:
+        return text[:end] + line + "," + text[end:]
+    return text[: last.node.end] + "," + text[last.node.end : end] + line + text[end:]
+
+
+def _line_end(text: str, at: int, limit: int) -> int:
+    """Behind what else stands on this line: blanks and a comment on what comes before."""
+    found = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)?").match(text, at)
+    end = found.end() if found else at
+    rest = text[at:end]
+    return end if end <= limit and rest.strip() else at
+
+
+def _cut(text: str, parent: Node, member: Member) -> str:
+    index = next(i for i, each in enumerate(parent.members) if each is member)
+    after = _skip(text, member.node.end)
+    comma = text[after : after + 1] == ","
+    end = after + 1 if comma else member.node.end
+    start = member.start
+    line_start = text.rfind("\n", 0, start) + 1
+    rest = re.compile(r"[ \t]*(\r?\n)").match(text, end)
+    if line_start > parent.start and not text[line_start:start].strip() and rest:
+        start, end = line_start, rest.end()
+    elif index == 0:
+        blanks = re.compile(r"[ \t]*").match(text, end)
+        end = blanks.end() if blanks and comma else end
+    else:
+        start = parent.members[index - 1].node.end if not comma else start
+    text_without = text[:start] + text[end:]
+    if comma or index == 0 or start == parent.members[index - 1].node.end:
+        return text_without
+    # It was the last one: the comma before it goes with it.
+    before = parent.members[index - 1].node.end
+    at = _skip(text, before)
+    return text_without[:at] + text_without[at + 1 :]
+
+
+def _pretty(value: Any, unit: str, indent: str, newline: str) -> str:
+    lines = json.dumps(value, indent=unit, ensure_ascii=False).split("\n")
+    return (newline + indent).join(lines)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _indent_at(text: str, at: int) -> str:
+    """The blanks that the line of this place begins with."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))].lstrip("\ufeff")
+
+
+def _unit(text: str) -> str:
+    """What the file is indented with."""
+    found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return "  " if found is None else "\t" if found[1].startswith("\t") else found[1][:8]

@@ -1,0 +1,125 @@
+"""What did an install find and leave behind? Remembered in the user's own folder, so that it can be undone exactly.
+
+Backups may hold what else the user keeps in those files, so only the user can read them
+and they never stand in a project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spec_kit_memory import settings
+from spec_kit_memory.serve.hosts.edits import Containers
+from spec_kit_memory.serve.hosts.formats import Place
+
+__all__ = ["Kept", "Record", "digest", "forget", "read", "write", "write_file"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One file: what it was (None: not there), the hash of what we made of it, and what we made around our entries."""
+
+    before: bytes | None
+    after: str
+    made: Containers = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    folder: Path
+    files: Mapping[Path, Kept] = field(default_factory=dict)
+    folders: tuple[Path, ...] = ()  # that we made
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _folder(host: str, place: Place) -> Path:
+    whose = digest(str(place.root).encode())[:12] if place.scope == "project" else "user"
+    return settings.user_config_file(place.environ).parent / "hosts" / f"{host}-{whose}"
+
+
+def read(host: str, place: Place) -> Record:
+    """The record of the last install; an empty one if there is none or it cannot be used."""
+    folder = _folder(host, place)
+    try:
+        content = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            return Record(folder)
+        files = {
+            Path(path): Kept(
+                (folder / entry["backup"]).read_bytes() if entry["backup"] else None,
+                entry["after"],
+                frozenset(tuple(keys) for keys in entry["made"]),
+            )
+            for path, entry in content["files"].items()
+        }
+        return Record(folder, files, tuple(Path(path) for path in content["folders"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # Without it, uninstall still takes our entries out of the files.
+        return Record(folder)
+
+
+def write(record: Record) -> list[Path]:
+    """Keep the record and the backups; returns where the backups stand."""
+    record.folder.mkdir(parents=True, exist_ok=True)
+    backups, files = [], {}
+    for number, (path, kept) in enumerate(record.files.items()):
+        name = f"{number:02d}-{path.name}.backup" if kept.before is not None else None
+        if name is not None and kept.before is not None:
+            write_file(record.folder / name, kept.before, mode=0o600)
+            backups.append(record.folder / name)
+        files[str(path)] = {"backup": name, "after": kept.after, "made": sorted(map(list, kept.made))}
+    content = {"format": FORMAT, "files": files, "folders": [str(path) for path in record.folders]}
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_file(record.folder / "record.json", text.encode(), mode=0o600)
+    return backups
+
+
+def forget(record: Record) -> None:
+    for path in record.folder.glob("*"):
+        path.unlink(missing_ok=True)
+    remove_empty((record.folder, record.folder.parent, record.folder.parent.parent))
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove those that are empty, the innermost first."""
+    for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+        try:
+            folder.rmdir()
+        except OSError:
+            continue  # not empty, or gone already
+
+
+def write_file(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Replace a file in one step. A link stays a link: what it points to is replaced."""
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if mode is None and path.exists():
+        mode = path.stat().st_mode & 0o7777
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, mode if mode is not None else 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

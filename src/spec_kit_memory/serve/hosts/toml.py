@@ -1,0 +1,102 @@
+"""How does our server stand in Codex's config.toml? As one table between two marks, which text edits find again."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["Malformed", "find", "parse", "put", "remove"]
+
+BEGIN = "# spec-kit-memory begin: written by `skm install`"
+END = "# spec-kit-memory end"
+
+_BLOCK = re.compile(
+    r"(?:\r?\n)?^# spec-kit-memory begin\b[^\n]*\n.*?^# spec-kit-memory end[^\n]*(?:\n|\Z)", re.M | re.S
+)
+_HEADER = re.compile(r"^[ \t]*\[")
+
+
+class Malformed(ValueError):  # noqa: N818 - named after what it is
+    """The text is not TOML, or has our table in a form that a text edit cannot change."""
+
+
+def parse(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        raise Malformed(str(error)) from error
+
+
+def find(tree: Mapping[str, Any], path: Sequence[str]) -> Any:
+    node: Any = tree
+    for key in path:
+        node = node.get(key) if isinstance(node, dict) else None
+    return node
+
+
+def put(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
+    """Write the table at `path`, in the place of an older one or at the end."""
+    without = remove(text, path)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = [BEGIN, f"[{'.'.join(path)}]", *(f"{key} = {_value(each)}" for key, each in value.items()), END, ""]
+    gap = "" if not without else newline if without.endswith("\n") else newline * 2
+    made = without + gap + newline.join(lines)
+    _check(made, path, {**parse(without)}, value)
+    return made
+
+
+def remove(text: str, path: Sequence[str]) -> str:
+    """The text without the table at `path`, whether it stands between our marks or not."""
+    tree = parse(text)
+    if find(tree, path) is None:
+        return text
+    without = _BLOCK.sub("", text)
+    if find(parse(without), path) is not None:
+        without = _without_table(without, path)
+    _check(without, path, tree, None)
+    return without
+
+
+def _without_table(text: str, path: Sequence[str]) -> str:
+    name = r"\s*\.\s*".join(rf"(?:{re.escape(key)}|\"{re.escape(key)}\"|'{re.escape(key)}')" for key in path)
+    ours = re.compile(rf"^[ \t]*\[\s*{name}\s*(?:\.[^\]]*)?\]")
+    kept, inside = [], False
+    for line in text.splitlines(keepends=True):
+        if _HEADER.match(line):
+            inside = bool(ours.match(line))
+        if not inside:
+            kept.append(line)
+    return "".join(kept)
+
+
+def _check(text: str, path: Sequence[str], tree: Mapping[str, Any], value: Mapping[str, Any] | None) -> None:
+    """An edit of text may only have changed what it was meant to change."""
+    try:
+        after = parse(text)
+    except Malformed:
+        after = {}
+    if _pruned(after, path) != _pruned(tree, path) or find(after, path) != value:
+        raise Malformed(f"{'.'.join(path)} stands there in a form that cannot be edited as text")
+
+
+def _pruned(tree: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    copy: dict[str, Any] = json.loads(json.dumps(tree, default=str))
+    parents = [copy]
+    for key in path[:-1]:
+        node = parents[-1].get(key)
+        if not isinstance(node, dict):
+            return copy
+        parents.append(node)
+    parents[-1].pop(path[-1], None)
+    for key, parent in zip(reversed(path[:-1]), reversed(parents[:-1]), strict=True):
+        if not parent[key]:
+            del parent[key]
+    return copy
+
+
+def _value(value: Any) -> str:
+    # JSON's strings, numbers, booleans and arrays of these are TOML as well.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
