@@ -29,7 +29,20 @@ from spec_kit_memory.settings import Settings
 from spec_kit_memory.store.filters import below
 from spec_kit_memory.vault import files, locks
 
-__all__ = ["FORMAT", "VERSION", "Checkpoint", "alone", "covers", "folder", "headers", "read", "remove", "write"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "Checkpoint",
+    "Opened",
+    "alone",
+    "covers",
+    "folder",
+    "headers",
+    "path_of",
+    "read",
+    "remove",
+    "write",
+]
 
 FORMAT = "spec-kit-memory checkpoint"
 VERSION = 1  # raised when an older program could not read the lines
@@ -253,6 +266,7 @@ def read(path: Path) -> Opened:
         raise RestoreFailed(
             f"{path.name} has format version {version}; this program reads versions up to {VERSION}",
             hint="upgrade spec-kit-memory; nothing was changed",
+            path=str(path),
         )
     try:
         return Opened(_checkpoint(said, path))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, CheckpointListAnswer
-from spec_kit_memory.core.memory import Filter
+from spec_kit_memory.core.memory import Filter, Scope
 from spec_kit_memory.errors import (
     BadParameter,
     BadSpecFolder,
@@ -93,7 +93,8 @@ def _make(
     with shelf.alone(wiring.settings):
         taken = {one.name for one in shelf.headers(wiring.settings, scope)[0]}
         name = _free(name, taken) if automatic else name
-        if name in taken:
+        # A file that cannot be read may be of a newer version: it is not written over.
+        if name in taken or shelf.path_of(wiring.settings, name, scope).exists():
             raise CheckpointExists(
                 f"there is a checkpoint {name!r} already", hint="choose another name, or delete that one first"
             )
@@ -159,7 +160,8 @@ def list_(wiring: Wiring, *, spec_folder: str | None = None, limit: int = 50) ->
     chosen = [one for one in found if folder is None or one.spec_folder == folder]
     return CheckpointListAnswer(
         summary=f"{len(chosen)} checkpoints" + (f" of {folder}" if folder else ""),
-        hints=tuple(error.message for error in bad),
+        # A file's name would tell a part of the workspace about another.
+        hints=tuple(error.message for error in bad) if wiring.settings.scope == Scope() else (),
         checkpoints=tuple(_told(one) for one in chosen[:limit]),
     )
 
