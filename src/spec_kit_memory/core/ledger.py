@@ -14,8 +14,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from spec_kit_memory.core.memory import LedgerEntry, Mutation
+from spec_kit_memory.errors import DatabaseCorrupt
 
-__all__ = ["GENESIS", "Broken", "canonical", "chain_hash", "entry_from", "fields_of", "seal", "verify"]
+__all__ = ["GENESIS", "Broken", "Unreadable", "canonical", "chain_hash", "entry_from", "fields_of", "seal", "verify"]
 
 GENESIS = "0" * 64  # what the first entry names as its previous
 
@@ -26,6 +27,17 @@ class Broken:
 
     sequence: int
     reason: str
+
+
+class Unreadable(DatabaseCorrupt):
+    """An entry that is damaged so that its fields cannot be read."""
+
+    def __init__(self, sequence: int) -> None:
+        super().__init__(
+            f"entry {sequence} of the ledger cannot be read",
+            hint="restore index.sqlite from a backup; skm ledger verify checks it",
+        )
+        self.sequence = sequence
 
 
 def canonical(value: Mapping[str, Any]) -> str:
@@ -62,12 +74,15 @@ def verify(entries: Iterable[LedgerEntry], *, after: LedgerEntry | None = None) 
     """
     expected = after.sequence + 1 if after else 1
     previous = after.hash if after else GENESIS
-    for entry in entries:
-        if entry.sequence != expected:
-            return Broken(expected, f"entry {expected} is missing; entry {entry.sequence} stands in its place")
-        if entry.previous != previous:
-            return Broken(entry.sequence, f"entry {entry.sequence} does not follow the hash of entry {expected - 1}")
-        if chain_hash(entry) != entry.hash:
-            return Broken(entry.sequence, f"entry {entry.sequence} was altered: its hash does not fit its content")
-        expected, previous = expected + 1, entry.hash
+    try:
+        for entry in entries:
+            if entry.sequence != expected:
+                return Broken(expected, f"entry {expected} is missing; entry {entry.sequence} stands in its place")
+            if entry.previous != previous:
+                return Broken(expected, f"entry {expected} does not follow the hash of entry {expected - 1}")
+            if chain_hash(entry) != entry.hash:
+                return Broken(expected, f"entry {expected} was altered: its hash does not fit its content")
+            expected, previous = expected + 1, entry.hash
+    except Unreadable as error:
+        return Broken(error.sequence, f"entry {error.sequence} cannot be read")
     return None

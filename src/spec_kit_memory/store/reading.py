@@ -289,12 +289,20 @@ def ledger_entries(
     seen, values = filters.visible(scope)
     hidden = f"json_each(memory_ids) WHERE value NOT IN (SELECT id FROM memory WHERE {seen})"
     test = "1" if scope is None else f"NOT EXISTS (SELECT 1 FROM {hidden})"
-    left = limit
+    left, most = limit, _LEDGER_PAGE
+    sql = f"SELECT {{}} FROM ledger WHERE sequence > ? AND {test} ORDER BY sequence LIMIT ?"
     while left is None or left > 0:
-        size = _LEDGER_PAGE if left is None else min(left, _LEDGER_PAGE)
+        size = most if left is None else min(left, most)
         with database.reading() as connection:
-            sql = f"SELECT {rows.LEDGER} FROM ledger WHERE sequence > ? AND {test} ORDER BY sequence LIMIT ?"
-            page = fetch(connection, sql, [after, *values, size])
+            try:
+                page = fetch(connection, sql.format(rows.LEDGER), [after, *values, size])
+            except UnicodeDecodeError as error:  # damaged: one by one up to the entry that is
+                if size == 1:
+                    raise ledger.Unreadable(
+                        fetch(connection, sql.format("sequence"), [after, *values, 1])[0][0]
+                    ) from error
+                most = 1
+                continue
         yield from (rows.ledger_from(row) for row in page)
         if len(page) < size:
             return

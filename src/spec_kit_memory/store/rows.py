@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import (
     Actor,
     Attributes,
@@ -273,4 +274,7 @@ def history_from(row: tuple[Any, ...]) -> HistoryEntry:
 
 def ledger_from(row: tuple[Any, ...]) -> LedgerEntry:
     sequence, at, type_, memory_ids, *rest = row
-    return LedgerEntry(sequence, at, Mutation(type_), tuple(json.loads(memory_ids)), *rest)
+    try:
+        return LedgerEntry(sequence, at, Mutation(type_), tuple(json.loads(memory_ids)), *rest)
+    except (ValueError, TypeError) as error:
+        raise ledger.Unreadable(sequence) from error
