@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
 from spec_kit_memory.answers import ValidateAnswer
 from spec_kit_memory.core import usage
 from spec_kit_memory.core.memory import Memory, Tier
 from spec_kit_memory.errors import Invalid, MissingParameter
+from spec_kit_memory.vault import locks
 from spec_kit_memory.verbs import changing
 from spec_kit_memory.verbs.wiring import Wiring
 
 # Promotion leads to critical and never further: only a person makes a rule.
 _ABOVE_IMPORTANT = (Tier.CRITICAL, Tier.CONSTITUTIONAL)
+_LOCK_SECONDS = 30.0
 
 
 def validate(
@@ -21,51 +26,58 @@ def validate(
     outdated: bool | None = None,
     promote: bool = False,
 ) -> ValidateAnswer:
-    """Record an opinion of a memory; every part given is done, and the answer says what it led to."""
+    """Record an opinion of a memory; all that was asked for is done, or nothing."""
     if was_useful is None and outdated is None and not promote:
         raise MissingParameter("validate needs wasUseful, outdated or promote", hint="say wasUseful: true or false")
-    memory = wiring.store.get(memory_id)
-    if was_useful is not None:
-        memory = _opinion(wiring, memory, was_useful)
-    if outdated is not None and outdated != memory.outdated:
-        wiring.store.mark_outdated(memory_id, outdated, wiring.change("outdated" if outdated else "not outdated"))
+    with _alone(wiring):
         memory = wiring.store.get(memory_id)
-    offered = usage.promotable(memory.validation_count, memory.confidence) and memory.tier not in _ABOVE_IMPORTANT
-    promoted = promote and _promote(wiring, memory, offered)
+        confidence, count = memory.confidence, memory.validation_count
+        if was_useful is not None:
+            confidence, count = usage.validated(confidence, was_useful), count + 1
+        offered = usage.promotable(count, confidence) and memory.tier not in _ABOVE_IMPORTANT
+        if promote and not offered:
+            raise Invalid(
+                f"memory {memory_id} cannot be promoted: {count} validations, confidence {confidence}, "
+                f"tier {memory.tier.value}",
+                hint="promotion to critical needs 5 validations and a confidence of 0.9; nothing was recorded",
+            )
+        if was_useful is not None:
+            said = "useful" if was_useful else "not useful"
+            wiring.store.validate(memory_id, confidence, count, wiring.change(f"validated as {said}"))
+        _mark(wiring, memory, was_useful=was_useful, outdated=outdated)
+    if promote:
+        changing.update(wiring, memory_id=memory_id, importance_tier=Tier.CRITICAL)
     memory = wiring.store.get(memory_id)
     return ValidateAnswer(
-        summary=_summary(memory, promoted),
-        hints=("it may become critical: call memory_validate with promote: true",) if offered and not promoted else (),
+        summary=_summary(memory, promote),
+        hints=("it may become critical: call memory_validate with promote: true",) if offered and not promote else (),
         id=memory_id,
         confidence=float(memory.confidence),
         validation_count=memory.validation_count,
-        promotion_offered=offered and not promoted,
-        promoted=promoted,
+        promotion_offered=offered and not promote,
+        promoted=promote,
         outdated=memory.outdated,
         state=wiring.state(memory),
     )
 
 
-def _opinion(wiring: Wiring, memory: Memory, was_useful: bool) -> Memory:
-    confidence = usage.validated(memory.confidence, was_useful)
-    reason = "useful" if was_useful else "not useful"
-    wiring.store.validate(memory.id, confidence, memory.validation_count + 1, wiring.change(f"validated as {reason}"))
+@contextmanager
+def _alone(wiring: Wiring) -> Iterator[None]:
+    """An opinion adds to the ones before it: two processes must not add to the same."""
+    with locks.Lock(wiring.settings.state_folder / "judging.lock") as lock:
+        with suppress(OSError):  # where no lock can be made nothing can be written either
+            lock.wait(seconds=_LOCK_SECONDS)
+        yield
+
+
+def _mark(wiring: Wiring, memory: Memory, *, was_useful: bool | None, outdated: bool | None) -> None:
+    """Useful means WARM at least: it counts as a use now, and what was outdated no longer is."""
     if was_useful:
-        # A useful memory is at least WARM: that is what an access now makes it.
         wiring.used([memory.id])
         wiring.flush()
-    return wiring.store.get(memory.id)
-
-
-def _promote(wiring: Wiring, memory: Memory, offered: bool) -> bool:
-    if not offered:
-        raise Invalid(
-            f"memory {memory.id} cannot be promoted: {memory.validation_count} validations, "
-            f"confidence {memory.confidence}, tier {memory.tier.value}",
-            hint="promotion to critical needs 5 validations and a confidence of 0.9",
-        )
-    changing.update(wiring, memory_id=memory.id, importance_tier=Tier.CRITICAL)
-    return True
+    wanted = False if was_useful and outdated is None else outdated
+    if wanted is not None and wanted != memory.outdated:
+        wiring.store.mark_outdated(memory.id, wanted, wiring.change("outdated" if wanted else "not outdated"))
 
 
 def _summary(memory: Memory, promoted: bool) -> str:
