@@ -331,3 +331,11 @@ def test_stamps_change_without_a_trace(store: Store) -> None:
     assert store.stored()["memory/x.md"].stamp == Stamp(5, 6, 7)
     assert store.stored()["memory/y.md"].stamp == Stamp(8, 9, 10)
     assert (store.generation(), len(list(store.ledger()))) == before
+
+
+def test_a_file_that_stays_forgotten_makes_no_new_generation(store: Store) -> None:
+    store.put(entry(), BY_USER)
+    store.forget(1, BY_USER)
+    before = (store.generation(), len(list(store.ledger())))
+    store.put(entry(), change(minutes=1))
+    assert (store.generation(), len(list(store.ledger()))) == before

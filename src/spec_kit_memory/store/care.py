@@ -196,7 +196,7 @@ def _retry(connection: apsw.Connection) -> int:
 def rebuild(database: Database) -> None:
     """Empty what is derived. Conversations are in no file: theirs is indexed again from the recorded text."""
     with database.writing() as connection:
-        Recorder(connection)
+        connection.execute("UPDATE counter SET generation = generation + 1")
         _renew_text_index(connection)
         for table in ("token_state", "failure", "bad_file", "alias", "claim"):
             connection.execute(f"DELETE FROM {table}")

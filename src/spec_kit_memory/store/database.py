@@ -24,9 +24,20 @@ from spec_kit_memory.store import schema
 __all__ = ["BUSY_SECONDS", "Database", "fetch", "first"]
 
 BUSY_SECONDS = 30.0
-_CACHE_KIB = 16_384  # pages of 100,000 passages' text index that questions touch again and again
+_CACHE_KIB = 4_096  # per connection, and a server has one for each of its worker threads
+_WRITER_CACHE_KIB = 16_384
+_LOG_BYTES = 64_000_000  # a log that grew in one long write is cut back to this
 _WAL_PAGES = 4_000  # a checkpoint every 16 MB: scans spend less time copying pages
 _abandoned: list[object] = []  # connections of a parent process: closing them here would harm the parent's log
+
+
+_PRAGMAS = (
+    "foreign_keys = ON",
+    "trusted_schema = OFF",  # an index may have come with a repository
+    "fullfsync = ON",  # macOS: without it a sync may stay in the drive's cache
+    "temp_store = MEMORY",
+    f"cache_size = -{_CACHE_KIB}",
+)
 
 
 class Database:
@@ -110,7 +121,7 @@ class Database:
 
     def _configured(self, connection: apsw.Connection) -> apsw.Connection:
         connection.set_busy_timeout(round(self.busy_seconds * 1000))
-        for pragma in ("foreign_keys = ON", f"cache_size = -{_CACHE_KIB}", "temp_store = MEMORY"):
+        for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.register_fts5_function("skm_times", _times)
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # reads the header: errors surface here
@@ -126,8 +137,13 @@ class Database:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}").fetchall()
+        for pragma in (
+            "synchronous = FULL",
+            f"wal_autocheckpoint = {_WAL_PAGES}",
+            f"journal_size_limit = {_LOG_BYTES}",
+            f"cache_size = -{_WRITER_CACHE_KIB}",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
         if schema.is_current(connection):
             return
         connection.execute("BEGIN IMMEDIATE")

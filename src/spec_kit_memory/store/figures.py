@@ -18,16 +18,25 @@ def collect(database: Database, scope: Scope | None) -> dict[str, Any]:
     seen, bound = filters.visible(scope)
     live = f"memory.presence = 'live' AND {seen}"
     with database.reading() as connection:
-        size = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         return {
             **_counts(connection, seen, bound),
             "triggers": _count(connection, '"trigger"', live, bound),
             "aliases": _count(connection, "alias", live, bound),
             **_model(connection),
             "failures": _failures(connection, live, bound),
-            "size_bytes": first(connection, size)[0],
+            "size_bytes": _size(connection, scope),
             "last_indexed": rows.when(first(connection, f"SELECT max(updated_at) FROM memory WHERE {seen}", bound)[0]),
         }
+
+
+def _size(connection: apsw.Connection, scope: Scope | None) -> int:
+    """The index; for a scope that sees a part of it, its documents, since the rest is not to be told."""
+    if scope is None or scope == Scope():
+        sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        return int(first(connection, sql)[0])
+    seen, bound = filters.visible(scope)
+    sql = f"SELECT coalesce(sum(size), 0) FROM memory JOIN document ON memory_id = memory.id WHERE {seen}"
+    return int(first(connection, sql, bound)[0])
 
 
 def _counts(connection: apsw.Connection, seen: str, bound: list[Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """How does a change leave its trace?
 
-`Recorder` belongs to one write transaction. It compares a memory before and after, bumps the
+`Recorder` belongs to one write transaction. It compares a memory before and after, raises the
 generation once, and appends one history and one ledger entry per change.
 """
 
@@ -14,6 +14,7 @@ import apsw
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, HistoryEntry, LedgerEntry, Memory, Mutation
 from spec_kit_memory.store import rows
+from spec_kit_memory.store.database import first
 
 __all__ = ["Recorder", "load"]
 
@@ -28,8 +29,15 @@ class Recorder:
         self._connection = connection
         self._change = change
         self.at = rows.micros(change.at) if change else None
-        connection.execute("UPDATE counter SET generation = generation + 1")
-        self.generation: int = connection.execute("SELECT generation FROM counter").get
+        self._generation: int | None = None
+
+    @property
+    def generation(self) -> int:
+        """The generation of this transaction, raised when first asked for: what changes nothing raises nothing."""
+        if self._generation is None:
+            self._connection.execute("UPDATE counter SET generation = generation + 1")
+            self._generation = int(first(self._connection, "SELECT generation FROM counter")[0])
+        return self._generation
 
     def changed(self, memory_id: int) -> None:
         """In-memory columns of other processes read this memory again."""

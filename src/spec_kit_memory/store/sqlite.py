@@ -110,10 +110,13 @@ class SqliteStore:
         return self._database.read_only
 
     def generation(self) -> int:
+        return self._seen_generation(self._generation())
+
+    def _generation(self) -> int:
         with self._database.reading() as connection:
             found: int = connection.execute("SELECT generation FROM counter").get
         self._shared.last_generation = found + self._shared.generation_offset
-        return self._seen_generation(self._shared.last_generation)
+        return self._shared.last_generation
 
     def _seen_generation(self, whole: int) -> int:
         """What others change in their own part is not told to a scope, not even that it happened."""
@@ -263,8 +266,7 @@ class SqliteStore:
         return reading.bad_files(self._database, self._scope)
 
     def stats(self) -> dict[str, Any]:
-        with self._database.reading() as connection:
-            generation: int = connection.execute("SELECT generation FROM counter").get
+        generation = self._generation()
         known = self._shared.stats.get(self._scope)
         if known is None or known[0] != generation:
             known = generation, figures.collect(self._database, self._scope)
