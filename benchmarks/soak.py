@@ -1,0 +1,538 @@
+"""Does anything acknowledged get lost when many processes share a workspace and are killed at random?
+
+Four MCP servers, two command-line writers, a watcher and an editor work on one workspace; a tormentor
+kills processes with SIGKILL. A journal outside the workspace keeps what was acknowledged, and
+`benchmarks.soak_check` compares it with what is there afterwards.
+
+    python -m benchmarks.soak --minutes 10 --seed 7
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import apsw
+
+from benchmarks import soak_check
+from benchmarks.soak_check import Journal, Kept
+
+SERVERS, WRITERS = 4, 2
+FOLDERS = ("001-core", "002-login", "003-storage", "004-search/001-ranking")
+ANSWER_SECONDS = 120.0  # longer than the index may be busy: no answer by then is a hang
+PROBE_SECONDS = 0.1
+EXPECTED_ERRORS = frozenset(("E025", "E429"))  # busy, and scanning too often: said with a hint, nothing written
+WORDS = tuple(
+    word
+    for line in (
+        "token refresh session cache index vector ledger anchor passage budget folder watcher scan restore",
+        "lock queue signal buffer parser header socket cursor branch merge decay tier trigger phrase link state",
+    )
+    for word in line.split()
+)
+
+
+class KilledError(Exception):
+    """The process was killed before it answered: nobody knows whether it had written."""
+
+
+@dataclass
+class Soak:
+    """What all actors share."""
+
+    root: Path
+    seed: int
+    model: str
+    deadline: float
+    most: int  # operations of one actor
+    kills_per_minute: float = 20.0
+    journal: Journal = field(default_factory=Journal)
+    stop: threading.Event = field(default_factory=threading.Event)
+    counts: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    victims: dict[int, tuple[str, subprocess.Popen[Any]]] = field(default_factory=dict)
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def over(self) -> bool:
+        return self.stop.is_set() or time.monotonic() >= self.deadline
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("SPEC_KIT_MEMORY_")}
+        return kept | {
+            "SPEC_KIT_MEMORY_WORKSPACE": str(self.root),
+            "SPEC_KIT_MEMORY_USER_CONFIG": str(self.root.parent / "no-such-file"),
+            "SPEC_KIT_MEMORY_SEMANTIC_MODEL": self.model,
+        }
+
+    @contextlib.contextmanager
+    def mortal(self, kind: str, arguments: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[Any]]:
+        """A process of the product that the tormentor may kill."""
+        command = [sys.executable, "-m", "spec_kit_memory", *arguments]
+        process = subprocess.Popen(command, env=self.environment(), cwd=self.root, **how)
+        with self.guard:
+            self.victims[process.pid] = (kind, process)
+        try:
+            yield process
+        finally:
+            with self.guard:
+                self.victims.pop(process.pid, None)
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    with contextlib.suppress(OSError):
+                        stream.close()
+
+    def timed(self, what: str, seconds: float) -> None:
+        with self.guard:
+            self.seconds.setdefault(what, []).append(seconds)
+
+    def fault(self, message: str) -> None:
+        with self.guard:
+            self.faults.append(message[:600])
+
+    def failed(self, what: str, error: Mapping[str, Any]) -> None:
+        """An answer that says no. Which ones may come here is known."""
+        code = str(error.get("code"))
+        self.errors[code] += 1
+        if code not in EXPECTED_ERRORS:
+            self.fault(f"{what}: {code} {error.get('message')}")
+
+
+# --- speaking to the product ------------------------------------------------------------
+
+
+class Server:
+    """One MCP server over stdio, spoken to with plain JSON-RPC; born again after each death."""
+
+    def __init__(self, soak: Soak) -> None:
+        self._soak = soak
+        self._life = contextlib.ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._next = 0
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if self._process is None:
+            self._start()
+        return self._request("tools/call", {"name": tool, "arguments": dict(arguments)})
+
+    def _start(self) -> None:
+        # What it says about itself goes to the terminal's error stream: a traceback there must be seen.
+        log = self._life.enter_context((self._soak.root.parent / f"server-{threading.get_ident()}.log").open("ab"))
+        how = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+        self._process = self._life.enter_context(self._soak.mortal("server", ["serve"], **how))
+        self._soak.counts["server starts"] += 1
+        about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "soak", "version": "1"}}
+        self._request("initialize", about)
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        assert self._process
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            self.end()
+            raise KilledError from None
+
+    def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self._next += 1
+        self._send({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
+        hang = threading.Timer(ANSWER_SECONDS, self._hung, args=(method, params))
+        hang.start()
+        try:
+            return self._answer(self._next)
+        finally:
+            hang.cancel()
+
+    def _answer(self, number: int) -> dict[str, Any]:
+        assert self._process
+        stream: IO[bytes] | None = self._process.stdout
+        assert stream
+        while True:
+            line = stream.readline()
+            if not line.endswith(b"\n"):
+                self.end()
+                raise KilledError
+            try:
+                said = json.loads(line)
+            except ValueError:
+                self._soak.fault(f"a server printed what is not the protocol: {line[:200]!r}")
+                continue
+            if said.get("id") == number:
+                if "error" in said:
+                    self._soak.fault(f"protocol error: {said['error']}")
+                result: dict[str, Any] = said.get("result", {})
+                return result
+
+    def _hung(self, method: str, params: Mapping[str, Any]) -> None:
+        self._soak.fault(f"no answer within {ANSWER_SECONDS:g} s: {method} {str(params)[:200]}")
+        if self._process:
+            self._process.kill()
+
+    def end(self) -> None:
+        self._process = None
+        self._life.close()
+
+
+def command(soak: Soak, *arguments: str) -> dict[str, Any]:
+    """One run of `skm`, as {isError, structuredContent}; killed means nobody knows."""
+    how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with soak.mortal("command", [*arguments, "--json"], **how) as process:
+        try:
+            out, problems = process.communicate(timeout=ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            soak.fault(f"a command did not end within {ANSWER_SECONDS:g} s: {arguments}")
+            raise KilledError from None
+    if process.returncode < 0:
+        raise KilledError
+    if b"Traceback" in problems:
+        soak.fault(f"a command died by itself: {problems.decode(errors='replace')[-500:]}")
+    try:
+        said = json.loads(out)
+    except ValueError:
+        soak.fault(f"a command did not print JSON: {arguments[0]}: {out[:200]!r} {problems[-300:]!r}")
+        return {"isError": True, "structuredContent": {"code": "E025"}}
+    return {"isError": process.returncode != 0, "structuredContent": said}
+
+
+# --- those who write ---------------------------------------------------------------------
+
+
+class Writer:
+    """Saves, changes and searches memories of its own; others' are only linked to."""
+
+    def __init__(self, soak: Soak, name: str, call: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
+        self._soak = soak
+        self._name = name
+        self._call = call
+        self._chance = random.Random(f"{soak.seed} {name}")
+        self._number = 0
+
+    def run(self) -> None:
+        while not self._soak.over and self._number < self._soak.most:
+            self._number += 1
+            mine = self._soak.journal.of(self._name)
+            doing = self._chance.choices(
+                (self._save, self._search, self._validate, self._update, self._delete, self._link),
+                weights=(30, 30, 15, 12, 6, 7),
+            )[0]
+            if len(mine) < 2 and doing != self._search:
+                doing = self._save
+            try:
+                doing()
+            except KilledError:
+                self._soak.counts["calls cut off by a kill"] += 1
+
+    def _asked(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        started = time.perf_counter()
+        said = self._call(tool, arguments)
+        self._soak.timed(tool, time.perf_counter() - started)
+        content: dict[str, Any] = said.get("structuredContent") or {}
+        if said.get("isError", True):
+            self._soak.failed(f"{self._name} {tool} {str(arguments)[:120]}", content)
+            return None
+        found: dict[str, Any] = content["data"]
+        return found
+
+    def _one(self) -> Kept | None:
+        alive = [kept for kept in self._soak.journal.of(self._name) if kept.present == {True}]
+        return self._chance.choice(alive) if alive else None
+
+    def _save(self) -> None:
+        sign = f"{self._name}x{self._number}"
+        words = " ".join(self._chance.choices(WORDS, k=self._chance.randrange(20, 120)))
+        summary = f"Decided {sign} about {words}."
+        folder = self._chance.choice(FOLDERS)
+        steps = [f"next {sign} {word}" for word in self._chance.choices(WORDS, k=3)]
+        context = {"title": f"Title {sign}", "sessionSummary": summary, "nextSteps": steps}
+        done = self._asked("memory_save", {"context": context, "specFolder": folder})
+        if done:
+            self._soak.journal.saved(self._name, done, sign=sign, text=summary, title=f"Title {sign}")
+            self._soak.counts["writes"] += 1
+
+    def _search(self) -> None:
+        kept = self._one()
+        query = kept.sign if kept else self._chance.choice(WORDS)
+        found = self._asked("memory_search", {"query": query, "limit": 5})
+        self._soak.counts["searches"] += 1
+        if kept and found is not None and kept.present == {True}:
+            ids = [row.get("id") or row.get("memoryId") for row in found.get("results", [])]
+            if kept.id not in ids:
+                self._soak.fault(f"{self._name}: memory {kept.id} ({kept.sign}) was saved and not found: {ids}")
+
+    def _validate(self) -> None:
+        kept = self._one()
+        if kept is None:
+            return
+        kept.validations_unknown += 1
+        done = self._asked("memory_validate", {"id": kept.id, "wasUseful": True})
+        kept.validations_unknown -= 1
+        if done:
+            kept.validations += 1
+            self._soak.counts["writes"] += 1
+
+    def _update(self) -> None:
+        kept = self._one()
+        if kept is None:
+            return
+        title = f"Changed {kept.sign} {self._number}"
+        kept.titles = kept.titles | {title}
+        if self._asked("memory_update", {"id": kept.id, "title": title}):
+            kept.titles = {title}
+            self._soak.counts["writes"] += 1
+
+    def _delete(self) -> None:
+        kept = self._one()
+        if kept is None:
+            return
+        delete_file = self._chance.random() < 0.5
+        kept.present, kept.file_gone = {True, False}, {False, delete_file}
+        if self._asked("memory_delete", {"id": kept.id, "deleteFile": delete_file}):
+            kept.present, kept.file_gone = {False}, {delete_file}
+            self._soak.counts["writes"] += 1
+
+    def _link(self) -> None:
+        source, target = self._one(), self._one()
+        if source is None or target is None or source.id == target.id:
+            return
+        asked = {"sourceId": source.id, "targetId": target.id, "relation": "supports"}
+        if self._asked("memory_causal_link", asked):
+            self._soak.journal.links.append((source.id, target.id))
+            self._soak.counts["writes"] += 1
+
+
+def server_writer(soak: Soak, name: str) -> None:
+    server = Server(soak)
+    try:
+        Writer(soak, name, server.call).run()
+    finally:
+        server.end()
+
+
+def command_writer(soak: Soak, name: str) -> None:
+    def call(tool: str, asked: dict[str, Any]) -> dict[str, Any]:
+        match tool:
+            case "memory_save":
+                data = soak.root.parent / f"{name}.json"
+                data.write_text(json.dumps(asked["context"]))
+                return command(soak, "save", str(data), asked["specFolder"])
+            case "memory_search":
+                return command(soak, "search", asked["query"], "--limit", str(asked["limit"]))
+            case "memory_validate":
+                return command(soak, "validate", str(asked["id"]), "--was-useful")
+            case "memory_update":
+                return command(soak, "update", str(asked["id"]), "--title", asked["title"])
+            case "memory_delete":
+                return command(soak, "delete", str(asked["id"]), *(["--delete-file"] if asked["deleteFile"] else []))
+        return command(soak, "link", str(asked["sourceId"]), str(asked["targetId"]), asked["relation"])
+
+    Writer(soak, name, call).run()
+
+
+def watcher(soak: Soak, name: str) -> None:
+    """`skm watch`, started again whenever it was killed."""
+    while not soak.over:
+        log = (soak.root.parent / f"{name}.log").open("ab")
+        with log, soak.mortal("watcher", ["watch"], stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
+            while not soak.over and process.poll() is None:
+                soak.stop.wait(0.2)
+
+
+def editor(soak: Soak, name: str) -> None:
+    """A person with an editor: files appear, change, move and go, in one step or in several."""
+    chance = random.Random(f"{soak.seed} {name}")
+    texts = soak.journal.files
+    for number in range(soak.most):
+        if soak.over:
+            return
+        names = sorted(texts)
+        doing = chance.choices(("new", "change", "move", "delete"), weights=(4, 4, 2, 1))[0] if names else "new"
+        folder = soak.root / "specs" / chance.choice(FOLDERS) / "memory"
+        folder.mkdir(parents=True, exist_ok=True)
+        if doing in ("new", "change"):
+            path = folder / f"note-{number}.md" if doing == "new" else soak.root / chance.choice(names)
+            sign = f"{name}x{number}"
+            text = f"# Note {sign}\n\n" + " ".join(chance.choices(WORDS, k=60)) + f"\n\nIt is about {sign}.\n"
+            _edit(path, text, replace=chance.random() < 0.5)
+            texts[path.relative_to(soak.root).as_posix()] = text
+        elif doing == "move":
+            old, new = chance.choice(names), folder / f"moved-{number}.md"
+            (soak.root / old).rename(new)
+            texts[new.relative_to(soak.root).as_posix()] = texts.pop(old)
+        else:
+            old = chance.choice(names)
+            (soak.root / old).unlink()
+            del texts[old]
+        soak.counts["edits"] += 1
+        soak.stop.wait(chance.random() * 0.6)
+
+
+def _edit(path: Path, text: str, *, replace: bool) -> None:
+    if replace:
+        beside = path.with_name(f".{path.name}.swp")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    else:
+        path.write_text(text, encoding="utf-8")
+
+
+def tormentor(soak: Soak, name: str) -> None:
+    chance = random.Random(f"{soak.seed} {name}")
+    mean = 60.0 / soak.kills_per_minute
+    while not soak.over:
+        soak.stop.wait(min(chance.expovariate(1 / mean), 4 * mean))
+        with soak.guard:
+            alive = sorted((kind, pid) for pid, (kind, process) in soak.victims.items() if process.poll() is None)
+            if alive and not soak.over:
+                kind, pid = chance.choice(alive)
+                os.kill(pid, signal.SIGKILL)
+                soak.counts[f"kills: {kind}"] += 1
+
+
+def probe(soak: Soak, name: str) -> None:
+    """How long does a writer wait for the lock? Asked by one that writes nothing."""
+    path = soak.root / ".spec-kit-memory" / "index.sqlite"
+    while not soak.over and not path.exists():
+        soak.stop.wait(0.2)
+    while not soak.over:
+        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            connection.set_busy_timeout(60_000)
+            while not soak.over:
+                started = time.perf_counter()
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                except apsw.BusyError:
+                    soak.fault("the write lock was held for more than 60 s")
+                    break
+                soak.timed("lock wait", time.perf_counter() - started)
+                connection.execute("ROLLBACK")
+                soak.stop.wait(PROBE_SECONDS)
+
+
+# --- the whole ---------------------------------------------------------------------------
+
+
+def run(soak: Soak) -> dict[str, Any]:
+    for folder in FOLDERS:
+        (soak.root / "specs" / folder / "memory").mkdir(parents=True, exist_ok=True)
+    actors = [(server_writer, f"server{number}") for number in range(SERVERS)]
+    actors += [(command_writer, f"command{number}") for number in range(WRITERS)]
+    actors += [(watcher, "watch"), (editor, "editor"), (probe, "probe"), (tormentor, "tormentor")]
+    threads = [threading.Thread(target=_guarded, args=(soak, actor, name), name=name) for actor, name in actors]
+    started = time.monotonic()
+    for thread in threads:
+        thread.start()
+    workers = [thread for thread in threads if thread.name.startswith(("server", "command"))]
+    for thread in workers:
+        thread.join()
+    soak.stop.set()
+    for thread in threads:
+        thread.join()
+    ran = time.monotonic() - started
+    _tracebacks(soak)
+    # Whatever is left of a killed process is left for the next start, which is an ordinary one.
+    first = command(soak, "index")
+    if first["isError"]:
+        soak.fault(f"the first start afterwards failed: {first['structuredContent']}")
+    soak.faults += soak_check.check(soak.root, soak.journal, command(soak, "health")["structuredContent"])
+    return _report(soak, ran)
+
+
+def _guarded(soak: Soak, actor: Callable[[Soak, str], None], name: str) -> None:
+    try:
+        actor(soak, name)
+    except BaseException as error:
+        soak.fault(f"{name} stopped: {type(error).__name__} {error}")
+        soak.stop.set()
+        raise
+
+
+def _tracebacks(soak: Soak) -> None:
+    for log in sorted(soak.root.parent.glob("*.log")):
+        text = log.read_text(errors="replace")
+        if "Traceback" in text:
+            soak.fault(f"{log.name} has a traceback: {text[text.index('Traceback') :][:1500]}")
+
+
+def _report(soak: Soak, ran: float) -> dict[str, Any]:
+    kills = {key.removeprefix("kills: "): count for key, count in soak.counts.items() if key.startswith("kills")}
+    return {
+        "seed": soak.seed,
+        "model": soak.model,
+        "seconds": round(ran, 1),
+        "kills": {"all": sum(kills.values()), **dict(sorted(kills.items()))},
+        "writes acknowledged": soak.counts["writes"],
+        "edits of files": soak.counts["edits"],
+        "searches": soak.counts["searches"],
+        "calls cut off by a kill": soak.counts["calls cut off by a kill"],
+        "server starts": soak.counts["server starts"],
+        "errors by code": dict(soak.errors),
+        "milliseconds": {name: _spread(found) for name, found in sorted(soak.seconds.items())},
+        "memories": soak.journal.summary(),
+        "faults": soak.faults,
+    }
+
+
+def _spread(seconds: list[float]) -> dict[str, float]:
+    ordered = sorted(seconds)
+    at = {"p50": 0.5, "p95": 0.95}
+    found = {name: round(1000 * ordered[int(share * (len(ordered) - 1))], 1) for name, share in at.items()}
+    return {"count": len(ordered), **found, "max": round(1000 * ordered[-1], 1)}
+
+
+def soak(
+    *, seconds: float, seed: int = 7, model: str = "hashing", most: int = 1_000_000, kills_per_minute: float = 20.0
+) -> dict[str, Any]:
+    """Run it in a folder of its own, which is kept only if something was wrong."""
+    place = Path(os.path.realpath(tempfile.mkdtemp(prefix="skm-soak-")))
+    (place / "work").mkdir()
+    report = run(Soak(place / "work", seed, model, time.monotonic() + seconds, most, kills_per_minute))
+    if report["faults"]:
+        report["kept"] = str(place)
+    else:
+        shutil.rmtree(place)
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long; at most 600")
+    parser.add_argument("--seed", type=int, default=7, help="the same seed makes the same decisions")
+    parser.add_argument("--model", default="hashing", help="hashing (fast) or local (the bundled model)")
+    parser.add_argument("--most", type=int, default=1_000_000, help="operations of one actor at most")
+    parser.add_argument("--kills-per-minute", type=float, default=20.0)
+    asked = parser.parse_args()
+    report = soak(
+        seconds=min(asked.minutes, 600.0) * 60,
+        seed=asked.seed,
+        model=asked.model,
+        most=asked.most,
+        kills_per_minute=asked.kills_per_minute,
+    )
+    print(json.dumps(report, indent=2))
+    sys.exit(1 if report["faults"] else 0)
+
+
+if __name__ == "__main__":
+    main()
