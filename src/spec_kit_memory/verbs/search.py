@@ -214,7 +214,7 @@ def _score(
         shared = ranking.Shared(
             tier=memory.tier,
             recency=_recency(wiring, request, query, memory, state),
-            keywords=ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor]),
+            keywords=_keywords(query, memory, passages),
             usage=usage.boost(memory.access_count, memory.last_access, wiring.now()),
             best_relevance=best,
         )
@@ -226,6 +226,13 @@ def _score(
         found.append(Found(memory, state, scored[0][1], scored, counts.get(memory.id, {})))
     found.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
     return found
+
+
+def _keywords(query: Query, memory: Memory, passages: Sequence[StoredPassage]) -> float:
+    """Names that somebody chose. A conversation's title is only its first words, which the legs have seen."""
+    if memory.source is Source.CHAT:
+        return 0.0
+    return ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor])
 
 
 def _recency(wiring: Wiring, request: Request, query: Query, memory: Memory, state: State) -> float:
