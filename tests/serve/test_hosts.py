@@ -1,0 +1,633 @@
+"""Does connecting a host change what it says, keep what was there, and go away without a trace?"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
+from spec_kit_memory.serve import hosts
+from spec_kit_memory.serve.hosts import edits, jsonc, toml
+from spec_kit_memory.serve.hosts.formats import HOSTS, Entry, File, Place, is_ours
+from spec_kit_memory.settings import read_jsonc
+
+EVERY_HOST = pytest.mark.parametrize("host", sorted(HOSTS))
+EVERY_SCOPE = pytest.mark.parametrize("scope", ["project", "user"])
+VARIABLES = ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "APPDATA", "SPEC_KIT_MEMORY_USER_CONFIG")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder, programs = tmp_path / "home", tmp_path / "programs"
+    (folder / ".config").mkdir(parents=True)
+    programs.mkdir()
+    program = programs / "skm"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("PATH", str(programs))
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path, home: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def everything(*folders: Path) -> dict[str, bytes | None]:
+    """Every file with its bytes, every folder with None."""
+    return {
+        str(path): path.read_bytes() if path.is_file() else None
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def files_of(host: str, root: Path, scope: str = "project") -> list[File]:
+    place = Place(root, "user" if scope == "user" else "project", os.environ)
+    return HOSTS[host].files(place)
+
+
+def shared(host: str, root: Path, scope: str = "project") -> list[File]:
+    return [file for file in files_of(host, root, scope) if file.form != "text"]
+
+
+FOREIGN_JSON = """\
+{
+    // my own server, do not touch
+    "mcpServers": {
+        "other": { "command": "other", "args": ["a", "b",], }, /* with a comma */
+    },
+    "mcp": {"other": {"type": "local", "command": ["x"]}},
+    "servers": {
+        "other": {"command": "x"} // last one
+    },
+    "hooks": {
+        "UserPromptSubmit": [
+            {"hooks": [{"type": "command", "command": "./mine.sh"}]}
+        ],
+        "beforeSubmitPrompt": [{"command": "./mine.sh"}],
+    },
+    "unknown": {"é": [1, 2.50, true, null, "\\u00e9 // no comment"]},
+    "last": 1   // trailing comma follows
+
+    ,
+}
+"""
+FOREIGN_TOML = """\
+# my settings
+model = "gpt-5" # the best
+
+[mcp_servers.other]
+command = 'x'
+args = [
+  "a", # one
+]
+
+[profiles.work]
+note = \"\"\"
+[mcp_servers.spec_kit_memory] is only text here
+\"\"\"
+"""
+
+
+def write_foreign(host: str, root: Path, scope: str, *, newline: str = "\n") -> list[Path]:
+    paths = []
+    for file in shared(host, root, scope):
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        text = FOREIGN_TOML if file.form == "toml" else FOREIGN_JSON
+        file.path.write_bytes(text.replace("\n", newline).encode())
+        paths.append(file.path)
+    return paths
+
+
+def only_inserted(before: str, after: str) -> bool:
+    """Every character of the user's is still there, in its order."""
+    rest = iter(after)
+    return all(character in rest for character in before)
+
+
+def content(path: Path) -> Any:
+    text = path.read_bytes().decode()
+    return tomllib.loads(text) if path.suffix == ".toml" else read_jsonc(text)
+
+
+# --- the round trip ------------------------------------------------------------------------------
+
+
+@EVERY_HOST
+@EVERY_SCOPE
+def test_a_plan_shows_diffs_and_changes_nothing(host: str, scope: str, root: Path, home: Path) -> None:
+    before = everything(root, home)
+    plan = hosts.install(host, root=root, scope=scope, apply=False)
+    assert plan.changes
+    assert all(change["action"] == "create" and "\n+" in change["diff"] for change in plan.changes)
+    assert not plan.applied
+    assert everything(root, home) == before
+
+
+@EVERY_HOST
+@EVERY_SCOPE
+def test_uninstall_takes_a_fresh_install_back_to_the_last_folder(host: str, scope: str, root: Path, home: Path) -> None:
+    before = everything(root, home)
+    assert hosts.install(host, root=root, scope=scope, apply=True).applied
+    assert len(everything(root, home)) > len(before)
+    again = hosts.install(host, root=root, scope=scope, apply=True)
+    assert not again.changes
+    assert hosts.uninstall(host, root=root, scope=scope, apply=True).applied
+    assert everything(root, home) == before
+    assert not hosts.uninstall(host, root=root, scope=scope, apply=True).changes
+
+
+@EVERY_HOST
+@EVERY_SCOPE
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_comments_and_foreign_entries_survive_and_come_back_byte_for_byte(
+    host: str, scope: str, newline: str, root: Path, home: Path
+) -> None:
+    paths = write_foreign(host, root, scope, newline=newline)
+    before = everything(root, home)
+    old = {path: path.read_bytes().decode() for path in paths}
+    plan = hosts.install(host, root=root, scope=scope, apply=True)
+    assert len(plan.backups) == len(paths)
+    for path in paths:
+        text = path.read_bytes().decode()
+        assert only_inserted(old[path], text)
+        assert ("\r\n" in text) == (newline == "\r\n")
+        assert newline == "\n" or "\n" not in text.replace("\r\n", "")
+    assert not hosts.install(host, root=root, scope=scope, apply=True).changes
+    hosts.uninstall(host, root=root, scope=scope, apply=True)
+    assert everything(root, home) == before
+
+
+@EVERY_HOST
+@EVERY_SCOPE
+def test_what_others_wrote_since_stays_and_only_our_entries_go(host: str, scope: str, root: Path, home: Path) -> None:
+    paths = write_foreign(host, root, scope)
+    wanted = {}
+    for path in paths:
+        if path.suffix == ".toml":
+            wanted[path] = path.read_text() + "\n[later]\nx = 1\n"
+        else:
+            wanted[path] = path.read_text().replace('"last": 1', '"last": 2')
+    hosts.install(host, root=root, scope=scope, apply=True)
+    for path in paths:
+        text = path.read_text()
+        path.write_text(
+            text + "\n[later]\nx = 1\n" if path.suffix == ".toml" else text.replace('"last": 1', '"last": 2')
+        )
+    hosts.uninstall(host, root=root, scope=scope, apply=True)
+    for path in paths:
+        assert content(path) == tomllib.loads(wanted[path]) if path.suffix == ".toml" else read_jsonc(wanted[path])
+        assert "spec_kit_memory]\ncommand" not in path.read_text()
+        assert "skm" not in path.read_text()
+        for comment in ("# my settings",) if path.suffix == ".toml" else ("// my own server", "/* with a comma */"):
+            assert comment in path.read_text()
+
+
+@EVERY_HOST
+def test_without_the_record_our_entries_still_go(host: str, root: Path, home: Path) -> None:
+    paths = write_foreign(host, root, "project")
+    before = {path: content(path) for path in paths}
+    hosts.install(host, root=root, apply=True)
+    for path in (home / ".config" / "spec-kit-memory" / "hosts").rglob("record.json"):
+        path.unlink()
+    hosts.uninstall(host, root=root, apply=True)
+    # A version that Cursor wants stays: nobody remembers whether it was there.
+    assert {path: {k: v for k, v in content(path).items() if k != "version"} for path in paths} == before
+    assert not [file.path for file in files_of(host, root) if file.form == "text" and file.path.exists()]
+
+
+@EVERY_HOST
+def test_the_installed_entry_is_what_the_host_reads(host: str, root: Path) -> None:
+    hosts.install(host, root=root, apply=True)
+    where = {
+        "claude-code": (".mcp.json", ("mcpServers",)),
+        "codex": (".codex/config.toml", ("mcp_servers",)),
+        "cursor": (".cursor/mcp.json", ("mcpServers",)),
+        "opencode": ("opencode.json", ("mcp",)),
+        "vscode": (".vscode/mcp.json", ("servers",)),
+    }
+    name, keys = where[host]
+    entry = toml.find(content(root / name), (*keys, "spec_kit_memory"))
+    argv = entry["command"] if host == "opencode" else [entry["command"], *entry["args"]]
+    assert argv[:2] == ["skm", "serve"]
+    assert entry.get("type") == {"opencode": "local", "claude-code": "stdio", "vscode": "stdio"}.get(host)
+    named = {"codex": str(root), "cursor": "${workspaceFolder}", "vscode": "${workspaceFolder}"}
+    assert argv[2:] == (["--workspace", named[host]] if host in named else [])
+
+
+HOOK_FILES = {
+    "claude-code": (".claude/settings.json", ("UserPromptSubmit", "SessionStart", "PreCompact")),
+    "codex": (".codex/hooks.json", ("UserPromptSubmit", "SessionStart", "PreCompact")),
+    "cursor": (".cursor/hooks.json", ("beforeSubmitPrompt", "sessionStart", "preCompact")),
+    "vscode": (".github/hooks/spec-kit-memory.json", ("UserPromptSubmit", "SessionStart", "PreCompact")),
+}
+
+
+@pytest.mark.parametrize("host", sorted(HOOK_FILES))
+def test_hooks_call_us_for_each_event(host: str, root: Path) -> None:
+    hosts.install(host, root=root, apply=True)
+    name, events = HOOK_FILES[host]
+    hooks = content(root / name)["hooks"]
+    for event, ours in zip(events, ("prompt", "session-start", "pre-compact"), strict=True):
+        (group,) = hooks[event]
+        (hook,) = group.get("hooks", [group])
+        assert hook["command"] == f"skm hook {ours} --host {host}"
+        assert hook["timeout"] == 10
+    assert content(root / ".cursor/hooks.json")["version"] == 1 if host == "cursor" else True
+
+
+@EVERY_HOST
+def test_three_commands_are_written_in_the_hosts_own_form(host: str, root: Path) -> None:
+    hosts.install(host, root=root, apply=True)
+    where = {
+        "claude-code": ".claude/commands/memory/{}.md",
+        "codex": ".agents/skills/memory-{}/SKILL.md",
+        "cursor": ".cursor/skills/memory-{}/SKILL.md",
+        "opencode": ".opencode/commands/memory-{}.md",
+        "vscode": ".github/prompts/memory-{}.prompt.md",
+    }
+    for name, tool in {"save": "memory_save", "search": "memory_search", "checkpoint": "checkpoint_create"}.items():
+        text = (root / where[host].format(name)).read_text(encoding="utf-8")
+        front, _, body = text.removeprefix("---\n").partition("\n---\n")
+        assert "description: " in front
+        assert (f"name: memory-{name}" in front) == ("SKILL.md" in where[host])
+        assert tool in body
+        assert "{arguments}" not in body
+
+
+# --- people's own files -----------------------------------------------------------------------------
+
+
+@EVERY_HOST
+@pytest.mark.parametrize("broken", ['{"a": ', '{"a": 1} x', "[1]", "{a: 1}", '{"a" 1}', '{"a": 1 "b": 2}', "\udcff"])
+def test_a_malformed_file_is_named_and_nothing_is_written(host: str, broken: str, root: Path, home: Path) -> None:
+    for file in shared(host, root):
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        file.path.write_bytes(broken.encode("utf-8", "surrogateescape"))
+    if host == "codex":
+        (root / ".codex/config.toml").write_text("a = = 1")
+    before = everything(root, home)
+    with pytest.raises(Invalid) as caught:
+        hosts.install(host, root=root, apply=True)
+    for file in shared(host, root):
+        assert str(file.path) in caught.value.message
+    assert everything(root, home) == before
+
+
+def test_an_empty_file_is_filled_and_emptied_again(root: Path) -> None:
+    (root / ".mcp.json").write_text("\n")
+    hosts.install("claude-code", root=root, apply=True)
+    assert "spec_kit_memory" in content(root / ".mcp.json")["mcpServers"]
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert (root / ".mcp.json").read_text() == "\n"
+
+
+def test_a_command_file_of_the_users_own_is_never_overwritten(root: Path, home: Path) -> None:
+    own = root / ".claude/commands/memory/save.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    plan = hosts.install("claude-code", root=root, apply=True)
+    assert plan.kept == (str(own),)
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert own.read_text() == "mine"
+
+
+def test_a_command_file_that_was_edited_stays(root: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    edited = root / ".claude/commands/memory/save.md"
+    edited.write_text(edited.read_text() + "And thank me.\n")
+    assert not hosts.install("claude-code", root=root, apply=True).changes
+    plan = hosts.uninstall("claude-code", root=root, apply=True)
+    assert plan.kept == (str(edited),)
+    assert edited.read_text().endswith("And thank me.\n")
+    assert not (root / ".claude/commands/memory/search.md").exists()
+
+
+def test_an_older_text_of_ours_is_brought_up_to_date(root: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = everything(root, home)
+    with monkeypatch.context() as older:
+        older.setenv("PATH", "")
+        hosts.install("claude-code", root=root, apply=True)
+    assert content(root / ".mcp.json")["mcpServers"]["spec_kit_memory"]["command"] == sys.executable
+    plan = hosts.install("claude-code", root=root, apply=True)
+    assert {Path(change["path"]).name for change in plan.changes} == {".mcp.json", "settings.json"}
+    assert content(root / ".mcp.json")["mcpServers"]["spec_kit_memory"]["command"] == "skm"
+    assert len(content(root / ".claude/settings.json")["hooks"]["UserPromptSubmit"]) == 1
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert everything(root, home) == before
+
+
+def test_keys_that_a_user_added_to_our_entry_are_kept(root: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    path = root / ".mcp.json"
+    path.write_text(path.read_text().replace('"type": "stdio"', '"env": {"A": "1"}, "type": "stdio"'))
+    assert not hosts.install("claude-code", root=root, apply=True).changes
+    path.write_text(path.read_text().replace('"skm"', '"/old/skm"'))
+    hosts.install("claude-code", root=root, apply=True)
+    entry = content(path)["mcpServers"]["spec_kit_memory"]
+    assert entry == {"env": {"A": "1"}, "type": "stdio", "command": "skm", "args": ["serve"]}
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert not path.exists()
+
+
+def test_a_server_entry_that_was_there_before_us_comes_back(root: Path) -> None:
+    path = root / ".mcp.json"
+    path.write_text('{"mcpServers": {"spec_kit_memory": {"command": "mine"}}}')
+    hosts.install("claude-code", root=root, apply=True)
+    assert content(path)["mcpServers"]["spec_kit_memory"]["command"] == "skm"
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert path.read_text() == '{"mcpServers": {"spec_kit_memory": {"command": "mine"}}}'
+
+
+def test_a_link_to_a_file_elsewhere_stays_a_link(root: Path, home: Path) -> None:
+    real = home / "dotfiles.json"
+    real.write_text("{}")
+    (root / ".mcp.json").symlink_to(real)
+    hosts.install("claude-code", root=root, apply=True)
+    assert (root / ".mcp.json").is_symlink()
+    assert "spec_kit_memory" in content(real)["mcpServers"]
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert (root / ".mcp.json").is_symlink()
+    assert real.read_text() == "{}"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_modes_are_kept_and_backups_are_private(root: Path, home: Path) -> None:
+    path = home / ".claude.json"
+    path.write_text('{"oauth": "secret"}')
+    path.chmod(0o600)
+    plan = hosts.install("claude-code", root=root, scope="user", apply=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    (backup,) = plan.backups
+    assert Path(backup).read_text() == '{"oauth": "secret"}'
+    assert stat.S_IMODE(Path(backup).stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_cannot_be_written_leaves_all_others_as_they_were_for_a_plain_user(root: Path) -> None:
+    folder = root / ".claude"
+    folder.mkdir(mode=0o555)
+    before = everything(root)
+    with pytest.raises(AccessDenied):
+        hosts.install("claude-code", root=root, apply=True)
+    assert everything(root) == before
+
+
+def test_a_file_that_cannot_be_written_leaves_all_others_as_they_were(root: Path) -> None:
+    # A folder that is a file cannot be written into, whoever asks.
+    (root / ".claude").mkdir()
+    (root / ".claude" / "commands").write_text("not a folder")
+    before = everything(root)
+    with pytest.raises(AccessDenied):
+        hosts.install("claude-code", root=root, apply=True)
+    assert everything(root) == before
+
+
+# --- hosts' own ways -----------------------------------------------------------------------------------
+
+
+def test_opencode_takes_the_nested_form_where_the_file_has_it(root: Path) -> None:
+    path = root / "opencode.jsonc"
+    path.write_text('{"mcp": {"servers": {"a": {"type": "local", "command": ["a"]}}}}')
+    hosts.install("opencode", root=root, apply=True)
+    assert content(path)["mcp"]["servers"]["spec_kit_memory"] == {"type": "local", "command": ["skm", "serve"]}
+    assert not (root / "opencode.json").exists()
+    hosts.uninstall("opencode", root=root, apply=True)
+    assert path.read_text() == '{"mcp": {"servers": {"a": {"type": "local", "command": ["a"]}}}}'
+
+
+def test_a_server_called_servers_is_not_taken_for_the_nested_form(root: Path) -> None:
+    (root / "opencode.json").write_text('{"mcp": {"servers": {"type": "local", "command": ["a"]}}}')
+    hosts.install("opencode", root=root, apply=True)
+    assert set(content(root / "opencode.json")["mcp"]) == {"servers", "spec_kit_memory"}
+
+
+def test_vs_code_gets_no_second_hooks_beside_those_of_claude_code(root: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    plan = hosts.install("vscode", root=root, apply=True)
+    assert not (root / ".github/hooks").exists()
+    assert any(".claude/settings.json" in hint for hint in plan.hints)
+
+
+def test_two_hosts_do_not_disturb_each_other(root: Path, home: Path) -> None:
+    before = everything(root, home)
+    for host in sorted(HOSTS):
+        hosts.install(host, root=root, apply=True)
+    for host in sorted(HOSTS):
+        assert hosts.uninstall(host, root=root, apply=True).applied
+    assert everything(root, home) == before
+
+
+@pytest.mark.parametrize(
+    ("platform", "environ", "expected"),
+    [
+        ("linux", {"HOME": "/h"}, "/h/.config/Code/User/mcp.json"),
+        ("linux", {"HOME": "/h", "XDG_CONFIG_HOME": "/x"}, "/x/Code/User/mcp.json"),
+        ("darwin", {"HOME": "/h"}, "/h/Library/Application Support/Code/User/mcp.json"),
+        ("win32", {"USERPROFILE": "/h", "APPDATA": "/a"}, "/a/Code/User/mcp.json"),
+        ("win32", {"USERPROFILE": "/h"}, "/h/AppData/Roaming/Code/User/mcp.json"),
+    ],
+)
+def test_vs_code_keeps_its_users_file_elsewhere_on_each_system(
+    platform: str, environ: dict[str, str], expected: str
+) -> None:
+    place = Place(Path("/p"), "user", environ, platform=platform)
+    assert HOSTS["vscode"].files(place)[0].path == Path(expected)
+
+
+@pytest.mark.parametrize(
+    ("host", "environ", "expected"),
+    [
+        ("claude-code", {"HOME": "/h"}, "/h/.claude.json"),
+        ("claude-code", {"HOME": "/h", "CLAUDE_CONFIG_DIR": "/c"}, "/c/.claude.json"),
+        ("codex", {"HOME": "/h"}, "/h/.codex/config.toml"),
+        ("codex", {"HOME": "/h", "CODEX_HOME": "/c"}, "/c/config.toml"),
+        ("cursor", {"HOME": "/h"}, "/h/.cursor/mcp.json"),
+        ("opencode", {"HOME": "/h"}, "/h/.config/opencode/opencode.json"),
+    ],
+)
+def test_a_users_own_configuration_is_found_where_the_host_keeps_it(
+    host: str, environ: dict[str, str], expected: str
+) -> None:
+    assert HOSTS[host].files(Place(Path("/p"), "user", environ))[0].path == Path(expected)
+
+
+def test_a_users_own_entry_names_the_program_by_its_place(root: Path, home: Path) -> None:
+    hosts.install("claude-code", root=root, scope="user", apply=True)
+    entry = content(home / ".claude.json")["mcpServers"]["spec_kit_memory"]
+    assert entry["command"] == str(home.parent / "programs" / "skm")
+
+
+def test_without_a_program_on_the_path_the_interpreter_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    hosts.install("claude-code", root=root, apply=True)
+    entry = content(root / ".mcp.json")["mcpServers"]["spec_kit_memory"]
+    assert [entry["command"], *entry["args"]] == [sys.executable, "-m", "spec_kit_memory", "serve"]
+    (group,) = content(root / ".claude/settings.json")["hooks"]["SessionStart"]
+    assert is_ours(group)
+
+
+@pytest.mark.parametrize("act", [hosts.install, hosts.uninstall])
+def test_an_unknown_host_is_answered_with_the_known_ones(act: Callable[..., object], root: Path) -> None:
+    with pytest.raises(BadParameter) as caught:
+        act("emacs", root=root)
+    assert all(name in caught.value.hint for name in HOSTS)
+
+
+def test_a_plan_is_shown_with_its_diff(root: Path) -> None:
+    shown = [getattr(block, "text", "") for block in hosts.blocks(hosts.install("cursor", root=root))]
+    assert any(line.startswith("create ") and line.endswith("mcp.json") for line in shown)
+    assert any(line.strip() == '+    "spec_kit_memory": {' for line in shown)
+
+
+# --- the editors -----------------------------------------------------------------------------------------
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=10,
+)
+OBJECTS = st.dictionaries(st.text(max_size=4), VALUES, max_size=4)
+
+
+def sprinkled(draw: st.DrawFn, text: str) -> str:
+    """The same JSON with comments, blanks and trailing commas where they may stand."""
+    made, inside, escaped = [], False, False
+    for character in text:
+        if inside:
+            made.append(character)
+            inside, escaped = character != '"' or escaped, character == "\\" and not escaped
+            continue
+        if character in "}]" and made[-1] not in "{[" and draw(st.booleans()):
+            made.append(draw(st.sampled_from([",", ", ", ", // x\n"])))
+        noise = draw(st.sampled_from(["", "", "", " ", "\n", "\n  ", "\t", "/* c, } */", "// d ]\n"]))
+        if character in "{}[],:" and noise:
+            made.append(noise)
+        made.append(character)
+        inside, escaped = character == '"', False
+    return "".join(made)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    value = draw(OBJECTS)
+    text = json.dumps(value, ensure_ascii=False, indent=draw(st.sampled_from([None, 2, "\t"])))
+    return sprinkled(draw, text), value
+
+
+@given(documents())
+def test_any_json_with_comments_is_read_as_it_is_meant(document: tuple[str, dict[str, Any]]) -> None:
+    text, value = document
+    assert jsonc.parse(text).value == value
+
+
+@given(documents(), st.text(min_size=1, max_size=4), VALUES)
+def test_an_entry_put_into_any_file_changes_nothing_else(
+    document: tuple[str, dict[str, Any]], key: str, value: Any
+) -> None:
+    text, before = document
+    key = "new " + key
+    put = jsonc.put(text, ("our servers", key), value)
+    assert jsonc.parse(put).value == {**before, "our servers": {key: value}}
+    assert jsonc.parse(jsonc.remove(put, ("our servers",))).value == before
+
+
+@given(documents(), st.data())
+def test_any_member_can_be_taken_out_of_any_file(document: tuple[str, dict[str, Any]], data: st.DataObject) -> None:
+    text, before = document
+    if not before:
+        assert jsonc.remove(text, ("absent",)) == text
+        return
+    key = data.draw(st.sampled_from(sorted(before)))
+    after = jsonc.remove(text, (key,))
+    assert jsonc.parse(after).value == {name: value for name, value in before.items() if name != key}
+
+
+@given(documents(), VALUES)
+def test_an_item_appended_to_a_list_can_be_taken_out_again(document: tuple[str, dict[str, Any]], value: Any) -> None:
+    text, before = document
+    one = jsonc.append(text, ("our list",), "first")
+    two = jsonc.append(one, ("our list",), value)
+    assert jsonc.parse(two).value["our list"] == ["first", value]
+    assert jsonc.parse(jsonc.remove_item(two, ("our list",), 0)).value == {**before, "our list": [value]}
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a":}', "{,}", '{"a":1,,}', "nul", '"a', '{"a":"\\x"}', "[" * 300])
+def test_what_is_not_json_says_where(text: str) -> None:
+    with pytest.raises(jsonc.Malformed, match=r"line 1, column \d+"):
+        jsonc.parse(text)
+
+
+SERVER = {"command": "C:\\Program Files\\skm.exe", "args": ["serve", 'é "quoted"']}
+
+
+@pytest.mark.parametrize("before", ["", "a = 1", "a = 1\n", FOREIGN_TOML, FOREIGN_TOML.replace("\n", "\r\n")])
+def test_a_table_is_written_and_removed_as_text(before: str) -> None:
+    path = ("mcp_servers", "spec_kit_memory")
+    text = toml.put(before, path, SERVER)
+    assert toml.find(toml.parse(text), path) == SERVER
+    assert text.startswith(before)
+    assert toml.remove(text, path).rstrip("\r\n") == before.rstrip("\r\n")
+
+
+def test_a_table_written_by_hand_is_found_with_its_parts() -> None:
+    text = (
+        '[mcp_servers."spec_kit_memory"]\ncommand = "x"\n[mcp_servers.spec_kit_memory.env]\nA = "1"\n[other]\nb = 2\n'
+    )
+    assert toml.remove(text, ("mcp_servers", "spec_kit_memory")) == "[other]\nb = 2\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['mcp_servers = { spec_kit_memory = { command = "x" } }\n', '[mcp_servers]\nspec_kit_memory.command = "x"\n'],
+)
+def test_a_form_that_cannot_be_edited_as_text_is_refused(text: str) -> None:
+    with pytest.raises(toml.Malformed, match="cannot be edited"):
+        toml.put(text, ("mcp_servers", "spec_kit_memory"), SERVER)
+
+
+def test_codex_keys_of_the_users_own_are_not_lost(root: Path) -> None:
+    path = root / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text('[mcp_servers.spec_kit_memory]\ncommand = "mine"\nenabled = false\n')
+    with pytest.raises(Invalid, match="by hand"):
+        hosts.install("codex", root=root, apply=True)
+    assert path.read_text() == '[mcp_servers.spec_kit_memory]\ncommand = "mine"\nenabled = false\n'
+
+
+@pytest.mark.parametrize(
+    ("command", "ours"),
+    [
+        ("skm hook prompt --host codex", True),
+        ("/usr/bin/spec-kit-memory hook prompt", True),
+        ('"C:\\Python\\python.exe" -m spec_kit_memory hook prompt --host cursor', True),
+        ("./mine.sh hook prompt", False),
+        ("skm triggers", False),
+        ("other-skm hook prompt", False),
+    ],
+)
+def test_our_hooks_are_told_from_others(command: str, ours: bool) -> None:
+    assert is_ours({"command": command}) is ours
+    assert is_ours({"hooks": [{"type": "command", "command": command}]}) is ours
+
+
+def test_an_edit_that_would_change_more_is_refused() -> None:
+    file = File(Path("x.json"), "json", (Entry(("a", "b"), {"command": "x"}),))
+    with pytest.raises(jsonc.Malformed):
+        edits.with_entries('{"a": [1]}', file)
