@@ -6,6 +6,7 @@ A `Workspace` wires settings, store, files and embedder together and hands each 
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -79,6 +80,8 @@ class Workspace:
         self._cache = _SearchCache()
         self._background: Background | None = None
         self._closed = False
+        # A caller who forgets to close still has its counts of use written.
+        atexit.register(self.close)
         self._wiring.sync.recover()
 
     # --- life
@@ -93,6 +96,7 @@ class Workspace:
         if self._closed:
             return
         self._closed = True
+        atexit.unregister(self.close)
         if self._background:
             self._background.stop()
         self._wiring.flush()
@@ -550,7 +554,7 @@ class Workspace:
         meta = replace(
             answer.meta,
             latency_ms=round((time.perf_counter() - started) * 1000, 3),
-            index_generation=self._wiring.whole.generation(),
+            index_generation=self._wiring.store.generation(),
         )
         return replace(answer, meta=meta)
 

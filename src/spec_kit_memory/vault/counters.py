@@ -1,6 +1,6 @@
 """How many files were written, deleted, recovered, and how often did that fail?
 
-Kept in the state folder, for all processes together. Counting never stops the work that is counted.
+Kept in the state folder, for all processes of a scope together. Counting never stops the work that is counted.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from spec_kit_memory.settings import Settings
+from spec_kit_memory.vault import files
 from spec_kit_memory.vault.locks import Lock
 
 __all__ = ["Counters", "count", "read"]
@@ -27,15 +29,19 @@ class Counters:
 
 def read(settings: Settings) -> Counters:
     try:
-        fields = json.loads((settings.state_folder / _FILE).read_bytes())
+        fields = json.loads(_path(settings).read_bytes())
         return Counters(**{name: int(fields.get(name, 0)) for name in asdict(Counters())})
     except (OSError, ValueError, TypeError, AttributeError):
         return Counters()
 
 
+def _path(settings: Settings) -> Path:
+    return settings.state_folder / files.scoped_name(settings, _FILE)
+
+
 def count(settings: Settings, **added: int) -> None:
     """Add to the counters; `added` are names of `Counters`."""
-    path = settings.state_folder / _FILE
+    path = _path(settings)
     try:
         with Lock(path.with_suffix(".lock")) as lock:
             if not lock.wait(seconds=1.0):

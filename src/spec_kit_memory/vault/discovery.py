@@ -30,6 +30,7 @@ from spec_kit_memory.vault.places import (
     is_passing,
     is_pending,
     markdown_or_text,
+    owner_of,
     rule_for,
     skips,
 )
@@ -286,7 +287,7 @@ def _accept(walk: _Walk, segments: Segments, rule: Rule, real: str, facts: os.st
         rule.source,
         rule.spec_folder,
         is_archived(segments),
-        rule.owner,
+        owner_of(path) or rule.owner,  # where it really is counts, whatever rule or link led to it
         default_tier(rule.source, path.rpartition("/")[2]),
         facts.st_size,
         facts.st_mtime_ns,

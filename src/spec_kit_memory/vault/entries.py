@@ -10,6 +10,7 @@ import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
+from urllib.parse import quote
 
 from spec_kit_memory.core import markdown, passages, redact
 from spec_kit_memory.core.memory import (
@@ -28,7 +29,7 @@ from spec_kit_memory.settings import Settings
 from spec_kit_memory.vault.discovery import Found
 from spec_kit_memory.vault.files import FileText
 
-__all__ = ["CHAT", "make_chat_entry", "make_entry", "resolve", "vouched"]
+__all__ = ["CHAT", "chat_path", "make_chat_entry", "make_entry", "resolve", "vouched"]
 
 CHAT = "chat://"
 _FROM_OUTSIDE = frozenset((Source.CHAT, Source.CUSTOM))
@@ -128,12 +129,22 @@ def _expiry(tier: Tier, created_at: datetime) -> datetime | None:
     return None if days is None else created_at + timedelta(days=days)
 
 
+def chat_path(conversation_id: str, *, settings: Settings) -> str:
+    """Two users may import one conversation: each has it in a place of their own."""
+    project, user = settings.isolation.project_id, settings.isolation.user_id
+    parts = (
+        f"projects/{quote(project, safe='')}/" if project else "",
+        f"users/{quote(user, safe='')}/" if user else "",
+    )
+    return f"{CHAT}{''.join(parts)}{conversation_id}"
+
+
 def make_chat_entry(conversation: Conversation, *, settings: Settings, now: datetime, trusted: bool = False) -> Entry:
     """A conversation's entry: its turns are the passages, its owner the user it was imported for."""
     clean, redactions = _redacted(conversation)
     text, turns = passages.turns(clean)
     document = Document(text=text, title=clean.title, front=FrontMatter(), body_first_line=1)
-    found = Found(CHAT + conversation.id, "", Source.CHAT)
+    found = Found(chat_path(conversation.id, settings=settings), "", Source.CHAT)
     attributes, _ = resolve(
         document.front,
         found,

@@ -43,6 +43,7 @@ __all__ = [
     "read",
     "remove_if_dead",
     "scope_of",
+    "scoped_name",
     "stored_form",
     "sync_folder",
     "write_atomic",
@@ -287,6 +288,16 @@ def absolute(settings: Settings, stored: str) -> Path:
 def scope_of(settings: Settings) -> Scope:
     """What a session with these settings may see."""
     return settings.scope
+
+
+def scoped_name(settings: Settings, name: str) -> str:
+    """A file of the state folder that each scope has for itself: counts of one must not tell of another."""
+    scope = settings.scope
+    if scope == Scope():
+        return name
+    mark = hashlib.sha256(repr(scope).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    stem, dot, suffix = name.rpartition(".")
+    return f"{stem}-{mark}{dot}{suffix}"
 
 
 def extra_bases(settings: Settings) -> tuple[Path, ...]:

@@ -25,8 +25,8 @@ from spec_kit_memory.errors import (
     SpecKitMemoryError,
 )
 from spec_kit_memory.settings import Settings
-from spec_kit_memory.store import BadFile, PutResult, Store, Stored
-from spec_kit_memory.vault import discovery, entries, files, pending, spec_links
+from spec_kit_memory.store import BadFile, PutResult, Store, Stored, filters
+from spec_kit_memory.vault import discovery, entries, files, pending, places, spec_links
 from spec_kit_memory.vault.discovery import Discovery, Found
 from spec_kit_memory.vault.files import FileText
 from spec_kit_memory.vault.locks import Lock
@@ -96,10 +96,13 @@ class ScanReport:
     cancelled: bool = False
     bad: list[BadFile] = field(default_factory=list)
     warnings: list[Mapping[str, Any]] = field(default_factory=list)
+    elsewhere: bool = False  # something changed where the session's scope does not reach
 
     @property
     def changed(self) -> bool:
-        return bool(self.new or self.modified or self.reindexed or self.moved or self.aliases or self.deleted)
+        return bool(
+            self.elsewhere or self.new or self.modified or self.reindexed or self.moved or self.aliases or self.deleted
+        )
 
 
 @dataclass
@@ -112,6 +115,8 @@ class _Scan:
     change: Change
     force: bool
     report: ScanReport
+    is_seen: Callable[[str], bool] = lambda path: True
+    hidden: ScanReport = field(default_factory=ScanReport)
     ids: dict[str, int] = field(default_factory=dict)  # live paths
     missing: list[str] = field(default_factory=list)  # live rows whose file is not there
     places: frozenset[str] | None = None  # the stored paths that the scan is limited to
@@ -121,6 +126,10 @@ class _Scan:
 
     def __post_init__(self) -> None:
         self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
+
+    def of(self, path: str) -> ScanReport:
+        """Where to count that path: what a session may not see is not in its report."""
+        return self.report if self.is_seen(path) else self.hidden
 
     def is_about(self, path: str) -> bool:
         return self.places is None or _covered(path, self.places)
@@ -144,6 +153,15 @@ class Sync:
         self._settings = settings
         self._now = now
         self._one_scan = threading.Lock()
+        self._scope = settings.scope
+
+    @cached_property
+    def _own(self) -> Sync:
+        """For what a session names: it reads and writes no more than its scope allows."""
+        return Sync(self._store.within(self._scope), self._settings, now=self._now)
+
+    def _is_seen(self, path: str) -> bool:
+        return filters.allows(self._scope, path=path, owner=places.owner_of(path), project=None)
 
     # --- whole workspace
 
@@ -166,7 +184,9 @@ class Sync:
         only = None if only is None else sorted({files.canonical(path) for path in only})
         with self._one_scan, self._alone(cancel):
             seen, recovered, stored = self._look(only, count=count and only is None)
-            scan = _Scan(stored, {}, seen.unreadable, change or self._change("scan"), force, ScanReport())
+            scan = _Scan(
+                stored, {}, seen.unreadable, change or self._change("scan"), force, ScanReport(), self._is_seen
+            )
             self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
             work = self._work(scan)
             if work or scan.missing:
@@ -174,6 +194,7 @@ class Sync:
                     self._run(scan, work, progress, cancel)
             self._report_bad(scan)
         scan.report.seconds = time.perf_counter() - started
+        scan.report.elsewhere = scan.hidden.changed
         return scan.report
 
     def _alone(self, cancel: Cancel | None) -> Lock:
@@ -206,9 +227,14 @@ class Sync:
         only: Sequence[Path] | None,
     ) -> None:
         report = scan.report
-        report.undiscovered, report.recovered = seen.undiscovered, len(recovered.completed)
-        report.warnings += [self._warning(path, warning.message) for path, warning in recovered.warnings]
-        report.bad += seen.problems
+        report.undiscovered = seen.undiscovered if self._scope.prefixes is None else 0
+        for path in recovered.completed:
+            scan.of(files.stored_form(self._settings, path)).recovered += 1
+        for path, warning in recovered.warnings:
+            said = self._warning(path, warning.message)
+            scan.of(said["path"]).warnings.append(said)
+        for problem in seen.problems:
+            scan.of(problem.path).bad.append(problem)
         scan.found = {one.path: one for one in seen.files if _below(one.spec_folder, spec_folder)}
         self._mark_missing(scan, spec_folder, only)
 
@@ -223,24 +249,26 @@ class Sync:
             if not scan.is_about(path) or not _below(row.spec_folder, spec_folder):
                 continue
             if _covered(path, unreadable):
-                scan.report.unknown += 1
+                scan.of(path).unknown += 1
             else:
                 scan.missing.append(path)
 
     def _run(
         self, scan: _Scan, work: Sequence[tuple[Found, Decision]], progress: Progress | None, cancel: Cancel | None
     ) -> None:
-        for done, (found, decision) in enumerate(work):
+        done, total = 0, sum(scan.is_seen(found.path) for found, _ in work)
+        for found, decision in work:
             if cancel and cancel():
                 scan.report.cancelled = True
                 break
-            if progress:
-                progress(found.path, done, len(work))
+            if progress and scan.is_seen(found.path):
+                progress(found.path, done, total)
+                done += 1
             self._one(scan, found, decision)
         else:
             self._vanish_missing(scan)
-            if progress and work:
-                progress("", len(work), len(work))
+            if progress and total:
+                progress("", total, total)
         if scan.touched:
             self._store.touch(scan.touched)
         spec_links.rebuild(self._store, scan.ids, scan.spec_places, scan.change)
@@ -250,7 +278,7 @@ class Sync:
         for found in scan.found.values():
             decision = decide(found, scan.stored.get(found.path), force=scan.force)
             if decision is Decision.SKIP:
-                scan.report.unchanged += 1
+                scan.of(found.path).unchanged += 1
             else:
                 work.append((found, decision))
         return work
@@ -267,21 +295,22 @@ class Sync:
             self._bad(scan, found, SpecKitMemoryError.code, f"{type(error).__name__}: {error}")
 
     def _bad(self, scan: _Scan, found: Found, code: str, message: str) -> None:
-        scan.report.unknown += 1
-        scan.report.bad.append(BadFile(found.path, code, message, scan.change.at))
+        report = scan.of(found.path)
+        report.unknown += 1
+        report.bad.append(BadFile(found.path, code, message, scan.change.at))
 
     def _index(self, scan: _Scan, found: Found, decision: Decision) -> None:
         stored = scan.stored.get(found.path)
         file = files.read(found.absolute, seen_ns=self._seen_ns())
         if decision is Decision.MODIFIED and stored and stored.raw_hash == file.raw_hash:
             scan.touched[found.path] = file.stamp
-            scan.report.unchanged += 1
+            scan.of(found.path).unchanged += 1
             return
         entry = self._entry(found, file)
         if self._is_forgotten(scan, entry, stored):
             if stored:
                 self._store.put(entry, scan.change)  # it stays forgotten; only its stamp is noted
-            scan.report.forgotten += 1
+            scan.of(found.path).forgotten += 1
             return
         origin = self._moved_from(scan, entry) if stored is None else None
         result = self._store.put(entry, scan.change, memory_id=scan.stored[origin].memory_id if origin else None)
@@ -296,7 +325,7 @@ class Sync:
             self._one(scan, found, decision)
 
     def _count(self, scan: _Scan, entry: Entry, result: PutResult, decision: Decision, origin: str | None) -> None:
-        report = scan.report
+        report = scan.of(entry.path)
         if origin:
             scan.moved.add(origin)
             scan.ids.pop(origin, None)
@@ -322,7 +351,8 @@ class Sync:
         """Was exactly this text deleted on request, here or at the place it was moved from?"""
         if stored is not None:
             return stored.presence is Presence.FORGOTTEN and _same_text(stored, entry)
-        rows = ((path, scan.stored[path]) for path in scan.by_text.get(entry.fingerprint, ()) if entry.fingerprint)
+        paths = scan.by_text.get(entry.fingerprint, ()) if entry.fingerprint else ()
+        rows = ((path, scan.stored[path]) for path in paths if places.owner_of(path) == entry.owner)
         return any(
             row.presence is Presence.FORGOTTEN and (row.spec_folder == entry.spec_folder or not self._on_disk(path))
             for path, row in rows
@@ -349,6 +379,8 @@ class Sync:
         row = scan.stored[path]
         if row.alias or row.presence is Presence.FORGOTTEN or path in scan.moved or path in scan.found:
             return False
+        if places.owner_of(path) != entry.owner:
+            return False  # what one user had does not become another's
         if not entry.fingerprint and PurePosixPath(path).name != PurePosixPath(entry.path).name:
             return False  # empty bodies are all alike
         if self._on_disk(path):
@@ -374,7 +406,7 @@ class Sync:
             if heir:
                 self._again(scan, heir, Decision.REINDEX)
             scan.spec_places.add(_place(path))
-            scan.report.deleted += 1
+            scan.of(path).deleted += 1
 
     def _is_memory(self, path: str) -> bool:
         """Did the file appear since the walk, or does a rule no longer hold for it?"""
@@ -384,25 +416,26 @@ class Sync:
         return any(one.path == path for one in discovery.discover(self._settings, only=[final], count=False).files)
 
     def _report_bad(self, scan: _Scan) -> None:
-        bad = {one.path for one in scan.report.bad}
+        found = [*scan.report.bad, *scan.hidden.bad]
+        bad = {one.path for one in found}
         cleared = [
             one.path
             for one in self._store.bad_files()
             if one.path not in bad and (one.path in scan.found or scan.is_about(one.path))
         ]
         if bad or cleared:
-            self._store.report_bad(scan.report.bad, cleared=cleared)
+            self._store.report_bad(found, cleared=cleared)
 
     # --- one file or conversation
 
     def index_file(self, path: str | Path, change: Change, *, explicit: bool = False) -> PutResult:
         """Index one file that a caller named; `explicit` brings back what was forgotten."""
-        return self._put_file(discovery.locate(self._settings, path), change, explicit=explicit)
+        return self._own._put_file(discovery.locate(self._settings, path), change, explicit=explicit)
 
     def preview(self, path: str | Path) -> Entry:
         """What `index_file` would index, without doing it."""
         found = discovery.locate(self._settings, path)
-        return self._entry(found, files.read(found.absolute, seen_ns=self._seen_ns()))
+        return self._own._entry(found, files.read(found.absolute, seen_ns=self._seen_ns()))
 
     def _put_file(self, found: Found, change: Change, *, explicit: bool) -> PutResult:
         file = files.read(found.absolute, seen_ns=self._seen_ns())
@@ -432,12 +465,13 @@ class Sync:
         real = files.absolute(self._settings, path)
         return discovery.locate_real(self._settings, real, real)
 
-    def index_conversation(self, conversation: Conversation, change: Change) -> PutResult:
+    def index_conversation(self, conversation: Conversation, change: Change, *, explicit: bool = False) -> PutResult:
         """A chat that grew is updated: its path is its identity."""
-        known = self._store.by_path(entries.CHAT + conversation.id, any_presence=True)
+        store = self._own._store
+        known = store.by_path(entries.chat_path(conversation.id, settings=self._settings), any_presence=True)
         trusted = known is not None and known.trusted
         entry = entries.make_chat_entry(conversation, settings=self._settings, now=change.at, trusted=trusted)
-        return self._store.put(entry, change)
+        return store.put(entry, change, explicit=explicit)
 
     def save(
         self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
@@ -448,16 +482,16 @@ class Sync:
             stem,
             text,
             settings=self._settings,
-            index=lambda final, file: self._put_new(folder / final.name, final, file, change),
+            index=lambda final, file: self._own._put_new(folder / final.name, final, file, change),
             step=step,
         )
 
     def _put_new(self, named: Path, final: Path, file: FileText, change: Change) -> PutResult:
         """`named` is in the folder as it was given, where a link may make it a place of memories."""
         facts = os.stat(final if final.exists() else pending.pending_of(final))
-        places = (final, Path(os.path.normpath(named)))
+        spots = (final, Path(os.path.normpath(named)))
         found = next(
-            filter(None, (discovery.place(self._settings, one, real=final, facts=facts) for one in places)), None
+            filter(None, (discovery.place(self._settings, one, real=final, facts=facts) for one in spots)), None
         )
         if found is None:
             return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
@@ -478,7 +512,9 @@ class Sync:
         trusted = None
         if not entries.vouched(found.source):
             known = self._store.by_path(found.path, any_presence=True)
-            trusted = known is not None and known.trusted
+            # Of this very text: a second name of something trusted, or its heir, is not what was vouched for.
+            same = known is not None and known.path == found.path and known.source is found.source
+            trusted = known is not None and same and known.trusted
         return entries.make_entry(found, file, settings=self._settings, trusted=trusted)
 
     def _change(self, reason: str) -> Change:

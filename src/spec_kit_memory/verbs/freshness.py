@@ -21,7 +21,7 @@ def refresh(wiring: Wiring, path: str) -> None:
     """Index the file again if it changed since. A file that vanished or went bad is left to the scan."""
     if path.startswith(CHAT):
         return
-    known = wiring.whole.stored(path).get(path)
+    known = wiring.store.stored(path).get(path)
     absolute = files.absolute(wiring.settings, path)
     try:
         facts = os.stat(absolute)
@@ -35,7 +35,7 @@ def refresh(wiring: Wiring, path: str) -> None:
 def stale(wiring: Wiring) -> list[str]:
     """Live rows whose file is gone: a scan has not seen it yet."""
     gone = []
-    for path, row in wiring.whole.stored().items():
+    for path, row in wiring.store.stored().items():
         if row.presence == "live" and not path.startswith(CHAT):
             absolute = files.absolute(wiring.settings, path)
             if not absolute.exists() and not pending.pending_of(absolute).exists():

@@ -81,7 +81,7 @@ def _cool_down(wiring: Wiring) -> None:
 
 def _answer(wiring: Wiring, report: ScanReport, seconds_text: float, seconds_vectors: float) -> IndexAnswer:
     indexed = report.new + report.modified + report.reindexed
-    status = dict(wiring.whole.stats()["vectors"])
+    status = dict(wiring.store.stats()["vectors"])
     hints = []
     if report.bad:
         hints.append(f"{len(report.bad)} files could not be indexed; skm health lists them with the reason")

@@ -45,7 +45,7 @@ def with_sent(session: Session, hashes: Iterable[str]) -> Session:
 
 
 def keep_session(wiring: Wiring, session: Session) -> None:
-    wiring.whole.put_session(session, wiring.now())
+    wiring.store.put_session(session, wiring.now())
 
 
 # --- triggers -----------------------------------------------------------------

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from spec_kit_memory.core import decay, usage
-from spec_kit_memory.core.memory import Actor, Change, Memory, State
+from spec_kit_memory.core.memory import Actor, Change, Memory, Scope, State
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
 from spec_kit_memory.errors import SpecKitMemoryError
@@ -35,9 +35,7 @@ class Past(Protocol):
 class Meaning:
     """The embedder, opened when first needed, and why it cannot be used if it cannot."""
 
-    def __init__(
-        self, settings: Settings, *, now: Callable[[], datetime], embedder: Embedder | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, *, now: Callable[[], datetime], embedder: Embedder | None = None) -> None:
         self._settings = settings
         self._now = now
         self._lock = threading.Lock()
@@ -95,6 +93,11 @@ class Wiring:
     past: Past | None = None
     _matcher: tuple[int, Matcher] | None = None
 
+    @property
+    def isolated(self) -> bool:
+        """Does this session see only a part? Then numbers of the whole workspace are not for it either."""
+        return self.settings.scope != Scope()
+
     def matcher(self) -> Matcher:
         """All trigger phrases of this session's scope, made again when memories changed."""
         generation = self.whole.generation()
@@ -112,13 +115,13 @@ class Wiring:
         for memory_id in memory_ids:
             due |= self.accesses.add(memory_id, at=now)
         if due:
-            self.whole.record_use(due, now)
+            self.store.record_use(due, now)
 
     def flush(self) -> None:
         """Write what was counted and not written yet."""
         due = self.accesses.drain()
         if due:
-            self.whole.record_use(due, self.now())
+            self.store.record_use(due, self.now())
 
     def hot(self, session_id: str | None) -> frozenset[int]:
         """What this session used or was shown: HOT for it, and for nobody else."""
