@@ -25,7 +25,7 @@ from tests.serve.recorder import NOW, card
 WORDS = """serve init index watch save search context load get list update delete validate stats health history link
 unlink why triggers cleanup undo trust import|checkpoint create|checkpoint list|checkpoint diff|checkpoint restore|
 checkpoint delete|ledger verify|ledger head|ledger export|chat import|chat list|chat forget|config show|install|
-uninstall|generate-context|completion"""
+uninstall|generate-context|completion|hook"""
 
 
 def commands() -> list[str]:
@@ -207,6 +207,25 @@ def test_the_shell_completes_commands_and_spec_folders(here: Path) -> None:
     option = next(param for param in found("search").params if "--spec-folder" in param.opts)
     assert [item.value for item in option.shell_complete(context, "0")] == ["007-auth"]
     assert [item.value for item in option.shell_complete(context, "x")] == []
+
+
+# --- saving from elsewhere
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["-m", "spec_kit_memory", "save"], ["-c", "from spec_kit_memory.serve.cli import *; generate_context()"]],
+)
+def test_a_session_is_saved_from_standard_input_into_the_named_folder(here: Path, command: list[str]) -> None:
+    (here / "specs" / "007-auth").mkdir()
+    session = json.dumps({"sessionSummary": "We chose tokens.", "title": "Tokens"})
+    done = subprocess.run(
+        [sys.executable, *command, "-", "007-auth", "--json"], input=session, capture_output=True, text=True, cwd=here
+    )
+    assert done.returncode == 0, done.stderr
+    saved = json.loads(done.stdout)["data"]
+    assert (saved["specFolder"], saved["title"]) == ("007-auth", "Tokens")
+    assert (here / saved["path"]).read_text(encoding="utf-8").count("We chose tokens.")
 
 
 # --- start

@@ -50,7 +50,7 @@ NORMAL = (
     (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|B|kB|MB)\b"), "MUCH"),
     (re.compile(r"(?<=\S) {2,}"), "  "),
     (re.compile(r"(?m)^ +(?=\d+  )"), ""),
-    (re.compile(r"\b\d+/100\b|(?<=-\d  )0\.\d\d$", re.MULTILINE), "SCORE"),
+    (re.compile(r"\b\d+/100\b|(?<=\d  )0\.\d\d$", re.MULTILINE), "SCORE"),
     (re.compile(r'"(latencyMs|indexGeneration)":[\d.]+'), r'"\1":0'),
 )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spec_kit_memory.errors import BadParameter, SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.errors import BadParameter, FileMissing, SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.serve.shell import Session, call, common_options, options
 from spec_kit_memory.serve.tools import BY_COMMAND
 
@@ -217,8 +217,6 @@ def _input(data: str) -> dict[str, Any]:
         raw = sys.stdin.buffer.read() if data == "-" else Path(data).read_bytes()
         content = json.loads(raw.decode("utf-8-sig"))
     except OSError as error:
-        from spec_kit_memory.errors import FileMissing
-
         raise FileMissing(
             f"{data!r} cannot be read: {error.strerror}.", hint="Name a JSON file, or - for standard input."
         ) from error

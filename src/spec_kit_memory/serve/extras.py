@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.serve.shell import Session, call
 from spec_kit_memory.serve.tools import Tool
 
@@ -145,8 +146,6 @@ def _edit_phrases(session: Session, memory_id: int, *, added: tuple[str, ...], r
             return
         gone = {phrase.casefold() for phrase in removed}
         if unknown := gone - {phrase.casefold() for phrase in phrases}:
-            from spec_kit_memory.errors import BadParameter
-
             raise BadParameter(
                 f"Memory {memory_id} has no trigger phrase {', '.join(map(repr, sorted(unknown)))}.",
                 hint=f"`skm triggers --id {memory_id}` lists them.",

@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spec_kit_memory import __version__
-from spec_kit_memory.errors import SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.serve.live import LiveWorkspace, leave_when_told, must_exist, open_at
 from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema
 
@@ -334,8 +334,6 @@ def _must_confirm(tool: Tool, arguments: Mapping[str, Any]) -> _Question | None:
     """Only a person makes something constitutional."""
     if tool.verb != "update" or arguments.get("importance_tier") != "constitutional" or arguments.get("confirm"):
         return None
-    from spec_kit_memory.errors import Invalid
-
     message = f"Make memory {arguments['id']} constitutional? It will stand above the results of every search."
     refused = Invalid("Nobody confirmed that the memory becomes constitutional.", hint="Ask the user first.")
     return _Question("confirm", message, {"type": "boolean", "title": "Make it a rule"}, refused)

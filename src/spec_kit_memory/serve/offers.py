@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from spec_kit_memory.errors import BadParameter, MissingParameter
+from spec_kit_memory.errors import BadParameter, BadSpecFolder, MissingParameter
 
 if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
@@ -122,8 +122,6 @@ def _memory(memory_id: int, workspace: Workspace) -> tuple[str, str]:
 def _folder(name: str, workspace: Workspace) -> str:
     answer = workspace.list(spec_folder=name, limit=100)
     if not answer.memories:
-        from spec_kit_memory.errors import BadSpecFolder
-
         raise BadSpecFolder(f"No memory is in the spec folder {name!r}.", hint="resources/list names the folders.")
     rows = [f"- [{card.title}](memory://{card.id}) {card.tier.value}, {card.path}" for card in answer.memories]
     more = [f"\n{answer.total - len(rows)} more: use memory_list"] if answer.total > len(rows) else []

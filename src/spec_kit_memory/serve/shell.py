@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
 from spec_kit_memory.serve.tools import BY_COMMAND, Parameter, Tool
 
 if TYPE_CHECKING:
@@ -156,8 +156,6 @@ def _report(session: Session, failure: CommandFailed) -> int:
 
 def _report_usage(session: Session, error: click.UsageError) -> int:
     if session.json:
-        from spec_kit_memory.errors import BadParameter
-
         path = error.ctx.command_path if error.ctx else "skm"
         return _report(session, CommandFailed(BadParameter(error.format_message(), hint=f"{path} --help"), code=USAGE))
     error.show()

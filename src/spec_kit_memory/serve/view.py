@@ -292,6 +292,20 @@ def _save(answer: answers.SaveAnswer, *, now: datetime) -> Iterator[Block]:
         yield Quote(answer.text, indent=0)
 
 
+def _chats(answer: answers.ChatAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    rows = tuple((str(each.get("id")), str(each.get("title")), str(each.get("turns", ""))) for each in answer.imported)
+    yield Table(("id", "title", "turns"), rows, frozenset({0, 2}))
+
+
+def _original(answer: answers.ImportAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    for path in answer.unmatched[:10]:
+        yield Line(f"no memory here: {path}", "dim")
+    if len(answer.unmatched) > 10:
+        yield Line(f"… and {len(answer.unmatched) - 10} more; --json lists all", "dim")
+
+
 def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]:
     rows = tuple(
         (
@@ -383,6 +397,8 @@ _VIEWS: Mapping[type[Answer], Callable[..., Iterator[Block]]] = {
     answers.StatsAnswer: _stats,
     answers.HealthAnswer: _health,
     answers.SaveAnswer: _save,
+    answers.ChatAnswer: _chats,
+    answers.ImportAnswer: _original,
     answers.HistoryAnswer: _history,
     answers.CheckpointListAnswer: _checkpoints,
     answers.CheckpointDiffAnswer: _diff,

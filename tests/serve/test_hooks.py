@@ -1,0 +1,203 @@
+"""Does a hook say what its host expects, and never stand in its way? Run as the host runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec_kit_memory import settings
+from spec_kit_memory.serve.hooks import HOOKED, TEXT_LENGTH
+from spec_kit_memory.workspace import Workspace
+
+CONSTITUTION = (
+    "---\ntitle: Ask before a deploy\ntriggers: [deploy]\n---\n# Ask before a deploy\n\nSomebody must agree.\n"
+)
+DECISION = (
+    "---\ntitle: Tokens live fifteen minutes\ntriggers: [token lifetime, oauth refresh]\n---\n"
+    "# Tokens live fifteen minutes\n\nLonger ones could not be revoked.\n"
+)
+LONG = "---\ntitle: Everything about caching\ntriggers: [cache policy]\n---\n# Caching\n\n" + "A line of text.\n" * 400
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hooks") / "project"
+    files = {
+        "constitutional/deploy.md": CONSTITUTION,
+        "specs/007-auth/memory/tokens.md": DECISION,
+        "specs/007-auth/memory/cache.md": LONG,
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    with Workspace(settings.load(folder, environ={})) as workspace:
+        workspace.index(embed=False)
+    return folder
+
+
+def run(*arguments: str, given: object, **environ: str) -> subprocess.CompletedProcess[bytes]:
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_PROJECT_DIR")}
+    return subprocess.run(
+        [sys.executable, "-m", "spec_kit_memory", "hook", *arguments],
+        input=given if isinstance(given, bytes) else json.dumps(given).encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={**kept, **environ},
+    )
+
+
+def answered(*arguments: str, given: object, **environ: str) -> dict[str, Any]:
+    done = run(*arguments, given=given, **environ)
+    assert done.returncode == 0
+    assert done.stdout, done.stderr.decode()
+    content = json.loads(done.stdout)
+    assert isinstance(content, dict)
+    return content
+
+
+def said(answer: dict[str, Any]) -> str:
+    inner = answer.get("hookSpecificOutput", answer)
+    return str(inner.get("additionalContext") or inner.get("additional_context"))
+
+
+def prompt_for(host: str, root: Path, prompt: str) -> dict[str, Any]:
+    if host == "cursor":
+        return {"conversation_id": "c1", "workspace_roots": [str(root)], "prompt": prompt, "attachments": []}
+    if host == "vscode":
+        return {"sessionId": "v1", "hookEventName": "UserPromptSubmit", "cwd": str(root), "prompt": prompt}
+    return {"session_id": host, "cwd": str(root), "hook_event_name": "UserPromptSubmit", "prompt": prompt}
+
+
+@pytest.mark.parametrize("host", HOOKED)
+def test_a_prompt_brings_up_what_it_triggers(host: str, root: Path) -> None:
+    given = prompt_for(host, root, "What was our token lifetime again?")
+    answer = answered("prompt", "--host", host, given=given)
+    if host == "cursor":
+        assert answer.pop("continue") is True
+        assert list(answer) == ["additional_context"]
+    else:
+        assert list(answer) == ["hookSpecificOutput"]
+        assert answer["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
+    assert "Tokens live fifteen minutes" in said(answer)
+    assert "specs/007-auth/memory/tokens.md" in said(answer)
+    assert "could not be revoked" in said(answer)
+    assert "trigger" not in said(answer).split("Tokens live", 1)[1].split("could not")[0]
+
+
+@pytest.mark.parametrize("host", HOOKED)
+def test_a_prompt_that_triggers_nothing_adds_nothing(host: str, root: Path) -> None:
+    done = run("prompt", "--host", host, given=prompt_for(host, root, "rename this variable"))
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_a_wish_to_save_is_passed_on(root: Path) -> None:
+    answer = answered("prompt", given=prompt_for("claude-code", root, "please save context now"))
+    assert "memory_save" in said(answer)
+
+
+def test_the_turns_of_a_session_are_counted(root: Path) -> None:
+    given = {**prompt_for("claude-code", root, "deploy it"), "session_id": "counted"}
+    for _ in range(3):
+        run("prompt", given=given)
+    with Workspace(settings.load(root, environ={})) as workspace:
+        turn = workspace.triggers("hello", session_id="counted").session["turn"]
+    assert turn == 4
+
+
+def test_a_long_memory_is_cut_and_says_how_to_get_the_rest(root: Path) -> None:
+    text = said(answered("prompt", given=prompt_for("claude-code", root, "our cache policy")))
+    assert "memory_load" in text
+    assert len(text) <= TEXT_LENGTH + 1000
+
+
+@pytest.mark.parametrize("host", HOOKED)
+def test_a_session_starts_with_rules(host: str, root: Path) -> None:
+    given = {"session_id": "s2", "cwd": str(root), "workspace_roots": [str(root)], "source": "startup"}
+    answer = answered("session-start", "--host", host, given=given)
+    assert "Ask before a deploy" in said(answer)
+    if host != "cursor":
+        assert answer["hookSpecificOutput"]["hookEventName"] == "SessionStart"
+
+
+@pytest.mark.parametrize("host", HOOKED)
+def test_before_compaction_saving_is_suggested(host: str, root: Path) -> None:
+    answer = answered("pre-compact", "--host", host, given={"cwd": str(root), "trigger": "auto"})
+    assert list(answer) == ["user_message" if host == "cursor" else "systemMessage"]
+    assert "memory_save" in next(iter(answer.values()))
+
+
+def test_the_project_is_found_from_a_folder_below_or_from_the_hosts_variable(root: Path, tmp_path: Path) -> None:
+    given = {**prompt_for("claude-code", root / "specs" / "007-auth", "token lifetime"), "session_id": "below"}
+    assert "fifteen" in said(answered("prompt", given=given))
+    elsewhere = {**given, "cwd": str(tmp_path)}
+    assert "fifteen" in said(answered("prompt", given=elsewhere, CLAUDE_PROJECT_DIR=str(root)))
+    assert "fifteen" in said(answered("prompt", "--workspace", str(root), given=elsewhere))
+
+
+def test_a_project_without_an_index_gets_none(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    for event in ("prompt", "session-start", "pre-compact"):
+        done = run(event, given={"session_id": "s", "cwd": str(tmp_path), "prompt": "token lifetime"})
+        assert (done.returncode, done.stdout) == (0, b"")
+    assert [path.name for path in tmp_path.iterdir()] == [".git"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        (("prompt",), b""),
+        (("prompt",), b"{bad"),
+        (("prompt",), b"[1]"),
+        (("prompt",), b"\xff\xfe\x00"),
+        (("prompt",), b'{"cwd": 5, "prompt": ["x"], "session_id": {}, "workspace_roots": "x"}'),
+        (("no-such-event",), b"{}"),
+        (("prompt", "--host", "emacs"), b"{}"),
+        (("prompt", "--host"), b"{}"),
+        ((), b"{}"),
+    ],
+)
+def test_whatever_comes_a_hook_ends_well_and_silently(arguments: tuple[str, ...], given: bytes, root: Path) -> None:
+    done = run(*arguments, "--workspace", str(root), given=given)
+    assert done.returncode == 0
+    assert done.stdout == b""
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_broken_index_does_not_fail_the_host(tmp_path: Path) -> None:
+    state = tmp_path / ".spec-kit-memory"
+    state.mkdir()
+    (state / "index.sqlite").write_bytes(b"this is no database" * 100)
+    done = run("prompt", given={"cwd": str(tmp_path), "prompt": "token lifetime"})
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.startswith(b"spec-kit-memory hook: ")
+
+
+def test_a_hook_loads_none_of_the_heavy_libraries(root: Path) -> None:
+    code = (
+        "import sys; from spec_kit_memory.serve.cli import main; main(['hook', 'prompt']); "
+        "sys.stderr.write(' '.join(m for m in ('numpy', 'onnxruntime', 'mcp', 'rich', 'click', 'tokenizers') "
+        "if m in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(prompt_for("claude-code", root, "token lifetime")).encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert b"fifteen" in done.stdout
+    assert done.stderr == b""
+
+
+def test_help_is_shown_like_that_of_any_command() -> None:
+    done = run("--help", given=b"")
+    assert done.returncode == 0
+    assert b"pre-compact" in done.stdout
