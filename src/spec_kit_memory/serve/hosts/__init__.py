@@ -67,7 +67,8 @@ def install(host: str, *, root: Path, scope: str | None = None, apply: bool = Fa
     backups: list[Path] = []
     if apply and changes:
         backups = _apply(changes, _remembered(known, changes))
-        hints.append(f"Restart {chosen.title}, then try {chosen.commands}. `skm uninstall {host}` undoes this.")
+        undo = f"skm uninstall {host}" + (" --scope user" if place.scope == "user" else "")
+        hints.append(f"Restart {chosen.title}, then try {chosen.commands}. `{undo}` undoes this.")
     return _plan(chosen, place, changes, said, applied=apply, backups=backups, kept=kept, hints=hints)
 
 
@@ -94,10 +95,10 @@ def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = 
 
 
 def blocks(plan: Plan) -> Iterator[Block]:
-    """The plan for a person: each file with its diff."""
+    """The plan for a person: each file with its diff, which was seen already when it is done."""
     for change in plan.changes:
         yield Line(f"{change['action']} {change['path']}", "title")
-        for line in change["diff"].splitlines():
+        for line in () if plan.applied else change["diff"].splitlines():
             style = "good" if line.startswith("+") else "bad" if line.startswith("-") else "dim"
             yield Line("  " + line, style)
     yield Line(plan.summary, "good" if plan.applied else "")

@@ -93,4 +93,4 @@ def skill_file(command: Command, *, manual: bool) -> str:
     front = {"name": f"memory-{command.name}", "description": f"{command.about}. Use it when asked for by name."}
     if manual:
         front["disable-model-invocation"] = "true"
-    return _front(front) + body(command, "what follows the name of this skill in my message")
+    return _front(front) + body(command, "(what follows the name of this skill in my message)")
