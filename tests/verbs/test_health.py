@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from datetime import timedelta
 
+import apsw
 import pytest
 
 from spec_kit_memory.core.memory import Session
@@ -19,8 +19,6 @@ BROKER = "# Broker\n\nThe message broker is Mosquitto."
 
 def plant(workspace: Workspace, *statements: str) -> None:
     """Write past the product, as a fault would."""
-    import apsw
-
     connection = apsw.Connection(str(workspace.settings.index_path))
     connection.execute("PRAGMA foreign_keys = OFF")
     for statement in statements:
@@ -140,14 +138,14 @@ def test_a_broken_ledger_is_reported_and_never_mended(workspace: Workspace) -> N
 
 
 def test_records_refuse_to_be_changed(workspace: Workspace) -> None:
-    connection = sqlite3.connect(workspace.settings.index_path)
+    connection = apsw.Connection(str(workspace.settings.index_path))
     for statement in (
         "UPDATE ledger SET reason = 'x'",
         "DELETE FROM ledger WHERE sequence = 1",
         "UPDATE history SET actor = 'x'",
         "DELETE FROM history",
     ):
-        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        with pytest.raises(apsw.ConstraintError, match="append-only"):
             connection.execute(statement)
     connection.close()
 

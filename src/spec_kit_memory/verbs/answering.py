@@ -24,6 +24,7 @@ from spec_kit_memory.verbs.wiring import Wiring
 FRAME_TOKENS = 160
 # What one further line range costs: its keys, lines and score.
 RANGE_TOKENS = 24
+CACHE_SECONDS = 60
 
 
 class Cache(Protocol):
@@ -38,12 +39,14 @@ def search(wiring: Wiring, request: Request, cache: Cache) -> SearchAnswer:
         return timetravel.search(wiring, request)
     generation = wiring.whole.generation()
     # What a session was sent changes with each answer, so only questions without one repeat.
-    known = cache.get(request, generation) if request.session_id is None else None
+    # Memories expire and change their state without a write, so an answer is good for a minute.
+    key = (request, int(wiring.now().timestamp() // CACHE_SECONDS))
+    known = cache.get(key, generation) if request.session_id is None else None
     if known is not None:
         return replace(known, meta=replace(known.meta, cache_hit=True))
     answer = answer_from(wiring, request)
     if request.session_id is None:
-        cache.put(request, generation, answer)
+        cache.put(key, generation, answer)
     return answer
 
 
