@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,8 +11,9 @@ from typing import Any
 from spec_kit_memory.answers import HealthAnswer, StatsAnswer
 from spec_kit_memory.core import decay, links, tiers
 from spec_kit_memory.core.memory import Memory, Tier
-from spec_kit_memory.vault import counters
-from spec_kit_memory.verbs import freshness, sessions
+from spec_kit_memory.vault import checkpoints as shelf
+from spec_kit_memory.vault import counters, locks
+from spec_kit_memory.verbs import freshness, indexing, sessions
 from spec_kit_memory.verbs.wiring import Wiring
 
 # Weights of the composite order of spec folders: how much, how fresh, how important.
@@ -80,10 +82,11 @@ def _folder(wiring: Wiring, name: str, group: list[Memory], most: int) -> dict[s
 
 
 def health(wiring: Wiring, *, repair: bool = False) -> HealthAnswer:
-    repaired = wiring.whole.repair(wiring.change("repair")) if repair else {}
+    repaired = _repaired(wiring) if repair else {}
     checks: dict[str, str] = {}
     problems: list[dict[str, Any]] = []
-    for name, found in {**wiring.whole.check(), **_files(wiring)}.items():
+    looked_at = wiring.store if wiring.isolated else wiring.whole
+    for name, found in {**looked_at.check(now=wiring.now()), **_files(wiring)}.items():
         checks[name] = "ok" if not found else found[0] if len(found) == 1 else f"{len(found)} problems"
         problems += [{"check": name, "message": message, "hint": _HINTS.get(name, "")} for message in found]
     if wiring.meaning.problem:
@@ -100,14 +103,31 @@ def health(wiring: Wiring, *, repair: bool = False) -> HealthAnswer:
     )
 
 
+def _repaired(wiring: Wiring) -> dict[str, int]:
+    """What was mended may be another's: an isolated session does not hear of it."""
+    stale = len(freshness.stale(wiring))
+    done = wiring.whole.repair(wiring.change("repair"))
+    wiring.sync.scan(count=False, change=wiring.change("repair"))
+    indexing.embed_pending(wiring)
+    return {} if wiring.isolated else done | ({"stale rows": stale} if stale else {})
+
+
 # Worth saying, but not a fault of the index.
-_NOTICES = {"bad files", "pending vectors", "general triggers"}
+_NOTICES = {"bad files", "pending vectors", "general triggers", "locks"}
+_LOCKS = {"scan.lock": "scanning", "embed.lock": "embedding", "watch.lock": "watching"}
 
 _HINTS = {
     "meaning": "search works by text meanwhile; see skm config show for the provider",
     "bad files": "mend the file, or exclude it in .spec-kit-memory/config.jsonc",
     "general triggers": "give a longer phrase with skm triggers",
     "pending vectors": "skm index computes them now; a running server does so by itself",
+    "stale rows": "skm index takes them out; repair: true does so too",
+    "checkpoints": "upgrade spec-kit-memory if the file is of a newer version, else remove it",
+    "links": "repair: true removes them",
+    "sessions": "repair: true ends them",
+    "text index": "repair: true builds it again from the recorded text",
+    "vectors": "repair: true computes them again",
+    "documents": "repair: true reads the files again",
     "ledger": "restore index.sqlite from a backup; skm ledger verify names the entry",
     "integrity": "skm index --rebuild; if that fails, move index.sqlite away and index again",
 }
@@ -120,8 +140,20 @@ def _files(wiring: Wiring) -> dict[str, list[str]]:
         "bad files": bad,
         "pending vectors": [f"{pending} passages have no vector yet"] if pending else [],
         "stale rows": freshness.stale(wiring),
+        "checkpoints": [] if wiring.isolated else _unreadable(wiring),
+        "locks": _held(wiring),
         "general triggers": [
             f"the phrase {phrase!r} matched more than a quarter of recent prompts"
             for phrase in sessions.too_general(wiring)
         ],
     }
+
+
+def _unreadable(wiring: Wiring) -> list[str]:
+    return [error.message for error in shelf.headers(wiring.settings, wiring.settings.scope)[1]]
+
+
+def _held(wiring: Wiring) -> list[str]:
+    """Which other processes work on this workspace; a lock dies with its holder, so none of them is stale."""
+    holders = {name: locks.holder(wiring.settings.state_folder / name) for name in _LOCKS}
+    return [f"process {pid} is {_LOCKS[name]} ({name})" for name, pid in holders.items() if pid and pid != os.getpid()]
