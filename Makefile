@@ -1,11 +1,15 @@
-# Both targets need only Python 3.11 or later. Without make: sh scripts/try.sh, sh scripts/test.sh
-.PHONY: try test clean
+# The targets need only Python 3.11 or later. Without make: sh scripts/try.sh, sh scripts/test.sh, sh scripts/bundle.sh
+.PHONY: try test bundle clean
 
 try:
 	@sh scripts/try.sh
 
 test:
 	@sh scripts/test.sh
+
+# The .mcpb bundle that desktop hosts install, into dist/.
+bundle:
+	@sh scripts/bundle.sh
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis examples/*/.spec-kit-memory/index.sqlite*
