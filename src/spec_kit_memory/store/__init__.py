@@ -1,6 +1,6 @@
 """Where do memories live, and how are they found again?
 
-`Store` is the contract that every engine keeps; `tests/store/contract.py` checks it.
+`Store` is the contract that every engine keeps; `tests/store/test_contract_*` check it.
 A store returns raw hits within scope and filters. It never weighs, decays or cuts by
 importance, so every engine ranks alike. It does not embed and does not read files.
 
@@ -11,7 +11,7 @@ What is outside the scope does not exist: it raises MemoryNotFound and is not co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -94,6 +94,10 @@ class Store(Protocol):
         ...
 
     def close(self) -> None: ...
+    def when_new(self, told: Callable[[], None]) -> None:
+        """Call this whenever another index, empty or not, has taken this one's place on disk."""
+        ...
+
     def generation(self) -> int:
         """Rises with every change to memories by any process; access counts do not count."""
         ...
