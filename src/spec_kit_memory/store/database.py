@@ -48,6 +48,7 @@ class Database:
         self.read_only = read_only
         self.busy_seconds = busy_seconds
         self.on_new_file: Callable[[], None] = lambda: None
+        self._size = 0  # the largest that this file was seen: it shrinks only by another program
         self._immutable = False
         self._closed = False
         self._reset()
@@ -86,10 +87,13 @@ class Database:
             else:
                 self._writer = connection
             self._identity = self._on_disk()
+            self._size = self.path.stat().st_size
 
     def _prepare_file(self) -> None:
         """An index that cannot be written is still read; one that does not exist must be creatable."""
         if self.path.exists():
+            if self.path.stat().st_size == 0 and self._log_has_changes():
+                raise self._cut_off()  # opening it now would make SQLite throw the log away
             if not self.read_only and not (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)):
                 self.read_only = True
             return
@@ -161,7 +165,35 @@ class Database:
             found = os.stat(self.path)
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        identity = found.st_dev, found.st_ino
+        if identity == self._identity and found.st_size != self._size:
+            self._resized(found.st_size)
+        return identity
+
+    def _resized(self, size: int) -> None:
+        """A file that was cut off under us must neither be read on nor opened anew."""
+        if size < self._size and size < self._expected_size():
+            raise self._cut_off()
+        self._size = size
+
+    def _expected_size(self) -> int:
+        """What the first page says, if there still is one: compacting a file shrinks it lawfully."""
+        try:
+            with self.path.open("rb") as file:
+                head = file.read(100)
+        except OSError:
+            return 0
+        if len(head) < 100:
+            return self._size
+        page = int.from_bytes(head[16:18], "big")
+        return (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
+
+    def _cut_off(self) -> DatabaseCorrupt:
+        return DatabaseCorrupt(
+            f"{self.path} was cut off by another program",
+            hint=f"move {self.path.name}, {self.path.name}-wal and {self.path.name}-shm away together and run "
+            "`skm index`; then restore a checkpoint from .spec-kit-memory/checkpoints/. Files are never touched",
+        )
 
     def _ensure_current(self) -> None:
         if self._closed:
@@ -319,6 +351,8 @@ class Database:
                     hint="run `skm index --rebuild`, which keeps what is recorded and loses no files; if that fails, "
                     "move the file away, run `skm index` and restore a checkpoint from .spec-kit-memory/checkpoints/",
                 )
+            case apsw.SQLError() if "no such table" in str(error):
+                return self._cut_off()
             case apsw.FullError():
                 return DatabaseUnusable(
                     f"the disk with {where} is full; nothing was changed", hint="free some space and try again"

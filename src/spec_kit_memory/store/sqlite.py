@@ -5,7 +5,7 @@ Views made by `within` share the database and the arrays in memory; only their s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from decimal import Decimal
@@ -43,6 +43,7 @@ from spec_kit_memory.store import (
     writing,
 )
 from spec_kit_memory.store.database import BUSY_SECONDS, Database
+from spec_kit_memory.store.kept import Kept
 
 if TYPE_CHECKING:
     from spec_kit_memory.store.columns import LiveColumns
@@ -61,7 +62,9 @@ class _Shared:
         self.generation_offset = 0
         self.last_generation = 0
         self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
+        self.when_new: list[Callable[[], None]] = []
         self.generations: dict[Scope, tuple[int, int]] = {}
+        self.kept = Kept()
         self.forget_arrays()
         database.on_new_file = self._new_file
 
@@ -73,7 +76,10 @@ class _Shared:
     def _new_file(self) -> None:
         """Another file counts its generations anew; to our callers they must still only rise."""
         self.generation_offset = self.last_generation + 1
+        self.kept = Kept()
         self.forget_arrays()
+        for told in self.when_new:
+            told()
 
     def arrays(self) -> tuple[LiveColumns, Postings, Vectors]:
         """Made at the first match: a process that only reads or writes never loads numpy."""
@@ -104,6 +110,9 @@ class SqliteStore:
     def close(self) -> None:
         self._database.close()
         self._shared.forget_arrays()
+
+    def when_new(self, told: Callable[[], None]) -> None:
+        self._shared.when_new.append(told)
 
     @property
     def read_only(self) -> bool:
@@ -209,7 +218,7 @@ class SqliteStore:
         return reading.by_path(self._database, self._scope, path, any_presence=any_presence)
 
     def many(self, memory_ids: Sequence[int]) -> list[Memory]:
-        return reading.many(self._database, self._scope, memory_ids)
+        return self._shared.kept.memories(self._database, self._scope, memory_ids)
 
     def find(
         self,
@@ -234,7 +243,7 @@ class SqliteStore:
         return reading.text_of(self._database, self._scope, content_hash)
 
     def passages(self, passage_ids: Sequence[int]) -> list[StoredPassage]:
-        return reading.passages(self._database, self._scope, passage_ids)
+        return self._shared.kept.passages(self._database, self._scope, passage_ids)
 
     def passages_of(self, memory_id: int) -> list[StoredPassage]:
         return reading.passages_of(self._database, self._scope, memory_id)

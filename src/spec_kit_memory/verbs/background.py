@@ -25,11 +25,13 @@ class Background:
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._new_index = threading.Event()
         self.scanned = threading.Event()
 
     def start(self) -> None:
         from spec_kit_memory.vault.watch import Watcher
 
+        self._wiring.whole.when_new(self._new_index.set)
         watcher = Watcher(self._wiring.sync, self._wiring.settings, on_indexed=self.wake)
         for name, work in (
             ("scan", self._scan),
@@ -48,6 +50,7 @@ class Background:
     def stop(self) -> None:
         self._stopping.set()
         self._wanted.set()
+        self._new_index.set()
         for thread in self._threads:
             thread.join(timeout=10)
 
@@ -59,20 +62,28 @@ class Background:
             except SpecKitMemoryError as error:
                 logger.warning("%s %s", error.code, error.message)
                 self._stopping.wait(RETRY_SECONDS)
+            except OSError as error:
+                logger.warning("%s", error)
+                self._stopping.wait(RETRY_SECONDS)
 
     def _scan(self) -> None:
-        try:
-            self._wiring.sync.scan(cancel=self._stopping.is_set)
-        finally:
-            self.scanned.set()
-        self.wake()
+        """At the start, and whenever the index was deleted or replaced: the files are the truth."""
+        while not self._stopping.is_set():
+            self._new_index.clear()
+            try:
+                self._wiring.sync.scan(cancel=self._stopping.is_set)
+            finally:
+                self.scanned.set()
+            self.wake()
+            self._new_index.wait()
 
     def _embed(self) -> None:
+        done = True
         while not self._stopping.is_set():
-            self._wanted.wait()
+            self._wanted.wait(None if done else RETRY_SECONDS)  # a provider that was down is asked again
             self._wanted.clear()
             if not self._stopping.is_set():
-                indexing.embed_pending(self._wiring, cancelled=self._stopping.is_set)
+                done = indexing.embed_pending(self._wiring, cancelled=self._stopping.is_set)
 
     def _flush(self) -> None:
         while not self._stopping.wait(FLUSH_SECONDS):

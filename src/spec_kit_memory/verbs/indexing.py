@@ -54,10 +54,13 @@ def index(
     return _answer(wiring, report, text_done - started, time.perf_counter() - text_done)
 
 
-def embed_pending(wiring: Wiring, *, progress: Progress | None = None, cancelled: Cancelled | None = None) -> None:
+def embed_pending(wiring: Wiring, *, progress: Progress | None = None, cancelled: Cancelled | None = None) -> bool:
+    """Is everything embedded that can be? A provider that is down leaves work for later."""
     embedder = wiring.meaning.embedder() if wiring.meaning.wanted else None
-    if embedder is not None:
-        vectors.embed_pending(wiring.whole, embedder, settings=wiring.settings, progress=progress, cancel=cancelled)
+    if embedder is None:
+        return True
+    done = vectors.embed_pending(wiring.whole, embedder, settings=wiring.settings, progress=progress, cancel=cancelled)
+    return not done.stopped
 
 
 def _cool_down(wiring: Wiring) -> None:
