@@ -34,10 +34,8 @@ __all__ = [
     "ledger_entries",
     "ledger_head",
     "links",
-    "many",
     "newest_change",
     "not_found",
-    "passages",
     "passages_of",
     "stored",
     "text",
@@ -72,13 +70,6 @@ def by_path(database: Database, scope: Scope | None, path: str, *, any_presence:
     test = "(memory.path = ? OR memory.id IN (SELECT memory_id FROM alias WHERE path = ?))"
     found = _select(database, scope, test, [rows.clean(path)] * 2, live=not any_presence)
     return max(found, key=lambda memory: (memory.presence is Presence.LIVE, memory.updated_at), default=None)
-
-
-def many(database: Database, scope: Scope | None, memory_ids: Sequence[int]) -> list[Memory]:
-    """Live ones, in the order given; unknown ids are left out."""
-    test, values = filters.in_ids(set(memory_ids), "memory.id")
-    found = {memory.id: memory for memory in _select(database, scope, test, values)}
-    return [found[memory_id] for memory_id in memory_ids if memory_id in found]
 
 
 def _select(
@@ -160,13 +151,6 @@ def text_of(database: Database, scope: Scope | None, content_hash: str) -> str |
             f"SELECT text FROM content WHERE hash = ? AND ({owns})", [content_hash, *bound, *bound]
         ).get
     return None if blob is None else rows.unpack(blob)
-
-
-def passages(database: Database, scope: Scope | None, passage_ids: Sequence[int]) -> list[StoredPassage]:
-    """In the order given; those that no longer exist are left out."""
-    test, values = filters.in_ids(set(passage_ids), "passage.id")
-    found = {passage.id: passage for passage in _passages(database, scope, f"{test} AND {_LIVE}", values)}
-    return [found[passage_id] for passage_id in passage_ids if passage_id in found]
 
 
 def passages_of(database: Database, scope: Scope | None, memory_id: int) -> list[StoredPassage]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from spec_kit_memory.core import ledger
@@ -249,8 +250,14 @@ def state_of(memory: Memory) -> dict[str, Any]:
 def passage_from(row: tuple[Any, ...]) -> StoredPassage:
     id_, memory_id, ordinal, first, last, hash_, tokens, anchor, headings, speaker = row
     return StoredPassage(
-        id_, memory_id, ordinal, first, last, hash_, tokens, anchor, tuple(json.loads(headings)), speaker
+        id_, memory_id, ordinal, first, last, hash_, tokens, anchor, _headings(headings), speaker
     )
+
+
+@lru_cache(maxsize=1_024)
+def _headings(text: str) -> tuple[str, ...]:
+    """Passages of one memory follow each other, and most have the same headings."""
+    return tuple(json.loads(text))
 
 
 def link_from(row: tuple[Any, ...]) -> Link:

@@ -1,0 +1,124 @@
+"""Which rows were read before? Memories and passages of a process, kept as values between searches.
+
+A search looks at some hundred memories and shows ten: making them anew from rows each time took
+longer than finding them. What a change touched, by this process or another, is read again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+import apsw
+
+from spec_kit_memory.core.memory import Memory, Scope, StoredPassage
+from spec_kit_memory.store import filters, rows
+from spec_kit_memory.store.database import Database, fetch, first
+
+__all__ = ["Kept"]
+
+_MOST_MEMORIES = 10_000  # about 15 MB
+_MOST_PASSAGES = 40_000  # about 20 MB
+_PASSAGE = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
+
+Value = TypeVar("Value")
+
+
+class Kept:
+    """Live memories and their passages by id, without a scope; every question is answered within one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._memories = _Shelf[Memory](_MOST_MEMORIES)
+        self._passages = _Shelf[StoredPassage](_MOST_PASSAGES)
+        self._seen: dict[Scope | None, dict[int, bool]] = {}
+        self._state = (-1, -1, -1)  # epoch, generation, used
+
+    def memories(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> list[Memory]:
+        """Live ones, in the order given; unknown ids are left out."""
+        with self._lock, database.reading() as connection:
+            self._refresh(connection)
+            known = self._memories.get(ids, lambda missing: _read_memories(connection, missing))
+            seen = self._within(connection, scope, known)
+        return [known[each] for each in ids if each in known and seen[each]]
+
+    def passages(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> list[StoredPassage]:
+        """Of live memories, in the order given; unknown ids are left out."""
+        with self._lock, database.reading() as connection:
+            self._refresh(connection)
+            known = self._passages.get(ids, lambda missing: _read_passages(connection, missing))
+            seen = self._within(connection, scope, {each.memory_id for each in known.values()})
+        return [known[each] for each in ids if each in known and seen[known[each].memory_id]]
+
+    def _within(self, connection: apsw.Connection, scope: Scope | None, ids: Iterable[int]) -> dict[int, bool]:
+        """Is each of these memories within the scope?"""
+        seen = self._seen.setdefault(scope, {})
+        unknown = [each for each in ids if each not in seen]
+        if unknown:
+            test, values = filters.in_ids(unknown, "id")
+            for memory_id, path, owner, project in fetch(
+                connection, f"SELECT id, path, owner, project FROM memory WHERE {test}", values
+            ):
+                seen[memory_id] = filters.allows(scope, path=path, owner=owner, project=project)
+        return seen
+
+    def _refresh(self, connection: apsw.Connection) -> None:
+        epoch, generation, used = first(connection, "SELECT epoch, generation, used FROM counter")
+        state = (epoch, generation, used)
+        if state == self._state:
+            return
+        known_epoch, known_generation, known_used = self._state
+        self._state = state
+        if epoch != known_epoch or generation < known_generation or used < known_used:
+            self._forget_all()
+            return
+        changed = {id_ for (id_,) in fetch(connection, "SELECT id FROM memory WHERE changed > ?", (known_generation,))}
+        counted = {id_ for (id_,) in fetch(connection, "SELECT memory_id FROM usage WHERE used > ?", (known_used,))}
+        self._memories.drop(changed | counted)
+        if changed:
+            self._passages.drop(id_ for id_, each in list(self._passages.values.items()) if each.memory_id in changed)
+            for seen in self._seen.values():
+                for id_ in changed:
+                    seen.pop(id_, None)
+
+    def _forget_all(self) -> None:
+        self._memories.values.clear()
+        self._passages.values.clear()
+        self._seen.clear()
+
+
+class _Shelf(Generic[Value]):
+    """Values by id; those that came first make room for new ones."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.values: dict[int, Value] = {}
+
+    def get(self, ids: Sequence[int], read: Callable[[Sequence[int]], dict[int, Value]]) -> dict[int, Value]:
+        values = self.values
+        found = {each: values[each] for each in ids if each in values}
+        if len(found) < len(ids):
+            fresh = read([each for each in ids if each not in found])
+            found |= fresh
+            values |= fresh
+            if len(values) > self._most:
+                self.drop(list(values)[: len(values) - self._most])
+        return found
+
+    def drop(self, ids: Iterable[int]) -> None:
+        for each in ids:
+            self.values.pop(each, None)
+
+
+def _read_memories(connection: apsw.Connection, ids: Sequence[int]) -> dict[int, Memory]:
+    test, values = filters.in_ids(set(ids), "memory.id")
+    sql = f"SELECT {rows.MEMORY} WHERE {test} AND memory.presence = 'live'"
+    return {row[0]: rows.memory_from(row) for row in connection.execute(sql, values)}
+
+
+def _read_passages(connection: apsw.Connection, ids: Sequence[int]) -> dict[int, StoredPassage]:
+    test, bound = filters.in_ids(set(ids), "passage.id")
+    sql = f"SELECT {_PASSAGE} FROM passage JOIN memory ON memory.id = memory_id WHERE {test} AND presence = 'live'"
+    given: list[Any] = bound
+    return {row[0]: rows.passage_from(row) for row in connection.execute(sql, given)}
