@@ -6,6 +6,7 @@ validation. Confidence is decimal, so that 0.5 + 4 × 0.1 is exactly 0.9.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from threading import Lock
@@ -70,6 +71,13 @@ class Accumulator:
             due = {memory_id: float(self._counts.pop(memory_id))}
             self._since = self._since if self._counts else None
             return due
+
+    def put_back(self, counts: Mapping[int, float], *, at: datetime) -> None:
+        """What was due and could not be written; it waits for the next time."""
+        with self._lock:
+            self._since = self._since or at
+            for memory_id, count in counts.items():
+                self._counts[memory_id] = self._counts.get(memory_id, 0) + round(count)
 
     def due(self, at: datetime) -> dict[int, float]:
         """What has waited long enough, for a caller with a clock."""

@@ -137,7 +137,7 @@ def validate(
 def record_use(database: Database, scope: Scope | None, counts: Mapping[int, float], at: datetime) -> None:
     """Ids that are unknown or out of scope are left out: use is counted after the fact."""
     seen, bound = filters.visible(scope)
-    with database.writing() as connection:
+    with database.writing(aside=True) as connection:
         connection.execute("UPDATE counter SET used = used + 1")
         used = connection.execute("SELECT used FROM counter").get
         for memory_id, count in counts.items():
@@ -248,7 +248,7 @@ def _plain(link: Link | None) -> dict[str, Any] | None:
 
 def put_session(database: Database, scope: Scope | None, given: Session, at: datetime) -> None:
     attention = [(one.memory_id, one.strength, one.turn, one.via) for one in given.attention]
-    with database.writing() as connection:
+    with database.writing(aside=True) as connection:
         connection.execute(
             "INSERT OR REPLACE INTO session (id, owner, project, turn, loading, last_save_turn, seen_at, attention,"
             " sent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -24,6 +24,7 @@ from spec_kit_memory.store import schema
 __all__ = ["BUSY_SECONDS", "Database", "fetch", "first"]
 
 BUSY_SECONDS = 30.0
+ASIDE_SECONDS = 0.5  # what a read gives to writing down that it happened
 _CACHE_KIB = 4_096  # per connection, and a server has one for each of its worker threads
 _WRITER_CACHE_KIB = 16_384
 _LOG_BYTES = 64_000_000  # a log that grew in one long write is cut back to this
@@ -260,8 +261,12 @@ class Database:
                 connection.close()
 
     @contextmanager
-    def writing(self) -> Iterator[apsw.Connection]:
-        """One transaction: all of the block or nothing, on disk when it returns."""
+    def writing(self, *, aside: bool = False) -> Iterator[apsw.Connection]:
+        """One transaction: all of the block or nothing, on disk when it returns.
+
+        `aside` is for what a read leaves behind (use, sessions): it waits only a moment for others
+        and is not synced, since nobody was promised it.
+        """
         self._ensure_current()
         with self._lock, self._translated():
             self._ensure_current()  # while we waited for the lock
@@ -273,8 +278,8 @@ class Database:
                 )
             if connection.in_transaction:
                 raise DatabaseUnusable("a write was started inside another write")
-            self._set_sync(connection, "NORMAL" if self.in_bulk else "FULL")
-            connection.execute("BEGIN IMMEDIATE")
+            self._set_sync(connection, "NORMAL" if self.in_bulk or aside else "FULL")
+            self._begin(connection, min(self.busy_seconds, ASIDE_SECONDS) if aside else self.busy_seconds)
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -282,6 +287,13 @@ class Database:
                 if connection.in_transaction:  # SQLite itself rolls back when the disk is full
                     connection.execute("ROLLBACK")
                 raise
+
+    def _begin(self, connection: apsw.Connection, seconds: float) -> None:
+        connection.set_busy_timeout(round(seconds * 1000))
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        finally:
+            connection.set_busy_timeout(round(self.busy_seconds * 1000))
 
     def _set_sync(self, connection: apsw.Connection, level: str) -> None:
         if self._sync != level:

@@ -6,6 +6,7 @@ that two agents on one workspace do not disturb each other.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,8 +17,11 @@ from spec_kit_memory.core import attention, decay, markdown, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Memory, Session, Source, State, Tier
 from spec_kit_memory.core.triggers import TriggerMatch
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
 from spec_kit_memory.vault import recent
 from spec_kit_memory.verbs.wiring import Wiring
+
+logger = logging.getLogger(__name__)
 
 # Enough for a long conversation; beyond it only the newest answer's passages are remembered.
 MOST_SENT = 5000
@@ -45,7 +49,11 @@ def with_sent(session: Session, hashes: Iterable[str]) -> Session:
 
 
 def keep_session(wiring: Wiring, session: Session) -> None:
-    wiring.store.put_session(session, wiring.now())
+    """A question is answered though its session cannot be written: it is asked on with the older one."""
+    try:
+        wiring.store.put_session(session, wiring.now())
+    except (DatabaseBusy, DatabaseUnusable) as error:
+        logger.warning("session %s was not kept: %s %s", session.id, error.code, error.message)
 
 
 # --- triggers -----------------------------------------------------------------

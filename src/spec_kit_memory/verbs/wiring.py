@@ -6,8 +6,9 @@ Two handles on one store: `store` sees what this session may see and serves ever
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -16,13 +17,15 @@ from spec_kit_memory.core import decay, usage
 from spec_kit_memory.core.memory import Actor, Change, Memory, Scope, State
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
-from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Card
     from spec_kit_memory.vault.sync import Sync
+
+logger = logging.getLogger(__name__)
 
 # A provider that failed is asked again after this long; until then answers are by text.
 RETRY_SECONDS = 30.0
@@ -114,14 +117,21 @@ class Wiring:
         due: dict[int, float] = {}
         for memory_id in memory_ids:
             due |= self.accesses.add(memory_id, at=now)
-        if due:
-            self.store.record_use(due, now)
+        self._count(due, now)
 
     def flush(self) -> None:
         """Write what was counted and not written yet."""
-        due = self.accesses.drain()
-        if due:
-            self.store.record_use(due, self.now())
+        self._count(self.accesses.drain(), self.now())
+
+    def _count(self, due: Mapping[int, float], now: datetime) -> None:
+        """A read is answered though nothing can be written: another process writes, the disk is full or read-only."""
+        if not due:
+            return
+        try:
+            self.store.record_use(due, now)
+        except (DatabaseBusy, DatabaseUnusable) as error:
+            logger.info("use is counted later: %s %s", error.code, error.message)
+            self.accesses.put_back(due, at=now)
 
     def hot(self, session_id: str | None) -> frozenset[int]:
         """What this session used or was shown: HOT for it, and for nobody else."""
