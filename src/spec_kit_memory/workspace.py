@@ -210,8 +210,9 @@ class Workspace:
         limit: int = 20,
         offset: int = 0,
         sort_by: str = "created_at",
+        forgotten: bool = False,
     ) -> answers.ListAnswer:
-        """Memories, newest first unless `sort_by` says otherwise."""
+        """Memories, newest first unless `sort_by` says otherwise; or those that were deleted on request."""
         from spec_kit_memory.verbs import reading
 
         return self._timed(
@@ -223,6 +224,7 @@ class Workspace:
                 limit=limit,
                 offset=offset,
                 sort_by=sort_by,
+                forgotten=forgotten,
             )
         )
 
@@ -310,8 +312,9 @@ class Workspace:
         dry_run: bool = False,
         on_similar: str = "warn",
         create: bool = False,
+        by_person: bool = False,
     ) -> answers.SaveAnswer:
-        """Remember a session, one fact, or an existing file."""
+        """Remember a session, one fact, or an existing file. Only `by_person` may save a rule."""
         from spec_kit_memory.verbs import saving
 
         return self._timed(
@@ -325,6 +328,7 @@ class Workspace:
                 dry_run=dry_run,
                 on_similar=on_similar,
                 create=create,
+                by_person=by_person,
             )
         )
 

@@ -116,7 +116,7 @@ def test_a_section_without_input_is_left_out_and_nothing_is_invented() -> None:
         "## Summary",
         "Only this happened.",
         "## Metadata",
-        "- Saved: 2026-02-20 09:05",
+        "- Saved: 2026-02-20",
         "- Spec folder: `003-parent/007-auth`",
     ]
 

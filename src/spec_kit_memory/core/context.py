@@ -174,7 +174,7 @@ def _kind_of(word: str) -> ContextType | None:
 def title_of(session: SessionData, *, spec_folder: str | None = None) -> str:
     """The title that was given; else the first thing that was said, in its own words."""
     if session.title:
-        return _shorten(session.title, 500)
+        return session.title
     said = [session.summary, *(decision.text for decision in decisions_of(session))]
     said += [seen.title or seen.text for seen in session.observations] + [message.text for message in session.messages]
     said += [*session.next_steps, *session.blockers]
@@ -439,7 +439,8 @@ def _context(page: _Page) -> str:
 
 def _observed(seen: Observation) -> str:
     heading = _inline(seen.title) if seen.title and not set("#{}<>&") & set(seen.title) else ""
-    kind = _inline(seen.kind).capitalize() or "Observation"
+    kind = _inline(seen.kind)
+    kind = kind[:1].upper() + kind[1:] or "Observation"
     parts = [f"### {kind}: {heading}" if heading else f"### {kind}"]
     if seen.title and not heading:
         parts.append(_block(seen.title))
@@ -485,18 +486,20 @@ def _flow(page: _Page) -> str:
 
 def _about(page: _Page) -> str:
     session = page.session
-    lines = [f"- Saved: {page.now_local:%Y-%m-%d %H:%M}"]
+    # The day alone: the same session saved again a minute later is the same text.
+    lines = [f"- Saved: {page.now_local:%Y-%m-%d}"]
     if page.spec_folder:
         lines.append(f"- Spec folder: {_code(page.spec_folder)}")
     if page.git.get("branch") or page.git.get("commit"):
         lines.append("- Git: " + " at ".join(_code(page.git[key]) for key in ("branch", "commit") if page.git.get(key)))
     counted = [
-        ("messages", len(session.messages)),
-        ("decisions", len(decisions_of(session))),
-        ("files", len(_paths(session))),
+        ("message", len(session.messages)),
+        ("decision", len(decisions_of(session))),
+        ("file", len(_paths(session))),
     ]
     if any(count for _, count in counted):
-        lines.append("- Counts: " + ", ".join(f"{count} {name}" for name, count in counted if count))
+        said = [f"{count} {name}" if count == 1 else f"{count} {name}s" for name, count in counted if count]
+        lines.append("- Counts: " + ", ".join(said))
     return "\n".join(lines)
 
 

@@ -26,7 +26,7 @@ from spec_kit_memory.core.secret_formats import (
 from spec_kit_memory.core.secret_values import ASSIGNED, Span
 from spec_kit_memory.errors import SecretScanFailed
 
-__all__ = ["Redacted", "redact"]
+__all__ = ["Redacted", "redact", "redact_data"]
 
 # What a line must mention for one of the library's detectors to be asked.
 _LIBRARY: Mapping[str, tuple[str, str, str]] = {
@@ -68,6 +68,38 @@ def redact(text: str) -> Redacted:
             hint="run 'skm health'; reinstall spec-kit-memory if a package is missing",
         ) from problem
     return Redacted(text, dict(found))
+
+
+def redact_data(value: Any, found: Counter[str], name: str = "") -> Any:
+    """The same data with every secret in any of its texts replaced; `name` is that of the field it stands in."""
+    if isinstance(value, str):
+        return _without_secrets(value, found, name)
+    if isinstance(value, Mapping):
+        return _redacted_object(value, found)
+    if isinstance(value, list | tuple):
+        return [redact_data(each, found, name) for each in value]
+    return value
+
+
+def _redacted_object(value: Mapping[Any, Any], found: Counter[str]) -> dict[Any, Any]:
+    clean: dict[Any, Any] = {}
+    for key, each in value.items():
+        name = _without_secrets(key, found, "") if isinstance(key, str) else key
+        while name in clean:  # two names that were secrets look alike now
+            name = f"{name}*"
+        clean[name] = redact_data(each, found, str(key))
+    return clean
+
+
+def _without_secrets(text: str, found: Counter[str], name: str) -> str:
+    """A password is known by the name of its field: `{"password": "…"}` is looked at as an assignment."""
+    head = f"{name}: "
+    together = redact(head + text) if name else redact(text)
+    if name and not together.text.startswith(head):
+        together = redact(text)  # the name itself is a secret, and is replaced on its own
+        head = ""
+    found.update(together.found)
+    return together.text[len(head) :] if name else together.text
 
 
 def _chosen(spans: Iterable[Span]) -> list[Span]:

@@ -17,6 +17,7 @@ from spec_kit_memory.errors import Invalid
 
 MOST_CHARACTERS = 900_000  # a memory file of more than 1 MB would be refused
 MOST_NESTING = 40
+LONGEST_TITLE = 500
 LINK_KEYS = (
     "caused_by",
     "enabled_by",
@@ -148,11 +149,7 @@ def read(data: object, *, constitutional: bool = False) -> SessionData:
 
     `constitutional` says that a person asks: only then may the data ask for that tier.
     """
-    if not isinstance(data, Mapping):
-        raise _invalid([f"the session data is {_kind(data)}, not an object with fields"])
-    if _too_deep(data):
-        raise _invalid([f"the session data is nested more than {MOST_NESTING} levels deep"])
-    reader = _Reader(data)
+    reader = _Reader(checked(data))
     session = reader.session()
     if session.tier is Tier.CONSTITUTIONAL and not constitutional:
         reader.problems.append("importanceTier: only a person makes a memory constitutional; use critical")
@@ -165,6 +162,15 @@ def read(data: object, *, constitutional: bool = False) -> SessionData:
     if reader.problems:
         raise _invalid(reader.problems)
     return session
+
+
+def checked(data: object) -> Mapping[object, object]:
+    """The data, if it is an object that can be walked; what its fields hold is another question."""
+    if not isinstance(data, Mapping):
+        raise _invalid([f"the session data is {_kind(data)}, not an object with fields"])
+    if _too_deep(data):
+        raise _invalid([f"the session data is nested more than {MOST_NESTING} levels deep"])
+    return data
 
 
 def _invalid(problems: list[str]) -> Invalid:
@@ -220,7 +226,7 @@ class _Reader:
             if value is None:
                 continue
             if name is None:
-                self._other[self._text(str(key))] = self._any(value)
+                _put(self._other, self._text(str(key)), self._any(value))
                 self.warnings.append(f"{key} is not a known field; it was kept under the other fields")
             else:
                 self._given.setdefault(name, []).append((str(key), value))
@@ -230,7 +236,7 @@ class _Reader:
         observations = self._list("observations", self._observation)
         return SessionData(
             spec_folder=self._line("spec_folder") or None,
-            title=self._line("title"),
+            title=self._title(),
             summary=self._paragraphs("summary"),
             decisions=tuple(decisions),
             files=tuple(self._list("files", self._file)),
@@ -273,10 +279,7 @@ class _Reader:
         """Every entry of an object, also of two whose names differ only in what cannot be printed."""
         entries: dict[str, object] = {}
         for key, child in value.items():
-            name = self._text(str(key))
-            while name in entries:
-                name += "*"
-            entries[name] = self._any(child)
+            _put(entries, self._text(str(key)), self._any(child))
         return entries
 
     def _scalar(self, value: object, where: str) -> str:
@@ -310,12 +313,21 @@ class _Reader:
         merged: dict[str, object] = {}
         for key, value in self._given.get(name, []):
             if isinstance(value, Mapping):
-                merged |= self._all({entry: child for entry, child in value.items() if child is not None})
+                given = self._all({entry: child for entry, child in value.items() if child is not None})
+                for entry, child in given.items():
+                    _put(merged, entry, child)
             elif isinstance(value, str):
-                merged |= {label: self._text(value).strip()} if value.strip() else {}
+                if value.strip():
+                    _put(merged, label, self._text(value).strip())
             else:
                 self.problems.append(f"{key} is {_kind(value)}, not an object")
         return merged
+
+    def _title(self) -> str:
+        title = self._line("title")
+        if len(title) > LONGEST_TITLE:
+            self.problems.append(f"title has {len(title)} characters; at most {LONGEST_TITLE} are a title")
+        return title
 
     def _tier(self) -> Tier | None:
         value = self._line("tier").casefold()
@@ -393,7 +405,7 @@ class _Reader:
                 continue
             name = names.get(_squash(str(key)))
             if name is None or name in known:
-                extra[self._text(str(key))] = self._any(child)
+                _put(extra, self._text(str(key)), self._any(child))
             else:
                 known[name] = child
         return known, extra
@@ -496,6 +508,13 @@ _OBSERVATION = {
     "files": "files",
     **dict.fromkeys(("timestamp", "time", "date"), "time"),
 }
+
+
+def _put(entries: dict[str, object], name: str, value: object) -> None:
+    """Add an entry and lose none: a name that is taken by another value gets a star."""
+    while name in entries and repr(entries[name]) != repr(value):
+        name += "*"
+    entries[name] = value
 
 
 def _as_list(value: object) -> Iterable[object]:

@@ -195,7 +195,8 @@ def save(
     session: Session, data: str | None, folder_argument: str | None, text: str | None, create: bool, **more: Any
 ) -> None:
     given = {p.name: more[key] for p in _SAVE.parameters if more[key := p.flag[2:].replace("-", "_") + "_"] is not None}
-    extra: dict[str, Any] = {"create": True} if create else {}
+    # A person at a terminal may make a rule; an agent's tool may not.
+    extra: dict[str, Any] = {"by_person": True} | ({"create": True} if create else {})
     if folder_argument:
         given.setdefault("specFolder", folder_argument)
     if text is not None:

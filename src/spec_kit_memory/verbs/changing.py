@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
-from spec_kit_memory.core import front_edit
+from spec_kit_memory.core import front_edit, redact
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
 from spec_kit_memory.errors import (
     AccessDenied,
@@ -42,7 +42,7 @@ def update(
 ) -> UpdateAnswer:
     """Change only what is given."""
     wanted: dict[str, Any] = {
-        "title": title.strip() if title is not None else None,
+        "title": " ".join(redact.redact(title).text.split()) if title is not None else None,
         "triggers": _phrases(trigger_phrases) if trigger_phrases is not None else None,
         "weight": importance_weight,
         "tier": importance_tier,
@@ -69,7 +69,8 @@ def update(
 
 
 def _phrases(phrases: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(" ".join(phrase.split()) for phrase in phrases if phrase.strip()))
+    clean = (" ".join(redact.redact(phrase).text.split()) for phrase in phrases)
+    return tuple(dict.fromkeys(phrase for phrase in clean if phrase))
 
 
 def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None:
@@ -111,9 +112,20 @@ def apply(wiring: Wiring, memory: Memory, changes: Mapping[str, Any], *, reason:
             wiring.store.override(memory.id, dict(changes), change)
             return "index"
         wiring.sync.index_file(path, change)
+        _drop_overrides(wiring, memory.id, changes)
         return "file"
     wiring.store.override(memory.id, dict(changes), change)
     return "index"
+
+
+def _drop_overrides(wiring: Wiring, memory_id: int, changes: Mapping[str, Any]) -> None:
+    """The file says it now; what was kept beside it while it could not be written would hide that."""
+    attributes = wiring.store.get(memory_id).attributes
+    hidden = [key for key, value in changes.items() if key != "triggers" and getattr(attributes, key) != value]
+    if "triggers" in changes and not set(changes["triggers"]) <= set(attributes.triggers):
+        hidden.append("triggers")
+    if hidden:
+        wiring.store.override(memory_id, dict.fromkeys(hidden), wiring.change(f"update {', '.join(hidden)}"))
 
 
 def _plain(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,14 +183,26 @@ def _forget(wiring: Wiring, memory: Memory, *, delete_file: bool, reason: str) -
 
 def _deleted(memories: Sequence[Memory], moved: Sequence[Path], checkpoint: str | None) -> DeleteAnswer:
     what = f"{memories[0].title} (#{memories[0].id})" if len(memories) == 1 else f"{len(memories)} memories"
-    kept = "its file is in the trash" if moved else "the file stays and is not indexed again until it changes"
     return DeleteAnswer(
-        summary=f"forgot {what}; {kept}",
+        summary=f"forgot {what}; {_rest(memories, moved)}",
         hints=("take it back with skm undo",),
         deleted=tuple(memory.id for memory in memories),
         files=tuple(path.as_posix() for path in moved),
         checkpoint=checkpoint,
     )
+
+
+def _rest(memories: Sequence[Memory], moved: Sequence[Path]) -> str:
+    """What became of the files."""
+    if all(memory.source is Source.CHAT for memory in memories):
+        return "imports leave it out from now on"
+    one = len(memories) == 1
+    if not moved:
+        stay = "its file stays and is" if one else "the files stay and are"
+        return f"{stay} not indexed again until {'it changes' if one else 'they change'}"
+    if len(moved) < len(memories):
+        return f"{len(moved)} of {len(memories)} files are in the trash, the others stay"
+    return "its file is in the trash" if one else "the files are in the trash"
 
 
 # --- trust --------------------------------------------------------------------

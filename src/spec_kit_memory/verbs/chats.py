@@ -6,73 +6,97 @@ until a person vouches for it. A conversation that grew is updated, never double
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.answers import ChatAnswer, DeleteAnswer, ListAnswer, SaveAnswer
-from spec_kit_memory.core.memory import Conversation, Filter, Presence, Source
-from spec_kit_memory.errors import FileMissing, MemoryNotFound
+from spec_kit_memory.core import redact
+from spec_kit_memory.core.memory import Conversation, Filter, Memory, Presence, Source
+from spec_kit_memory.errors import FileMissing, MemoryNotFound, SpecKitMemoryError
 from spec_kit_memory.store import PutResult
 from spec_kit_memory.vault import chat, files
-from spec_kit_memory.vault.entries import CHAT
+from spec_kit_memory.vault.entries import CHAT, chat_path
 from spec_kit_memory.verbs import changing, indexing
 from spec_kit_memory.verbs.wiring import Wiring
 
 
-def import_(wiring: Wiring, paths: Sequence[Path]) -> ChatAnswer:
-    """Remember every conversation of these transcripts; folders are looked through."""
+def import_(wiring: Wiring, paths: Sequence[Path], *, explicit: bool = False) -> ChatAnswer:
+    """Remember every conversation of these transcripts; folders are looked through.
+
+    A forgotten conversation stays so, unless `explicit` says that somebody named its very file.
+    """
     transcripts = [found for path in paths for found in chat.transcripts_in(path)]
     if not transcripts:
         raise FileMissing(
             f"no transcripts in {', '.join(map(str, paths))}", hint="name .jsonl files, or a folder that holds them"
         )
-    imported: list[dict[str, Any]] = []
+    imported: dict[int, dict[str, Any]] = {}
+    unread: list[str] = []
     unchanged = bad_lines = 0
+    alone = len(transcripts) == 1
     with wiring.whole.bulk():
         for path in transcripts:
-            transcript = chat.read_transcript(path, noise_patterns=wiring.settings.noise)
+            try:
+                transcript = chat.read_transcript(path, noise_patterns=wiring.settings.noise)
+            except SpecKitMemoryError as error:
+                if alone:
+                    raise
+                unread.append(error.message)  # one bad file of many never stops the rest
+                continue
             bad_lines += len(transcript.bad_lines)
             for conversation in transcript.conversations:
-                result = _keep(wiring, conversation)
+                result = _keep(wiring, conversation, explicit=explicit)
                 if result is None or not (result.created or result.changed):
                     unchanged += 1
                 else:
-                    imported.append(_told(conversation, result))
+                    imported[result.memory_id] = _told(wiring, conversation, result)
     wiring.embed_soon()
+    count = "1 conversation" if len(imported) == 1 else f"{len(imported)} conversations"
     return ChatAnswer(
-        summary=f"{len(imported)} conversations remembered, {unchanged} unchanged",
-        hints=_hints(imported, bad_lines),
-        imported=tuple(imported),
+        summary=f"{count} remembered, {unchanged} unchanged",
+        hints=(*_hints(imported, bad_lines), *unread[:5]),
+        imported=tuple(imported.values()),
         unchanged=unchanged,
         bad_lines=bad_lines,
     )
 
 
-def _keep(wiring: Wiring, conversation: Conversation) -> PutResult | None:
+def _keep(wiring: Wiring, conversation: Conversation, *, explicit: bool) -> PutResult | None:
     """None: a person forgot this conversation, and it stays forgotten."""
-    known = wiring.whole.by_path(CHAT + conversation.id, any_presence=True)
-    if known is not None and known.presence is Presence.FORGOTTEN:
+    path = chat_path(conversation.id, settings=wiring.settings)
+    known = wiring.store.by_path(path, any_presence=True)
+    if known is not None and known.presence is Presence.FORGOTTEN and not explicit:
         return None
-    return wiring.sync.index_conversation(conversation, wiring.change("chat import"))
+    if known is not None and known.presence is Presence.LIVE and _is_older(known, conversation):
+        return None
+    return wiring.sync.index_conversation(conversation, wiring.change("chat import"), explicit=explicit)
 
 
-def _told(conversation: Conversation, result: PutResult) -> dict[str, Any]:
+def _is_older(known: Memory, conversation: Conversation) -> bool:
+    """Is this an older copy of what is known already? It would take away what was said since."""
+    ended = conversation.ended_at or conversation.started_at
+    return ended is not None and known.attributes.created_at is not None and ended < known.attributes.created_at
+
+
+def _told(wiring: Wiring, conversation: Conversation, result: PutResult) -> dict[str, Any]:
+    memory = wiring.store.get(result.memory_id)  # its title is free of secrets
     return {
         "id": result.memory_id,
-        "title": conversation.title,
-        "path": CHAT + conversation.id,
+        "title": memory.title,
+        "path": memory.path,
         "turns": len(conversation.turns),
         "created": result.created,
     }
 
 
-def _hints(imported: Sequence[Any], bad_lines: int) -> tuple[str, ...]:
+def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[str, ...]:
     hints = []
     if imported:
         hints.append("chat carries no rules or triggers until you vouch for it: skm trust ID")
     if bad_lines:
-        hints.append(f"{bad_lines} lines could not be read and were left out")
+        lines = "1 line" if bad_lines == 1 else f"{bad_lines} lines"
+        hints.append(f"{lines} could not be read and left out")
     return tuple(hints)
 
 
@@ -80,15 +104,16 @@ def save_transcript(wiring: Wiring, file_path: str, *, dry_run: bool = False) ->
     """memory_save of a transcript: inside the allowed paths, like any file that a tool names."""
     path = files.contained(wiring.settings, file_path)
     transcript = chat.read_transcript(path, noise_patterns=wiring.settings.noise)
-    titles = ", ".join(conversation.title for conversation in transcript.conversations[:3])
+    titles = redact.redact(", ".join(one.title for one in transcript.conversations[:3])).text
     count = len(transcript.conversations)
     stored = files.stored_form(wiring.settings, path)
     if dry_run:
-        said = f"{stored} holds {count} conversations: {titles}; nothing was written"
+        held = "1 conversation" if count == 1 else f"{count} conversations"
+        said = f"{stored} holds {held}: {titles}; nothing was written"
         return SaveAnswer(
             summary=said, id=None, path=stored, title=titles, spec_folder=None, created=False, dry_run=True
         )
-    answer = import_(wiring, [path])
+    answer = import_(wiring, [path], explicit=True)
     indexing.embed_pending(wiring)
     first = answer.imported[0] if answer.imported else None
     return SaveAnswer(
@@ -105,7 +130,7 @@ def save_transcript(wiring: Wiring, file_path: str, *, dry_run: bool = False) ->
 def list_(wiring: Wiring) -> ListAnswer:
     found = wiring.store.find(Filter(source=Source.CHAT))
     return ListAnswer(
-        summary=f"{len(found)} conversations",
+        summary="1 conversation" if len(found) == 1 else f"{len(found)} conversations",
         hints=() if found else ("remember some with skm chat import PATH",),
         memories=tuple(wiring.card(memory) for memory in found),
         total=len(found),
@@ -118,7 +143,8 @@ def forget(wiring: Wiring, conversation: str) -> DeleteAnswer:
         memory = wiring.store.get(int(conversation))
         found = memory if memory.source is Source.CHAT else None
     else:
-        found = wiring.store.by_path(CHAT + conversation.removeprefix(CHAT))
+        path = chat_path(conversation, settings=wiring.settings)
+        found = wiring.store.by_path(conversation if conversation.startswith(CHAT) else path)
     if found is None:
         raise MemoryNotFound(f"there is no conversation {conversation}", hint="list them with skm chat list")
     return changing.delete(wiring, memory_id=found.id)

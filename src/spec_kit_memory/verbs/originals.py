@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from spec_kit_memory.answers import ImportAnswer
+from spec_kit_memory.core import redact
 from spec_kit_memory.core.memory import HistoryEntry, Link, Memory, Origin
 from spec_kit_memory.vault.original import OriginalData, OriginalMemory, read_original
 from spec_kit_memory.verbs.wiring import Wiring
@@ -22,25 +25,48 @@ _NAMESPACE = uuid.UUID("5a1f6b0e-6c0c-5c1e-9a58-0e6d7d0d5b10")
 
 
 def import_(wiring: Wiring, path: Path) -> ImportAnswer:
+    """Each memory is taken over once, whatever happens on the way: a second call does what is left."""
     original = read_original(path)
     mark = f"import of {_digest(path)[:16]}"
-    if any(entry.reason == mark for entry in wiring.whole.ledger()):
-        return ImportAnswer(summary=f"{path.name} was taken over before; nothing changed", matched=0)
+    done = _done(wiring, mark)
     found = _matched(wiring, original)
+    ids = {memory.id for _, memory in found.values()}
+    if ids and ids <= done.use and (done.history or not original.history):
+        return ImportAnswer(summary=f"{path.name} was taken over before; nothing changed", matched=0)
+    used: set[int] = set(done.use)
     for old, memory in found.values():
-        _take_use(wiring, old, memory, mark)
+        if memory.id not in used:
+            used.add(memory.id)
+            _take_use(wiring, old, memory, mark)
     links = _take_links(wiring, original, found, mark)
-    history = _take_history(wiring, original, found, mark)
+    history = 0 if done.history else _take_history(wiring, original, found, mark)
     unmatched = sorted({m.path for m in original.memories} - {old.path for old, _ in found.values()})
     return ImportAnswer(
-        summary=f"took over use and validations of {len({m.id for _, m in found.values()})} memories, "
-        f"{links} links and {history} history entries",
+        summary=f"took over use and validations of {len(ids)} memories, {links} links and {history} history entries",
         hints=(*original.warnings[:5], *(("index the workspace first: skm index",) if not found else ())),
-        matched=len({memory.id for _, memory in found.values()}),
+        matched=len(ids),
         unmatched=tuple(unmatched),
         links=links,
         history=history,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What an earlier import of the same database has taken over."""
+
+    use: frozenset[int]
+    history: bool
+
+
+def _done(wiring: Wiring, mark: str) -> _Done:
+    use: set[int] = set()
+    history = False
+    for entry in wiring.store.ledger():
+        if entry.reason == f"{mark}; use":
+            use.add(entry.memory_ids[0])
+        history = history or entry.reason == f"{mark}; history"
+    return _Done(frozenset(use), history)
 
 
 def _digest(path: Path) -> str:
@@ -68,32 +94,35 @@ def _matched(wiring: Wiring, original: OriginalData) -> dict[str, tuple[Original
 
 
 def _take_use(wiring: Wiring, old: OriginalMemory, memory: Memory, mark: str) -> None:
-    if old.access_count and old.last_access:
-        wiring.whole.record_use({memory.id: old.access_count}, old.last_access)
-    if old.validation_count:
-        count = memory.validation_count + old.validation_count
-        wiring.store.validate(memory.id, old.confidence, count, wiring.change(mark))
+    """The entry in the ledger comes first: use is never counted twice, at worst not at all."""
+    confidence = old.confidence if old.validation_count else memory.confidence
+    count = memory.validation_count + old.validation_count
+    wiring.store.validate(memory.id, confidence, count, wiring.change(f"{mark}; use"))
+    if old.access_count:
+        wiring.store.record_use({memory.id: old.access_count}, old.last_access or memory.first_indexed_at)
 
 
 def _take_links(wiring: Wiring, original: OriginalData, found: Found, mark: str) -> int:
     taken = 0
+    known = {(link.source_id, link.target_id, link.relation) for link in wiring.store.links()}
     for old in original.links:
         if old.source_id not in found or old.target_id not in found:
             continue
         source, target = found[old.source_id][1], found[old.target_id][1]
-        if source.id == target.id:
+        if source.id == target.id or (source.id, target.id, old.relation) in known:
             continue
+        known.add((source.id, target.id, old.relation))
         link = Link(
             id=0,
             source_id=source.id,
             target_id=target.id,
             relation=old.relation,
             strength=old.strength,
-            evidence=old.evidence,
+            evidence=redact.redact(old.evidence).text,
             origin=Origin.HAND,
             created_at=wiring.now(),
         )
-        wiring.store.put_link(link, wiring.change(mark))
+        wiring.store.put_link(link, wiring.change(f"{mark}; link"))
         taken += 1
     return taken
 
@@ -104,8 +133,8 @@ def _take_history(wiring: Wiring, original: OriginalData, found: Found, mark: st
             id=str(uuid.uuid5(_NAMESPACE, f"{mark}/{number}")),
             memory_id=found[event.memory_id][1].id,
             event=event.event,
-            before=event.before,
-            after=event.after,
+            before=redact.redact_data(event.before, Counter()),
+            after=redact.redact_data(event.after, Counter()),
             actor=event.actor,
             at=event.at or wiring.now(),
             spec_folder=found[event.memory_id][1].spec_folder,
@@ -113,5 +142,5 @@ def _take_history(wiring: Wiring, original: OriginalData, found: Found, mark: st
         for number, event in enumerate(original.history)
         if event.memory_id in found
     ]
-    wiring.whole.adopt_history(entries, wiring.change(mark))
+    wiring.store.adopt_history(entries, wiring.change(f"{mark}; history"))
     return len(entries)

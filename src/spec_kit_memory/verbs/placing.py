@@ -6,7 +6,7 @@ Never a silent guess: a poor fit is a warning, and no fit is an error with the b
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from typing import Any
 from spec_kit_memory.core import alignment
 from spec_kit_memory.core.alignment import Alignment, Decision, Profile
 from spec_kit_memory.core.memory import Filter, Memory
-from spec_kit_memory.errors import UndecidedSpecFolder
+from spec_kit_memory.errors import SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.vault import files
 from spec_kit_memory.verbs.wiring import Wiring
 
 # Enough of a folder's documents to know what it is about.
 DOCUMENTS = 12
+DEEPEST = 4  # nested spec folders that have no documents yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,13 @@ class Placed:
 
 
 def place(
-    wiring: Wiring, *, words: str, files: Sequence[str], named: str | None, create: bool = False, fact: bool = False
+    wiring: Wiring,
+    *,
+    words: str,
+    named_files: Sequence[str],
+    named: str | None,
+    create: bool = False,
+    fact: bool = False,
 ) -> Placed:
     base = _base(wiring)
     user = wiring.settings.isolation.user_id
@@ -46,14 +53,14 @@ def place(
     existing = _existing(wiring, base)
     if named is not None:
         name = alignment.resolve_name(named, existing, create=create)
-        return _named(wiring, base, name, words, files, new=name not in existing)
+        return _named(wiring, base, name, words, named_files, new=name not in existing)
     here = _working_folder(base, existing)
     if here is not None:
         return _in(wiring, base, here)
     if fact:
         # A single fact has too few words to tell its folder; it belongs to the whole project.
         return _at_root(wiring, None)
-    return _fitting(wiring, base, words, files)
+    return _fitting(wiring, base, words, named_files)
 
 
 def _base(wiring: Wiring) -> Path | None:
@@ -68,22 +75,37 @@ def _base(wiring: Wiring) -> Path | None:
 def _existing(wiring: Wiring, base: Path | None) -> set[str]:
     """Spec folders by the index, and those on disk that have no documents yet."""
     known = {memory.spec_folder for memory in wiring.store.find() if memory.spec_folder}
-    if base is not None:
-        for folder in base.iterdir():
-            if folder.is_dir() and alignment.valid_name(folder.name):
-                known.add(folder.name)
-                known |= {
-                    f"{folder.name}/{child.name}"
-                    for child in folder.iterdir()
-                    if child.is_dir() and alignment.valid_name(child.name)
-                }
-    return known
+    return known | {name for name in _on_disk(base) if _is_reachable(wiring, base, name)} if base else known
+
+
+def _on_disk(base: Path) -> Iterator[str]:
+    below = [(base, "")]
+    while below:
+        place, prefix = below.pop()
+        try:
+            children = [child for child in place.iterdir() if alignment.valid_name(child.name) and child.is_dir()]
+        except OSError:
+            continue
+        yield from (prefix + child.name for child in children)
+        if prefix.count("/") < DEEPEST:
+            below += [(child, f"{prefix}{child.name}/") for child in children if not child.is_symlink()]
+
+
+def _is_reachable(wiring: Wiring, base: Path, name: str) -> bool:
+    """Folders outside the scope are not named, not even in an error."""
+    if not wiring.isolated:
+        return True
+    try:
+        files.contained(wiring.settings, base / name / "memory")
+    except SpecKitMemoryError:
+        return False
+    return True
 
 
 def _at_root(wiring: Wiring, user: str | None) -> Placed:
     root = wiring.settings.root
     folder = root / "memory" / "users" / user if user else root / "memory"
-    return Placed(folder, None, root)
+    return Placed(files.contained(wiring.settings, folder), None, root)
 
 
 def _in(wiring: Wiring, base: Path | None, name: str, **more: Any) -> Placed:

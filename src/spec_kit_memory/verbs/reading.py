@@ -10,7 +10,7 @@ import re
 
 from spec_kit_memory.answers import GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import markdown, tokens
-from spec_kit_memory.core.memory import Filter, Memory, Source, Tier
+from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, MissingParameter, OutOfRange
 from spec_kit_memory.verbs import freshness
 from spec_kit_memory.verbs.folders import clean_folder
@@ -138,19 +138,25 @@ def list_(
     limit: int = 20,
     offset: int = 0,
     sort_by: str = "created_at",
+    forgotten: bool = False,
 ) -> ListAnswer:
     where = Filter(
         spec_folder=clean_folder(spec_folder) if spec_folder else None,
         tiers=frozenset({tier}) if tier else None,
         source=source,
     )
-    total = wiring.store.count(where)
-    found = wiring.store.find(where, order=sort_by, limit=limit, offset=offset)
+    presence = Presence.FORGOTTEN if forgotten else Presence.LIVE
+    total = wiring.store.count(where, presence=presence)
+    found = wiring.store.find(where, order=sort_by, limit=limit, offset=offset, presence=presence)
     shown = offset + len(found)
     hints = (f"{total - shown} more: offset={shown}",) if shown < total else ()
+    what = "forgotten memories" if forgotten else "memories"
+    advice = "" if total or forgotten else "index the workspace with skm index"
+    if total and forgotten:
+        advice = "skm undo takes back the last delete; skm save PATH brings one file back"
     return ListAnswer(
-        summary=f"{len(found)} of {total} memories" if total else "no memories match",
-        hints=hints or (() if total else ("index the workspace with skm index",)),
+        summary=f"{len(found)} of {total} {what}" if total else f"no {what} match",
+        hints=hints or ((advice,) if advice else ()),
         memories=tuple(wiring.card(memory) for memory in found),
         total=total,
         offset=offset,

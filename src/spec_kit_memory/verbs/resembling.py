@@ -6,14 +6,16 @@ Nothing is merged unless the caller asked for it, and both texts stay recoverabl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.core import markdown, words
+from spec_kit_memory.core import front_edit, markdown, words
 from spec_kit_memory.core import similar as likeness
 from spec_kit_memory.core.context import Rendered
 from spec_kit_memory.core.memory import Filter, Memory, Source, Tier
+from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.vault import files, trash
 from spec_kit_memory.verbs.sessions import body
 from spec_kit_memory.verbs.wiring import Wiring
@@ -23,6 +25,7 @@ CANDIDATES = 20
 SHOWN = 5
 _SEARCHED = Filter(tiers=frozenset(set(Tier) - {Tier.DEPRECATED}))
 _SAID = 4000
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
 def similar(wiring: Wiring, text: str, *, except_id: int | None = None) -> tuple[Mapping[str, Any], ...]:
@@ -52,33 +55,61 @@ def similar_to(wiring: Wiring, memory_id: int) -> tuple[Mapping[str, Any], ...]:
     return similar(wiring, wiring.store.text(memory_id), except_id=memory_id)
 
 
-def merged(wiring: Wiring, rendered: Rendered, memory_id: int) -> tuple[Rendered, int]:
-    """The new document with what only the old one says, under an anchor of its own."""
+def mergeable(wiring: Wiring, similar: Sequence[Mapping[str, Any]], *, spec_folder: str | None) -> int | None:
+    """The most similar memory that may give way: one of the same folder and user, and never a rule."""
+    for memory in wiring.store.many([row["id"] for row in similar]):
+        at_home = memory.spec_folder == spec_folder and memory.owner == wiring.settings.isolation.user_id
+        if memory.source is Source.MEMORY and at_home and memory.tier is not Tier.CONSTITUTIONAL:
+            return memory.id
+    return None
+
+
+def merged(
+    wiring: Wiring, rendered: Rendered, triggers: tuple[str, ...], memory_id: int
+) -> tuple[Rendered, tuple[str, ...]]:
+    """The new document with what only the old one says, its phrases, and the higher tier of the two."""
     old = wiring.store.get(memory_id)
-    kept = _only_in(body(wiring.store.text(memory_id)), body(rendered.text))
-    if not kept:
-        return rendered, memory_id
-    section = (
-        f"<!-- ANCHOR:merged-{memory_id} -->\n## From {old.title}\n\n{kept}\n<!-- /ANCHOR:merged-{memory_id} -->\n"
-    )
-    return replace(rendered, text=f"{rendered.text.rstrip()}\n\n{section}"), memory_id
+    text = rendered.text
+    kept = _only_in(body(wiring.store.text(memory_id)), body(text))
+    if kept:
+        anchor = f"merged-{memory_id}"
+        section = f"<!-- ANCHOR:{anchor} -->\n## From {old.title}\n\n{kept}\n<!-- /ANCHOR:{anchor} -->\n"
+        text = f"{text.rstrip()}\n\n{section}"
+    triggers = tuple(dict.fromkeys((*triggers, *old.attributes.triggers)))
+    tier = max(rendered.tier, old.tier, key=lambda one: TABLE[one].boost)
+    text = front_edit.edit_front_matter(text, {"triggers": list(triggers), "tier": tier.value})
+    return replace(rendered, text=text, tier=tier), triggers
 
 
 def _only_in(old: str, new: str) -> str:
     """The paragraphs of the old text that the new one does not have, in their order; tags and headings left out."""
-    known = {_folded(part) for part in new.split("\n\n")}
-    parts = [_untagged(part) for part in old.split("\n\n")]
-    return "\n\n".join(part for part in parts if part and _folded(part) not in known)
+    known = {_folded(part) for part in _paragraphs(new)}
+    return "\n\n".join(part for part in _paragraphs(old) if _folded(part) not in known)
 
 
-def _untagged(part: str) -> str:
-    lines = [line for line in part.split("\n") if not line.lstrip().lower().startswith(("<!-- anchor", "<!-- /anchor"))]
-    said = [line for line in lines if not line.startswith("#")]
-    return "\n".join(said).strip()
+def _paragraphs(text: str) -> list[str]:
+    """Blocks between blank lines. Code is one block whatever it holds, so that no fence is torn."""
+    blocks: list[list[str]] = [[]]
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            blocks[-1].append(line)
+            fence = "" if mark and mark[1].startswith(fence) and not mark[2].strip() else fence
+        elif mark:
+            blocks[-1].append(line)
+            fence = mark[1]
+        elif not line.strip() or line.startswith("#"):
+            blocks.append([])
+        elif not line.lstrip().lower().startswith(("<!-- anchor", "<!-- /anchor")):
+            blocks[-1].append(line)
+    if fence:
+        blocks[-1].append(fence)
+    return ["\n".join(block) for block in blocks if block]
 
 
 def _folded(part: str) -> str:
-    return " ".join(_untagged(part).casefold().split())
+    return " ".join(part.casefold().split())
 
 
 def retire(wiring: Wiring, memory_id: int, *, successor: int) -> None:
@@ -88,8 +119,8 @@ def retire(wiring: Wiring, memory_id: int, *, successor: int) -> None:
 
 
 def _discard(wiring: Wiring, old: Memory) -> str:
-    path = files.absolute(wiring.settings, old.path) if old.source is Source.MEMORY else None
-    if path is None or not path.exists():
+    path = files.absolute(wiring.settings, old.path)
+    if not path.exists():
         return ""
     moved = trash.discard(path, settings=wiring.settings, at=wiring.now())
     return f"; file in {moved.relative_to(wiring.settings.state_folder).as_posix()}"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,9 @@ def save(
     dry_run: bool = False,
     on_similar: str = "warn",
     create: bool = False,
+    by_person: bool = False,
 ) -> SaveAnswer:
+    """`by_person` says that nobody's agent asks: only then may the data ask for the constitutional tier."""
     given = [
         name for name, value in (("filePath", file_path), ("context", context), ("text", text)) if value is not None
     ]
@@ -52,7 +55,7 @@ def save(
         raise BadParameter(f"onSimilar is {on_similar!r}", hint=f"use one of: {', '.join(ON_SIMILAR)}")
     if file_path is not None:
         return _existing(wiring, file_path, dry_run=dry_run)
-    draft = _Draft.of_fact(text) if text is not None else _Draft.of_session(context or {}, wiring)
+    draft = _Draft.of_fact(text) if text is not None else _Draft.of_session(context or {}, wiring, by_person=by_person)
     return _write(wiring, draft, spec_folder, force=force, dry_run=dry_run, on_similar=on_similar, create=create)
 
 
@@ -81,12 +84,11 @@ def _existing(wiring: Wiring, file_path: str, *, dry_run: bool) -> SaveAnswer:
         )
     result = wiring.sync.index_file(path, wiring.change("save filePath"), explicit=True)
     _embed(wiring, result.memory_id)
-    memory = wiring.whole.get(result.memory_id)
-    warnings = [warning.message for warning in memory.warnings]
+    memory = wiring.store.get(result.memory_id)
+    warnings = [warning.message for warning in memory.warnings if warning.code != "secret"]
     if memory.redactions:
-        warnings.append(
-            f"{memory.redactions} secrets in {memory.path} are redacted in the index; the file still has them"
-        )
+        count = "1 secret is" if memory.redactions == 1 else f"{memory.redactions} secrets are"
+        warnings.append(f"{count} left out of the index; {memory.path} itself still says it all")
     similar = () if result.alias else resembling.similar_to(wiring, memory.id)
     return replace(_saved(memory, result, summary=_summary(memory, result)), warnings=tuple(warnings), similar=similar)
 
@@ -118,19 +120,21 @@ def _saved(memory: Memory, result: PutResult, *, summary: str) -> SaveAnswer:
 def _embed(wiring: Wiring, memory_id: int) -> VectorStatus:
     """One saved file gets its vectors now; a provider that fails is retried in the background."""
     embedder = wiring.meaning.embedder() if wiring.meaning.wanted else None
-    if embedder is not None:
+    if embedder is not None and not wiring.meaning.down:
         try:
-            vectors.embed_memory(wiring.whole, embedder, memory_id)
+            failure: SpecKitMemoryError | None = vectors.embed_memory(wiring.store, embedder, memory_id).failure
         except SpecKitMemoryError as error:
-            wiring.meaning.failed(error)
+            failure = error
+        if failure is not None:
+            wiring.meaning.failed(failure)
             wiring.embed_soon()
-    return wiring.whole.get(memory_id).vector_status
+    return wiring.store.get(memory_id).vector_status
 
 
 # --- something new --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Draft:
     """What is to be remembered, read and free of secrets."""
 
@@ -139,19 +143,19 @@ class _Draft:
     fact: bool = False
 
     @classmethod
-    def of_session(cls, data: Mapping[str, Any], wiring: Wiring) -> _Draft:
+    def of_session(cls, data: Mapping[str, Any], wiring: Wiring, *, by_person: bool) -> _Draft:
         found: Counter[str] = Counter()
-        clean = _redacted(data, found)
-        session = context.without_noise(session_data.read(clean), patterns=wiring.settings.noise)
-        return cls(session, dict(found))
+        clean = redact.redact_data(session_data.checked(data), found)
+        session = session_data.read(clean, constitutional=by_person)
+        return cls(context.without_noise(session, patterns=wiring.settings.noise), dict(found))
 
     @classmethod
     def of_fact(cls, text: str) -> _Draft:
         found: Counter[str] = Counter()
-        session = session_data.read({"sessionSummary": _redacted(text, found)})
+        session = session_data.read({"sessionSummary": redact.redact_data(text, found)})
         return cls(session, dict(found), fact=True)
 
-    @property
+    @cached_property
     def words(self) -> str:
         """Everything that was said, for finding phrases and the folder."""
         session = self.session
@@ -160,24 +164,12 @@ class _Draft:
         parts += [f"{seen.title} {seen.text} {' '.join(seen.facts)}" for seen in session.observations]
         parts += [message.text for message in session.messages]
         parts += [json.dumps(session.technical, ensure_ascii=False)] if session.technical else []
-        return "\n".join(part for part in parts if part.strip())
+        # Names and values meet here, and may only together be a secret.
+        return redact.redact("\n".join(part for part in parts if part.strip())).text
 
     @property
     def files(self) -> list[str]:
         return [change.path for change in self.session.files]
-
-
-def _redacted(value: Any, found: Counter[str]) -> Any:
-    """The same data with every secret in any of its texts replaced."""
-    if isinstance(value, str):
-        clean = redact.redact(value)
-        found.update(clean.found)
-        return clean.text
-    if isinstance(value, Mapping):
-        return {_redacted(key, found): _redacted(each, found) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_redacted(each, found) for each in value]
-    return value
 
 
 def _write(
@@ -193,7 +185,7 @@ def _write(
     placed = placing.place(
         wiring,
         words=draft.words,
-        files=draft.files,
+        named_files=draft.files,
         named=spec_folder or draft.session.spec_folder,
         create=create,
         fact=draft.fact,
@@ -226,25 +218,33 @@ def _write(
     if dry_run:
         said = f"would write {answer.path}; nothing was written"
         return replace(answer, summary=said, dry_run=True, text=rendered.text)
+    merged: int | None = None
     if similar and on_similar == "merge":
-        rendered, merged = resembling.merged(wiring, rendered, similar[0]["id"])
-    else:
-        merged = None
+        merged = resembling.mergeable(wiring, similar, spec_folder=placed.spec_folder)
+        if merged is None:
+            warnings.append(f"memory {similar[0]['id']} is similar, but only memories of one folder are merged")
+        else:
+            rendered, triggers = resembling.merged(wiring, rendered, triggers, merged)
     stem = context.file_name(now_local, rendered.topic).removesuffix(".md")
     saved = wiring.sync.save(placed.folder, stem, rendered.text, wiring.change("save"))
     status = _embed(wiring, saved.result.memory_id)
-    if merged is not None:
-        resembling.retire(wiring, merged, successor=saved.result.memory_id)
-    _metadata(
-        saved.path,
-        rendered,
-        triggers,
-        now_local=now_local,
-        spec_folder=placed.spec_folder,
-        status=status,
-        git_=repository,
-    )
+    try:
+        # The memory is kept by now: what fails here is told, and no reason to save it again.
+        if merged is not None:
+            resembling.retire(wiring, merged, successor=saved.result.memory_id)
+        _metadata(
+            saved.path,
+            rendered,
+            triggers,
+            now_local=now_local,
+            spec_folder=placed.spec_folder,
+            status=status,
+            git_=repository,
+        )
+    except SpecKitMemoryError as error:
+        warnings.append(f"the memory is saved, but {error.message}")
     _session_saved(wiring, draft.session.session_id)
+    answer = replace(answer, warnings=tuple(warnings), triggers=triggers, tier=rendered.tier)
     return _after(wiring, answer, saved.path, saved.result, status, merged)
 
 
@@ -311,14 +311,15 @@ def _session_saved(wiring: Wiring, session_id: str | None) -> None:
 def _after(
     wiring: Wiring, answer: SaveAnswer, path: Path, result: PutResult, status: VectorStatus, merged: int | None
 ) -> SaveAnswer:
-    memory = wiring.whole.get(result.memory_id)
+    memory = wiring.store.get(result.memory_id)
     said = f"saved {answer.title} as memory {memory.id} in {files.stored_form(wiring.settings, path)}"
     if result.alias:
         said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
     if merged is not None:
         said += f"; it takes in and supersedes memory {merged}"
     if answer.redacted:
-        said += f"; {sum(answer.redacted.values())} secrets were replaced"
+        count = sum(answer.redacted.values())
+        said += "; 1 secret was replaced" if count == 1 else f"; {count} secrets were replaced"
     return replace(
         answer,
         summary=said,
