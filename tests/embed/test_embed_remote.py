@@ -197,8 +197,17 @@ def test_the_server_says_how_long_to_wait_within_reason(
     provider: Provider, embedder: RemoteEmbedder, waits: list[float]
 ) -> None:
     provider.answer = in_turn((429, b"", {"Retry-After": "3"}), (429, b"", {"Retry-After": "9999"}), honest)
-    embedder.embed_query("x")
+    embedder.embed_documents(["x"])
     assert waits == [3.0, 8.0]
+
+
+def test_a_question_does_not_wait_as_long_as_documents(
+    provider: Provider, embedder: RemoteEmbedder, waits: list[float]
+) -> None:
+    provider.answer = lambda question: (429, b"", {"Retry-After": "8"})
+    with pytest.raises(ProviderUnavailable, match="429"):
+        embedder.embed_query("x")
+    assert waits == []
 
 
 def test_a_server_that_stays_busy_is_unavailable_after_three_tries(

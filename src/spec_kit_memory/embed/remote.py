@@ -53,6 +53,7 @@ class RemoteEmbedder:
         dimensions: int | None = None,
         api_key: str | None = None,
         timeout_seconds: float = 30.0,
+        query_seconds: float = 3.0,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = model
@@ -62,6 +63,7 @@ class RemoteEmbedder:
         self._dimensions = dimensions or _KNOWN.get(model)
         self._key = api_key
         self._timeout_seconds = timeout_seconds
+        self._query_seconds = min(query_seconds, timeout_seconds)  # somebody waits for a search; text is there at once
         self._wait = wait
         self._lock = threading.Lock()
         self._client: httpx2.Client | None = None
@@ -74,7 +76,7 @@ class RemoteEmbedder:
         return self._dimensions or 0
 
     def embed_query(self, text: str) -> QueryEmbedding:
-        return QueryEmbedding(vector=self._embed([text])[0])
+        return QueryEmbedding(vector=self._embed([text], seconds=self._query_seconds)[0])
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         return [Embedding(vector=row) for batch in _batches(texts) for row in self._embed(batch)]
@@ -88,7 +90,7 @@ class RemoteEmbedder:
                 self._client.close()
             self._client = None
 
-    def _embed(self, texts: Sequence[str]) -> list[np.ndarray]:
+    def _embed(self, texts: Sequence[str], *, seconds: float | None = None) -> list[np.ndarray]:
         question: dict[str, object] = {
             "model": self.name,
             "input": [_readable(text) for text in texts],
@@ -96,7 +98,7 @@ class RemoteEmbedder:
         }
         if self._asked is not None:
             question["dimensions"] = self._asked
-        rows = _vectors(self._ask(question), count=len(texts), url=self._url)
+        rows = _vectors(self._ask(question, seconds=seconds or self._timeout_seconds), count=len(texts), url=self._url)
         found = len(rows[0])
         if self._dimensions is None:
             self._dimensions = found
@@ -107,9 +109,9 @@ class RemoteEmbedder:
             )
         return rows
 
-    def _ask(self, question: dict[str, object]) -> object:
+    def _ask(self, question: dict[str, object], *, seconds: float) -> object:
         """The parsed answer, after a few tries that all end by one deadline."""
-        deadline = time.monotonic() + self._timeout_seconds
+        deadline = time.monotonic() + seconds
         for attempt in range(1, _TRIES + 1):
             try:
                 return self._ask_once(question, deadline=deadline)

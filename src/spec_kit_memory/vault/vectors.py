@@ -34,6 +34,7 @@ class Embedded:
     embedded: int = 0
     failed: int = 0
     stopped: str = ""
+    failure: ProviderUnavailable | None = None
 
 
 def embed_pending(
@@ -61,7 +62,7 @@ def embed_pending(
             store.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
             _rounds(store, embedder, done, progress=progress, cancel=cancel, busy=busy, limit=limit)
         except ProviderUnavailable as error:
-            done.stopped = f"{error.code} {error.message}"
+            done.stopped, done.failure = f"{error.code} {error.message}", error
     return done
 
 
@@ -161,5 +162,5 @@ def embed_memory(store: Store, embedder: Embedder, memory_id: int) -> Embedded:
         for batch in _batches(list(work.values())):
             _embed(store, embedder, batch, done)
     except ProviderUnavailable as error:
-        done.stopped = f"{error.code} {error.message}"
+        done.stopped, done.failure = f"{error.code} {error.message}", error
     return done

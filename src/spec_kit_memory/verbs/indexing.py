@@ -60,6 +60,8 @@ def embed_pending(wiring: Wiring, *, progress: Progress | None = None, cancelled
     if embedder is None:
         return True
     done = vectors.embed_pending(wiring.whole, embedder, settings=wiring.settings, progress=progress, cancel=cancelled)
+    if done.failure:
+        wiring.meaning.failed(done.failure)
     return not done.stopped
 
 

@@ -51,6 +51,13 @@ class Meaning:
     def wanted(self) -> bool:
         return self._settings.semantic.enabled and self._settings.semantic.model != "none"
 
+    @property
+    def down(self) -> bool:
+        """Did it fail a moment ago? A clock that was set back must not make that moment last."""
+        if self._failed_at is None:
+            return False
+        return 0 <= (self._now() - self._failed_at).total_seconds() < RETRY_SECONDS
+
     def embedder(self) -> Embedder | None:
         with self._lock:
             if not self._opened:
@@ -63,7 +70,7 @@ class Meaning:
         if not self.wanted:
             self.problem = "semantic search is switched off (semantic.model is none)"
             return None
-        if self._failed_at and (self._now() - self._failed_at).total_seconds() < RETRY_SECONDS:
+        if self.down:
             return None
         try:
             embedder = self.embedder()
