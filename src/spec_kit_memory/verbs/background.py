@@ -75,6 +75,7 @@ class Background:
             finally:
                 self.scanned.set()
             self.wake()
+            self._wiring.store.warm()
             self._new_index.wait()
 
     def _embed(self) -> None:
