@@ -185,7 +185,7 @@ def test_plain_lines_are_read_in_every_spelling(tmp_path: Path) -> None:
     (conversation,) = read_conversations(written(tmp_path, lines))
     assert conversation.turns == (
         Turn("user", "hello", "2026-01-01T00:00:00Z"),
-        Turn("anna", "hi", "2026-01-01T00:01:00+00:00"),
+        Turn("Anna", "hi", "2026-01-01T00:01:00+00:00"),
         Turn("assistant", "welcome", ""),
     )
     assert conversation.origin == "jsonl"

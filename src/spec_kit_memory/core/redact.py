@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from spec_kit_memory.core import secret_values
@@ -93,7 +94,7 @@ def _redacted_object(value: Mapping[Any, Any], found: Counter[str]) -> dict[Any,
 
 def _without_secrets(text: str, found: Counter[str], name: str) -> str:
     """A password is known by the name of its field: `{"password": "…"}` is looked at as an assignment."""
-    head = f"{name}: "
+    head = f"{name}: " if len(text.split()) > 1 else f"{name}="
     together = redact(head + text) if name else redact(text)
     if name and not together.text.startswith(head):
         together = redact(text)  # the name itself is a secret, and is replaced on its own
@@ -231,6 +232,4 @@ def _window(text: str, position: int) -> tuple[int, int, int]:
 
 @cache
 def _detector(module: str, name: str) -> Any:
-    from importlib import import_module
-
     return getattr(import_module(f"detect_secrets.plugins.{module}"), name)()
