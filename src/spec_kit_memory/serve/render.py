@@ -7,6 +7,7 @@ The only place where errors are turned into what a caller sees.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, date, datetime
@@ -16,10 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.answers import Answer
-from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.errors import AccessDenied, SpecKitMemoryError
 
 __all__ = ["camel", "compact", "envelope", "error", "value"]
 
+# What the system may lack anywhere, also while a module is read: nothing that a room of ours could foresee.
+_OPEN_FILES = "Close other programs or raise the limit of open files, then try again."
+_SYSTEM = {
+    errno.EMFILE: _OPEN_FILES,
+    errno.ENFILE: _OPEN_FILES,
+    errno.ENOSPC: "Free some disk space, then try again.",
+    errno.EROFS: "The disk is read-only: mount it for writing.",
+    errno.EIO: "The disk failed: look at the system's log, and copy what you can.",
+}
 _OUTSIDE_DATA = frozenset(field.name for field in dataclasses.fields(Answer))
 
 
@@ -48,6 +58,9 @@ def error(failure: BaseException) -> dict[str, Any]:
     if isinstance(failure, SpecKitMemoryError):
         details = {camel(name): value(each) for name, each in failure.details.items() if each is not None}
         return {"code": failure.code, "message": failure.message, "hint": failure.hint, **details}
+    if isinstance(failure, OSError) and failure.errno in _SYSTEM:
+        message, hint = f"{failure.strerror}: {failure.filename or 'the system'}", _SYSTEM[failure.errno]
+        return {"code": AccessDenied.code, "message": message, "hint": hint}
     kind = type(failure).__name__
     return {
         "code": SpecKitMemoryError.code,

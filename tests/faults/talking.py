@@ -1,0 +1,126 @@
+"""A server as a real process, spoken to with plain JSON-RPC, for tests that break what it stands on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+ANSWER_SECONDS = 90.0
+
+
+def environment(root: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPEC_KIT_MEMORY_")}
+    return kept | {
+        "SPEC_KIT_MEMORY_WORKSPACE": str(root),
+        "SPEC_KIT_MEMORY_USER_CONFIG": str(root / "no-such-file"),
+        "SPEC_KIT_MEMORY_SEMANTIC_MODEL": "hashing",
+        **more,
+    }
+
+
+class Answer:
+    """What a tool said: `data` of a success, or `code`, `message` and `hint` of an error."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        content = result["structuredContent"]
+        self.is_error: bool = result["isError"]
+        self.data: dict[str, Any] = content.get("data", {})
+        self.code: str = content.get("code", "")
+        self.message: str = content.get("message", "")
+        self.hint: str = content.get("hint", "")
+        assert "Traceback" not in json.dumps(content)
+
+    def __repr__(self) -> str:
+        return f"{self.code} {self.message} ({self.hint})" if self.is_error else str(self.data)
+
+    @property
+    def titles(self) -> list[str]:
+        return [row["title"] for row in self.data["results"]]
+
+
+class Talk:
+    """A running `skm serve`. It must outlive every fault: `alive` is checked at the end."""
+
+    def __init__(self, root: Path, *, before: Sequence[str] = (), **environ: str) -> None:
+        command = [*before, sys.executable, "-m", "spec_kit_memory", "serve"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(command, cwd=root.parent, env=environment(root, **environ), **pipes)  # type: ignore[call-overload]
+        self._next = 0
+        self.errors: list[bytes] = []
+        self._drain = threading.Thread(target=self._collect, daemon=True)
+        self._drain.start()
+
+    def _collect(self) -> None:
+        for line in self.process.stderr:
+            self.errors.append(line)
+
+    def __enter__(self) -> Talk:
+        about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        self.request("initialize", about)
+        self.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        alive = self.process.poll() is None
+        try:
+            self.process.stdin.close()
+            code = self.process.wait(30)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self._drain.join(10)
+            self.process.stdout.close()
+            self.process.stderr.close()
+        if kind is None:
+            assert alive, b"".join(self.errors).decode()
+            assert code == 0
+
+    def send(self, raw: bytes) -> None:
+        self.process.stdin.write(raw)
+        self.process.stdin.flush()
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The whole response to one request; every line on the way must be the protocol's."""
+        self._next += 1
+        asked = {"jsonrpc": "2.0", "id": self._next, "method": method, "params": params}
+        self.send(json.dumps(asked).encode() + b"\n")
+        return self.response(self._next)
+
+    def response(self, number: int) -> dict[str, Any]:
+        hang = threading.Timer(ANSWER_SECONDS, self.process.kill)
+        hang.start()
+        try:
+            while True:
+                line = self.process.stdout.readline()
+                assert line, f"the server ended: {b''.join(self.errors).decode()[-3000:]}"
+                said: dict[str, Any] = json.loads(line)
+                assert said["jsonrpc"] == "2.0"
+                if said.get("id") == number:
+                    return said
+        finally:
+            hang.cancel()
+
+    def call(self, tool: str, **arguments: Any) -> Answer:
+        said = self.request("tools/call", {"name": tool, "arguments": arguments})
+        return Answer(said["result"])
+
+    def ready(self, *, memories: int = 1) -> Talk:
+        """Wait until everything is indexed and embedded."""
+        for _ in range(2000):
+            stats = self.call("memory_stats").data
+            if stats and stats["vectors"].get("success") == stats["totals"]["memories"] >= memories:
+                return self
+            threading.Event().wait(0.02)
+        raise AssertionError("the server did not finish indexing")
+
+    def search(self, query: str, **more: Any) -> Answer:
+        return self.call("memory_search", query=query, **more)

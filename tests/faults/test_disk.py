@@ -1,0 +1,156 @@
+"""The disk is full, read-only or closed to us while a server runs: what does the user see, and is anything lost?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import filled
+from tests.faults.talking import Talk
+
+MEGABYTE = 1024 * 1024
+SAVE = {"context": {"title": "Saved at last", "sessionSummary": "The disk had room again. " * 40}}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A real small disk."""
+    place = Path(os.path.realpath(tmp_path)) / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={4 * MEGABYTE}", "none", str(place)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small disk needs Linux and its root")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (65_536, 4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                continue
+    return filler
+
+
+def test_a_full_disk_still_answers_and_writes_once_there_is_room(disk: Path) -> None:
+    root = filled(disk / "work")
+    with Talk(root) as server:
+        server.ready()
+        filler = fill(disk)
+        for _ in range(3):
+            full = server.call("memory_save", specFolder="001-core", **SAVE)
+            assert full.code in ("E011", "E020"), full
+            assert "space" in full.hint
+        # Reading goes on, with all that a read would like to write down.
+        for number in range(8):
+            found = server.search(f"zebra{number}", sessionId="s", includeContent=True)
+            assert found.titles[0] == f"Note {number}"
+            assert not server.call("memory_load", memoryId=number + 1).is_error
+        assert not server.call("memory_match_triggers", prompt="zebra", sessionId="s").is_error
+        validated = server.call("memory_validate", id=1, wasUseful=True)
+        assert not validated.is_error or "space" in validated.hint
+        filler.unlink()
+        saved = server.call("memory_save", specFolder="001-core", **SAVE)
+        assert not saved.is_error, saved
+        assert server.search("disk had room again").titles[0] == "Saved at last"
+        assert server.call("memory_stats").data["totals"]["memories"] == 21
+        assert server.call("memory_health").data["healthy"]
+    left = [path.name for path in root.rglob("*") if path.name.endswith(("_pending.md", ".skm.tmp"))]
+    assert left == []
+
+
+def test_a_server_started_on_a_read_only_disk_searches(disk: Path) -> None:
+    root = filled(disk / "work")
+    with Talk(root) as server:
+        server.ready()
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    with Talk(root) as server:
+        for number in range(8):
+            assert server.search(f"zebra{number}", sessionId="s").titles[0] == f"Note {number}"
+            assert not server.call("memory_load", memoryId=1).is_error
+        refused = server.call("memory_save", specFolder="001-core", **SAVE)
+        assert refused.code == "E011"
+        assert "read-only" in refused.hint
+        assert server.call("memory_validate", id=1, wasUseful=True).code == "E020"
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    with Talk(root) as server:
+        assert not server.call("memory_save", specFolder="001-core", **SAVE).is_error
+
+
+def without_privileges() -> tuple[str, ...]:
+    """Root reads and writes everything; without these capabilities it is a user like others."""
+    if os.geteuid() != 0:
+        return ()
+    if shutil.which("setpriv") is None:
+        pytest.skip("root needs setpriv to be refused anything")
+    return ("setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-all")
+
+
+def test_permission_taken_away_is_named_and_given_back_is_enough(root: Path) -> None:
+    before = without_privileges()
+    memory = root / "specs" / "001-core" / "memory"
+    with Talk(root, before=before) as server:
+        server.ready()
+        memory.chmod(0o500)
+        try:
+            refused = server.call("memory_save", specFolder="001-core", **SAVE)
+            assert refused.code == "E011", refused
+            assert "access" in refused.hint
+            assert server.search("zebra3").titles[0] == "Note 3"
+            closed = memory / "note-3.md"
+            closed.chmod(0)
+            kept = server.call("memory_update", id=1, title="Not written")
+            assert not kept.is_error or kept.code == "E011"
+            os.utime(memory / "note-4.md")
+            scanned = server.call("memory_index_scan", force=True)
+            assert [bad["code"] for bad in scanned.data["bad"]] == ["E011"], scanned
+        finally:
+            memory.chmod(0o700)
+            (memory / "note-3.md").chmod(0o600)
+        assert not server.call("memory_save", specFolder="001-core", **SAVE).is_error
+        assert server.search("zebra3").titles[0] == "Note 3"  # unreadable for a while is not gone
+
+
+def test_a_folder_that_cannot_be_listed_loses_no_memory(root: Path) -> None:
+    before = without_privileges()
+    memory = root / "specs" / "001-core" / "memory"
+    with Talk(root, before=before) as server:
+        server.ready()
+        memory.chmod(0)
+        try:
+            server.call("memory_index_scan")
+            assert server.call("memory_stats").data["totals"]["memories"] == 20
+        finally:
+            memory.chmod(0o700)
+        assert server.search("zebra3").titles[0] == "Note 3"
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="limits of another process need Linux")
+def test_without_file_descriptors_calls_fail_with_the_reason_and_the_server_stays(root: Path) -> None:
+    import resource
+
+    with Talk(root) as server:
+        server.ready()
+        pid = server.process.pid
+        usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, usual[1]))
+        try:
+            refused = server.call("memory_save", specFolder="001-core", **SAVE)
+            assert refused.code in ("E011", "E020"), refused
+            assert "open files" in refused.hint, refused
+            starved = server.search("zebra5")
+            assert starved.code in ("E011", "E020") if starved.is_error else starved.titles[0] == "Note 5"
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+        assert not server.call("memory_save", specFolder="001-core", **SAVE).is_error
+        assert server.search("zebra3").titles[0] == "Note 3"
+        assert server.call("memory_health").data["healthy"]
