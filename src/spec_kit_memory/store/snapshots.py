@@ -41,7 +41,7 @@ def snapshot(database: Database, scope: Scope | None, where: Filter) -> Iterator
             yield row
         yield from _vectors(connection, list(hashes))
         yield from _links(connection, ids)
-        yield from _sessions(connection, scope, None if where == EVERYTHING else set(ids))
+        yield from _sessions(connection, scope, set(ids), whole=where == EVERYTHING)
 
 
 def _header(connection: apsw.Connection) -> dict[str, Any]:
@@ -160,7 +160,9 @@ def _links(connection: apsw.Connection, ids: list[int]) -> Iterator[dict[str, An
         }
 
 
-def _sessions(connection: apsw.Connection, scope: Scope | None, ids: set[int] | None) -> Iterator[dict[str, Any]]:
+def _sessions(
+    connection: apsw.Connection, scope: Scope | None, ids: set[int], *, whole: bool
+) -> Iterator[dict[str, Any]]:
     """All of the scope's sessions; for a part of the memories, only what concerns them."""
     own = "1" if scope is None else "owner = ? AND project = ?"
     bound = [] if scope is None else [scope.user or "", scope.project or ""]
@@ -169,8 +171,8 @@ def _sessions(connection: apsw.Connection, scope: Scope | None, ids: set[int] | 
         f" WHERE {own} ORDER BY id, owner, project"
     )
     for id_, owner, project, turn, loading, last_save_turn, seen_at, attention, sent in fetch(connection, sql, bound):
-        attended = [one for one in json.loads(attention) if ids is None or one[0] in ids]
-        if ids is None or attended:
+        attended = [one for one in json.loads(attention) if one[0] in ids]
+        if whole or attended:
             yield {
                 "kind": "session",
                 "id": id_,
@@ -181,5 +183,5 @@ def _sessions(connection: apsw.Connection, scope: Scope | None, ids: set[int] | 
                 "last_save_turn": last_save_turn,
                 "seen_at": rows.iso(rows.moment(seen_at)) if seen_at is not None else None,
                 "attention": attended,
-                "sent": json.loads(sent) if ids is None else [],
+                "sent": json.loads(sent) if whole else [],
             }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +73,10 @@ def write_one(wiring: Wiring, row: Mapping[str, Any], *, reason: str) -> str | N
             return problem
     target.parent.mkdir(parents=True, exist_ok=True)
     files.write_atomic(target, data)
+    if hashlib.sha256(data).hexdigest() == row["raw_hash"]:
+        # A document without a date of its own has its file's.
+        mtime_ns = row["stamp"][1]
+        os.utime(target, ns=(mtime_ns, mtime_ns))
     counters.count(wiring.settings, atomic_writes=1)
     wiring.sync.index_file(target, wiring.change(reason), explicit=True)
     return None
