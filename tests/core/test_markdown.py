@@ -424,3 +424,16 @@ HOSTILE = ["<!-- ANCHOR:a -->", "<!--", "```md\n```a\n```\n", "# " + " " * 50, "
 def test_hostile_repetition_is_parsed_all_the_same(piece: str) -> None:
     text = "# " + piece * (200_000 // len(piece))
     assert parse(text).text == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# One\n\ntext", "---\ntitle: x\n---\n# One\n<!-- ANCHOR:a -->\ny\n<!-- /ANCHOR:a -->\n## Two"]
+)
+def test_an_outline_has_the_structure_of_the_parsed_document(text: str) -> None:
+    parsed, outline = markdown.parse(text), markdown.outline(text)
+    assert (outline.text, outline.body_first_line) == (parsed.text, parsed.body_first_line)
+    assert (outline.anchors, outline.headings) == (parsed.anchors, parsed.headings)
+
+
+def test_an_outline_never_moves_the_lines_of_what_was_indexed() -> None:
+    assert markdown.outline("said\rtwice\n# Title").headings[0].first_line == 2

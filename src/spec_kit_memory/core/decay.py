@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
 
 from spec_kit_memory.core.memory import State, StateBounds, Tier
@@ -168,7 +169,8 @@ def chosen(
     return frozenset(STATES) if include_archived else frozenset(STATES[:-1])
 
 
-def _intervals(tier: Tier, now: float) -> dict[State, tuple[float, float]]:
+@lru_cache(maxsize=64)
+def _intervals(tier: Tier, now: float) -> Mapping[State, tuple[float, float]]:
     """Half-open intervals of last use, in epoch seconds, from the newest to the oldest state of a tier."""
     floor = _FLOORS.get(tier, State.ARCHIVED)
     found: dict[State, tuple[float, float]] = {}

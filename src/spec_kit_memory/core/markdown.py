@@ -20,6 +20,7 @@ __all__ = [
     "fingerprint",
     "lines",
     "normalise",
+    "outline",
     "parse",
 ]
 
@@ -55,6 +56,21 @@ def parse(text: str) -> Document:
         anchors=tuple(found.anchors),
         headings=tuple(found.headings),
         warnings=tuple(sorted(warnings, key=lambda warning: warning.line or 0)),
+    )
+
+
+def outline(text: str) -> Document:
+    """Anchors and headings only, of a text as it was indexed: its metadata is known, and its lines must not move."""
+    block = front_matter.locate(text.split("\n"))
+    body_first_line = block.body_first_line if block else 1
+    _, found = scanned(text, body_first_line)
+    return Document(
+        text=text,
+        title="",
+        front=FrontMatter(),
+        body_first_line=body_first_line,
+        anchors=tuple(found.anchors),
+        headings=tuple(found.headings),
     )
 
 

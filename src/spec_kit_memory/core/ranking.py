@@ -142,25 +142,26 @@ def keyword_share(keywords: Sequence[str], attributes: Attributes, anchors: Iter
     if not keywords:
         return 0.0
     fields = (attributes.title, *attributes.triggers)
-    missing = [each for each in _wanted(tuple(keywords)) if not each.within(_stems(fields), fields)]
-    if missing:
-        ids = tuple(anchors)
-        missing = [each for each in missing if not each.within(_stems(ids), ids)]
-    return 1.0 - len(missing) / len(keywords)
+    ids = tuple(anchors)
+    stems = _stems(fields) | _stems(ids) if ids else _stems(fields)
+    asked = _asked(tuple(keywords))
+    if not asked.unspaced and asked.different.isdisjoint(stems):
+        return 0.0
+    missing = sum(stem not in stems for stem in asked.stems)
+    missing += sum(not any(each in field.casefold() for field in (*fields, *ids)) for each in asked.unspaced)
+    return 1.0 - missing / len(keywords)
 
 
-class _Wanted(NamedTuple):
-    keyword: str
-    stem: str
-    unspaced: bool
-
-    def within(self, stems: frozenset[str], fields: Iterable[str]) -> bool:
-        return any(self.keyword in field.casefold() for field in fields) if self.unspaced else self.stem in stems
+class _Asked(NamedTuple):
+    stems: tuple[str, ...]
+    different: frozenset[str]
+    unspaced: tuple[str, ...]  # keywords of scripts without spaces: found as a part of the text
 
 
 @lru_cache(maxsize=256)
-def _wanted(keywords: tuple[str, ...]) -> tuple[_Wanted, ...]:
-    return tuple(_Wanted(each, words.stem(each), words.unspaced(each)) for each in keywords)
+def _asked(keywords: tuple[str, ...]) -> _Asked:
+    stems = tuple(words.stem(each) for each in keywords if not words.unspaced(each))
+    return _Asked(stems, frozenset(stems), tuple(each for each in keywords if words.unspaced(each)))
 
 
 @lru_cache(maxsize=16_384)

@@ -234,6 +234,9 @@ class SqliteStore:
         )
 
     def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int:
+        columns = self._shared.columns
+        if columns is not None and presence is Presence.LIVE:  # every search counts what it held back
+            return int(columns.current(self._database).mask(self._scope, where).sum())
         return reading.count(self._database, self._scope, where, presence=presence)
 
     def text(self, memory_id: int) -> str:

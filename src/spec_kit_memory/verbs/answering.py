@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from spec_kit_memory.answers import Card, FlatResult, Meta, Result, Rule, SearchAnswer, ShownPassage
 from spec_kit_memory.core import markdown, packing, tokens, triggers
-from spec_kit_memory.core.memory import Document, Filter, Memory, Tier
+from spec_kit_memory.core.memory import Document, Filter, Memory
 from spec_kit_memory.core.packing import Block, Packed, Piece
 from spec_kit_memory.verbs import search as searching
 from spec_kit_memory.verbs import sessions
@@ -102,12 +102,12 @@ def _rules(wiring: Wiring, request: Request, budget: int) -> tuple[tuple[Rule, .
     """The constitutional memories to show, what they cost, and which are shown in full."""
     if not request.include_constitutional or request.tier is not None:
         return (), 0, frozenset()
-    memories = {m.id: m for m in wiring.store.find(Filter(tiers=frozenset({Tier.CONSTITUTIONAL})))}
+    memories = {m.id: m for m in wiring.rules()}
     if not memories:
         return (), 0, frozenset()
     phrases = [(m.id, phrase) for m in memories.values() for phrase in m.attributes.triggers]
     triggered = {match.memory_id for match in triggers.Matcher(phrases).match(request.text)}
-    bodies = {id_: _body(wiring.store.text(id_)) for id_ in memories}
+    bodies = {id_: _body(wiring.outline(memory)) for id_, memory in memories.items()}
     candidates = [
         packing.Rule(id=m.id, title=m.title, text=bodies[m.id], weight=m.attributes.weight, triggered=m.id in triggered)
         for m in memories.values()
@@ -121,9 +121,8 @@ def _rules(wiring: Wiring, request: Request, budget: int) -> tuple[tuple[Rule, .
     return (*shown, *named), ruled.tokens, whole
 
 
-def _body(text: str) -> str:
-    first = markdown.parse(text).body_first_line
-    return "\n".join(text.split("\n")[first - 1 :]).strip()
+def _body(document: Document) -> str:
+    return "\n".join(document.text.split("\n")[document.body_first_line - 1 :]).strip()
 
 
 # --- results, one per memory ---------------------------------------------------------
@@ -143,7 +142,7 @@ class _Desk:
         self._shown_hashes: set[str] = set()
 
     def results(self, found: Sequence[Found], room: int) -> tuple[list[Result], int]:
-        self._documents = {f.memory.id: markdown.parse(self.wiring.store.text(f.memory.id)) for f in found}
+        self._documents = {f.memory.id: self.wiring.outline(f.memory) for f in found}
         if self.request.anchors:
             return self._sections(found, room)
         fitted = packing.fit(
@@ -271,7 +270,7 @@ def _flat(wiring: Wiring, request: Request, found: Sequence[Found], room: int) -
     results = []
     for score, f, passage, scored in ordered[: request.limit]:
         if f.memory.id not in texts:
-            texts[f.memory.id] = wiring.store.text(f.memory.id).split("\n")
+            texts[f.memory.id] = wiring.outline(f.memory).text.split("\n")
         text = "\n".join(texts[f.memory.id][passage.first_line - 1 : passage.last_line])
         cost = _count(text) + tokens.count(f.memory.path) + tokens.count(f.memory.title) + RANGE_TOKENS
         if request.max_tokens is not None and cost > room:

@@ -6,8 +6,11 @@ is counted and its best three are named, so that nothing old is hidden without a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from types import MappingProxyType
 
 from spec_kit_memory.answers import HeldBack
 from spec_kit_memory.core import decay, ranking, usage
@@ -33,6 +36,7 @@ from spec_kit_memory.verbs.wiring import Wiring
 
 # A concept counts as matched by meaning for its nearest memories only.
 NEAREST_OF_CONCEPT = 50
+_NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +74,21 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One memory that matched: its score, and its passages, best first, each with its own."""
+    """One memory that matched, by its best passage. Hundreds are found and ten shown: the rest is scored on demand."""
 
     memory: Memory
     state: State
     scored: Scored
-    passages: tuple[tuple[StoredPassage, Scored], ...]
+    matched: Sequence[StoredPassage]  # best first
+    score: Callable[[StoredPassage], Scored]
     concepts: Mapping[str, int]
     superseded_by: tuple[int, ...] = ()
     contradicts: tuple[int, ...] = ()
+
+    @property
+    def passages(self) -> tuple[tuple[StoredPassage, Scored], ...]:
+        """Its passages, best first, each with its own score."""
+        return tuple((passage, self.score(passage)) for passage in self.matched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,39 +217,45 @@ def _score(
 ) -> list[Found]:
     grouped = pool.by_memory()
     best = max((r.value for r in pool.relevance.values()), default=0.0)
+    weights, now = wiring.settings.search.weights, wiring.now()
     found = []
     for memory in wiring.store.many(list(grouped)):
         passages = grouped[memory.id]
-        state = wiring.state(memory, hot)
+        state = _state(memory, hot, now)
         shared = ranking.Shared(
             tier=memory.tier,
-            recency=_recency(wiring, request, query, memory, state),
-            keywords=_keywords(query, memory, passages),
-            usage=usage.boost(memory.access_count, memory.last_access, wiring.now()),
+            recency=_recency(wiring, request, query, memory, state, now),
+            keywords=ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor]),
+            usage=usage.boost(memory.access_count, memory.last_access, now),
             best_relevance=best,
         )
-        weights = wiring.settings.search.weights
-        scored = tuple(
-            (p, ranking.score(pool.relevance[p.id].value, shared, weights, parts=pool.relevance[p.id].parts))
-            for p in passages
-        )
-        found.append(Found(memory, state, scored[0][1], scored, counts.get(memory.id, {})))
+        score = partial(_passage_score, pool, shared, weights)
+        found.append(Found(memory, state, score(passages[0]), passages, score, counts.get(memory.id, _NO_COUNTS)))
     found.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
     return found
 
 
-def _keywords(query: Query, memory: Memory, passages: Sequence[StoredPassage]) -> float:
-    """Names that somebody chose. A conversation's title is only its first words, which the legs have seen."""
-    if memory.source is Source.CHAT:
-        return 0.0
-    return ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor])
+def _passage_score(pool: Pool, shared: ranking.Shared, weights: ranking.Weights, passage: StoredPassage) -> Scored:
+    relevance = pool.relevance[passage.id]
+    return ranking.score(relevance.value, shared, weights, parts=relevance.parts)
 
 
-def _recency(wiring: Wiring, request: Request, query: Query, memory: Memory, state: State) -> float:
+def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
+    return decay.state(
+        tier=memory.tier,
+        last_access=memory.last_access,
+        first_indexed_at=memory.first_indexed_at,
+        flagged=memory.archived_folder or memory.outdated,
+        hot=memory.id in hot,
+        now=now,
+    )
+
+
+def _recency(wiring: Wiring, request: Request, query: Query, memory: Memory, state: State, now: datetime) -> float:
     settings = wiring.settings.decay
     if not request.use_decay or query.historical or not settings.enabled:
         return 1.0
-    days = decay.days_since(memory.last_access, memory.attributes.created_at, wiring.now())
+    days = decay.days_since(memory.last_access, memory.attributes.created_at, now)
     return decay.factor(memory.tier, model=settings.model, days=days, state=state, settings=settings)
 
 
@@ -247,11 +263,17 @@ def _without_dim(request: Request, found: list[Found]) -> tuple[list[Found], lis
     """Dormant memories need relevance, unless the caller named states."""
     if request.state_filter or request.min_state:
         return found, []
-    dim = [f for f in found if f.state is State.DORMANT and f.scored.relevance < decay.DORMANT_RELEVANCE]
-    return [f for f in found if f not in dim], dim
+    kept: list[Found] = []
+    dim: list[Found] = []
+    for f in found:
+        unclear = f.state is State.DORMANT and f.scored.relevance < decay.DORMANT_RELEVANCE
+        (dim if unclear else kept).append(f)
+    return kept, dim
 
 
 def _without_low(request: Request, found: list[Found]) -> tuple[list[Found], list[Found]]:
+    if not request.min_score:
+        return found, []
     low = [f for f in found if f.scored.score < request.min_score * 100]
     return [f for f in found if f.scored.score >= request.min_score * 100], low
 
@@ -261,6 +283,8 @@ def _linked(wiring: Wiring, found: list[Found]) -> list[Found]:
     links = wiring.store.links([f.memory.id for f in found]) if found else []
     replaced_by = _pairs(links, Relation.SUPERSEDES)
     opposed = _pairs(links, Relation.CONTRADICTS)
+    if not replaced_by and not opposed:
+        return found
     for target, sources in list(opposed.items()):
         for source in sources:
             opposed.setdefault(source, []).append(target)
@@ -270,6 +294,8 @@ def _linked(wiring: Wiring, found: list[Found]) -> list[Found]:
             superseded_by=tuple(replaced_by.get(f.memory.id, ())),
             contradicts=tuple(dict.fromkeys(opposed.get(f.memory.id, ()))),
         )
+        if f.memory.id in replaced_by or f.memory.id in opposed
+        else f
         for f in found
     ]
     return ranking.below_successors(marked, lambda f: f.memory.id, lambda f: f.superseded_by)

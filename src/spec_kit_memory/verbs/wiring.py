@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from spec_kit_memory.core import decay, usage
-from spec_kit_memory.core.memory import Actor, Change, Memory, Scope, State
+from spec_kit_memory.core.memory import Actor, Change, Document, Filter, Memory, Scope, State, Tier
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, SpecKitMemoryError
@@ -86,12 +86,39 @@ class Meaning:
         self.problem = f"{error.code} {error.message}"
 
 
+class Outlines:
+    """Texts that were shown lately, with their structure. A text is known by its hash, so none is ever stale."""
+
+    MOST_CHARACTERS = 4_000_000
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, Document] = {}
+        self._characters = 0
+
+    def get(self, content_hash: str, read: Callable[[], str]) -> Document:
+        with self._lock:
+            known = self._kept.pop(content_hash, None)
+            if known is not None:
+                self._kept[content_hash] = known  # the last used is the last to go
+                return known
+        from spec_kit_memory.core import markdown
+
+        made = markdown.outline(read())
+        with self._lock:
+            if self._kept.setdefault(content_hash, made) is made:
+                self._characters += len(made.text)
+            while self._characters > self.MOST_CHARACTERS and len(self._kept) > 1:
+                self._characters -= len(self._kept.pop(next(iter(self._kept))).text)
+        return made
+
+
 @dataclass
 class Wiring:
     settings: Settings
     store: Store
     whole: Store
-    sync: Sync
+    make_sync: Callable[[], Sync]
     meaning: Meaning
     now: Callable[[], datetime]
     actor: Actor = Actor.USER
@@ -101,7 +128,19 @@ class Wiring:
     embed_soon: Callable[[], None] = lambda: None
     # What was rebuilt to answer as of an earlier moment; `Workspace.close` closes it.
     past: Past | None = None
+    outlines: Outlines = field(default_factory=lambda: Outlines())
     _matcher: tuple[int, Matcher] | None = None
+    _sync: Sync | None = None
+    _making: threading.Lock = field(default_factory=threading.Lock)
+    _rules: tuple[int, list[Memory]] | None = None
+
+    @property
+    def sync(self) -> Sync:
+        """Made when first needed: a hook that only reads never loads what indexes."""
+        with self._making:
+            if self._sync is None:
+                self._sync = self.make_sync()
+            return self._sync
 
     @property
     def isolated(self) -> bool:
@@ -114,6 +153,17 @@ class Wiring:
         if self._matcher is None or self._matcher[0] != generation:
             self._matcher = (generation, Matcher(self.store.triggers()))
         return self._matcher[1]
+
+    def rules(self) -> list[Memory]:
+        """The constitutional memories of this session's scope; their use counts may be old."""
+        generation = self.whole.generation()
+        if self._rules is None or self._rules[0] != generation:
+            self._rules = (generation, self.store.find(Filter(tiers=frozenset({Tier.CONSTITUTIONAL}))))
+        return self._rules[1]
+
+    def outline(self, memory: Memory) -> Document:
+        """A memory's text with its anchors and headings."""
+        return self.outlines.get(memory.content_hash, lambda: self.store.text(memory.id))
 
     def change(self, reason: str, *, session: str | None = None) -> Change:
         return Change(actor=self.actor, at=self.now(), session=session or self.session_id, reason=reason)
