@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.markdown import find_section, fingerprint, lines, normalise, parse
+from spec_kit_memory.core.markdown import find_section, fingerprint, lines, normalise, outline, parse
 from spec_kit_memory.core.memory import Anchor, ContextType, Document, LinkClaim, Relation, Tier
 
 
@@ -430,10 +430,10 @@ def test_hostile_repetition_is_parsed_all_the_same(piece: str) -> None:
     "text", ["", "# One\n\ntext", "---\ntitle: x\n---\n# One\n<!-- ANCHOR:a -->\ny\n<!-- /ANCHOR:a -->\n## Two"]
 )
 def test_an_outline_has_the_structure_of_the_parsed_document(text: str) -> None:
-    parsed, outline = markdown.parse(text), markdown.outline(text)
-    assert (outline.text, outline.body_first_line) == (parsed.text, parsed.body_first_line)
-    assert (outline.anchors, outline.headings) == (parsed.anchors, parsed.headings)
+    whole, only = parse(text), outline(text)
+    assert (only.text, only.body_first_line) == (whole.text, whole.body_first_line)
+    assert (only.anchors, only.headings) == (whole.anchors, whole.headings)
 
 
 def test_an_outline_never_moves_the_lines_of_what_was_indexed() -> None:
-    assert markdown.outline("said\rtwice\n# Title").headings[0].first_line == 2
+    assert outline("said\rtwice\n# Title").headings[0].first_line == 2
