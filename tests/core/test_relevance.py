@@ -155,3 +155,65 @@ def test_the_order_in_which_candidates_come_makes_no_difference(
     forward, backward = fuse(candidates), fuse(candidates[::-1])
     for passage_id, relevance in forward.items():
         assert backward[passage_id].value == pytest.approx(relevance.value)
+
+
+def test_a_long_passage_needs_a_better_late_match_than_a_short_one() -> None:
+    short = Candidate(1, 1, 0, tokens=30, vector=0.6, late=0.40)
+    long = Candidate(2, 2, 0, tokens=400, vector=0.6, late=0.44)
+    much_better = Candidate(3, 3, 0, tokens=400, vector=0.6, late=0.60)
+    assert ranked([long, short, much_better]) == [3, 1, 2]
+
+
+def test_the_next_piece_of_the_same_message_is_no_neighbour() -> None:
+    hit = Candidate(1, 1, 10, "Ann", text=9.0, vector=0.9)
+    same_message = Candidate(2, 1, 11, "Ann", text=2.0, vector=0.5)
+    far = Candidate(3, 1, 40, "Ann", text=2.0, vector=0.5)
+    found = fuse([hit, same_message, far, Candidate(4, 1, 60, "Bob", text=0.5, vector=0.2)])
+    assert found[2].value == found[3].value
+
+
+def test_a_passage_whose_vectors_are_still_to_come_is_ranked_by_its_text() -> None:
+    done = [
+        Candidate(number, number, 0, text=text, vector=vector, late=late)
+        for number, text, vector, late in ((1, 8.0, 0.75, 0.5), (2, 3.0, 0.6, 0.3), (3, 1.0, 0.5, 0.1))
+    ]
+    pending = [Candidate(4, 4, 0, text=9.0), Candidate(5, 5, 0, text=0.5)]
+    order = ranked([*done, *pending])
+    assert order[0] in (1, 4)
+    assert order.index(4) < order.index(2)
+    assert order.index(5) > order.index(2)
+
+
+def test_a_passage_without_words_that_count_is_ranked_by_its_vector() -> None:
+    done = [Candidate(1, 1, 0, vector=0.8, late=0.5), Candidate(2, 2, 0, vector=0.6, late=0.3)]
+    wordless = [Candidate(3, 3, 0, vector=0.79), Candidate(4, 4, 0, vector=0.55)]
+    assert ranked([*done, *wordless]) == [1, 3, 2, 4]
+
+
+def test_below_the_vector_legs_depth_is_at_most_as_near_as_its_last() -> None:
+    last = Candidate(1, 1, 0, text=2.0, vector=0.6, late=0.3)
+    beyond = Candidate(2, 2, 0, text=2.0, late=0.3)
+    found = fuse([Candidate(3, 3, 0, vector=0.8, late=0.5), last, beyond])
+    assert found[2].value == pytest.approx(found[1].value)
+    assert found[2].value > 0
+
+
+def test_the_second_of_two_good_matches_is_not_called_worthless() -> None:
+    for late in (0.45, None):
+        found = fuse(
+            [Candidate(1, 1, 0, text=5.0, vector=0.75, late=late), Candidate(2, 2, 0, text=4.8, vector=0.74, late=late)]
+        )
+        assert found[2].value > 0.8
+
+
+def test_a_lone_turn_and_a_document_with_the_same_numbers_are_about_as_relevant() -> None:
+    numbers = {"text": 5.0, "vector": 0.75, "late": 0.5}
+    turn = Candidate(2, 2, 5, "Ann", 50, **numbers)
+    others = [Candidate(3, 2, 6, "Bob", 50, vector=0.6, late=0.25), Candidate(4, 3, 0, "", 50, vector=0.55, late=0.2)]
+    found = fuse([Candidate(1, 1, 0, "", 50, **numbers), turn, *others])
+    assert found[2].value == pytest.approx(found[1].value, rel=0.1)
+
+
+def test_text_alone_keeps_the_proportions_of_its_numbers() -> None:
+    found = fuse([Candidate(1, 1, 0, text=8.0), Candidate(2, 2, 0, text=4.0)])
+    assert (found[1].value, found[2].value) == (1.0, 0.5)

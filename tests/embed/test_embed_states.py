@@ -22,10 +22,12 @@ def random_states(count: int, *, seed: int, dimensions: int = DIMENSIONS) -> np.
     return unit(np.random.default_rng(seed).standard_normal((count, dimensions)))
 
 
-def exact(query: np.ndarray, passage: np.ndarray) -> float:
-    """The same number without any rounding of the query."""
-    signs = np.where(passage > 0, 1.0, -1.0) / np.sqrt(passage.shape[1])
-    return float((query @ signs.T).max(axis=1).mean())
+def exact(query: np.ndarray, passages: list[np.ndarray]) -> list[float]:
+    """The same numbers without any rounding of the query."""
+    signs = [np.where(passage > 0, 1.0, -1.0) / np.sqrt(passage.shape[1]) for passage in passages]
+    best = np.array([(query @ rows.T).max(axis=1) for rows in signs]).T
+    weights = 1.0 / (best.std(axis=1) + 0.05)
+    return [float(value) for value in weights @ best / weights.sum()]
 
 
 def test_a_state_takes_one_bit_per_dimension_after_a_header_of_four_bytes() -> None:
@@ -45,8 +47,27 @@ def test_interaction_is_close_to_the_unrounded_sum(dimensions: int) -> None:
     query = random_states(5, seed=2, dimensions=dimensions)
     passages = [random_states(count, seed=count, dimensions=dimensions) for count in (1, 3, 40, 2)]
     found = states.interact(query, [states.pack(passage) for passage in passages])
-    for score, passage in zip(found, passages, strict=True):
-        assert score == pytest.approx(exact(query, passage), abs=0.08)
+    assert found == pytest.approx(exact(query, passages), abs=0.08)
+
+
+def test_one_passage_alone_has_the_plain_mean_of_its_best_matches() -> None:
+    query, passage = random_states(5, seed=2), random_states(20, seed=3)
+    signs = np.where(passage > 0, 1.0, -1.0) / np.sqrt(DIMENSIONS)
+    expected = float((query @ signs.T).max(axis=1).mean())
+    assert states.interact(query, [states.pack(passage)])[0] == pytest.approx(expected, abs=0.01)
+
+
+def test_a_word_that_half_of_the_passages_have_does_not_drown_the_others() -> None:
+    name, asked = random_states(2, seed=4)
+    fill = random_states(10, seed=5)
+    nearly = unit((asked + 0.5 * random_states(1, seed=6)[0])[None])
+    passages = [np.concatenate([fill, name[None]])] * 5 + [fill] * 5 + [np.concatenate([fill, nearly])]
+    found = states.interact(np.array([name, asked]), [states.pack(passage) for passage in passages])
+    plain = [
+        sum(states.interact(row[None], [states.pack(passages[at])])[0] or 0 for row in (name, asked)) for at in (0, -1)
+    ]
+    assert plain[0] > plain[1]
+    assert (found[0] or 0) < (found[-1] or 0)
 
 
 def test_a_passage_that_contains_the_query_beats_one_that_does_not() -> None:
@@ -63,7 +84,7 @@ def test_the_order_of_passages_does_not_change_their_scores() -> None:
     query = random_states(6, seed=6)
     packed = [states.pack(random_states(count, seed=count)) for count in range(1, 30)]
     forward = states.interact(query, packed)
-    assert states.interact(query, packed[::-1]) == forward[::-1]
+    assert states.interact(query, packed[::-1]) == pytest.approx(forward[::-1])
 
 
 def test_absent_empty_and_foreign_states_give_none_and_leave_the_rest_alone() -> None:

@@ -26,6 +26,8 @@ _WORD_BITS = 64
 _PLANES = 3
 # Half the width of a level in standard deviations; near the optimum for 8 uniform levels of a normal.
 _HALF_STEP = 0.29
+# Added to each row's spread before it divides, so that few passages, or a row that matches alike, decide nothing.
+_EVEN = 0.05
 
 
 def pack(states: np.ndarray) -> bytes:
@@ -37,7 +39,11 @@ def pack(states: np.ndarray) -> bytes:
 
 
 def interact(query: np.ndarray, states: Sequence[bytes | None]) -> list[float | None]:
-    """Mean over the query's unit rows of the best cosine with a passage's states; None where there are none."""
+    """Mean over the query's unit rows of the best cosine with a passage's states; None where there are none.
+
+    A row counts less the more its best matches differ between the passages: whether a name is
+    there or not would otherwise drown what is asked about it.
+    """
     import numpy as np
 
     width = query.shape[1] // 8
@@ -48,9 +54,9 @@ def interact(query: np.ndarray, states: Sequence[bytes | None]) -> list[float | 
     blocks = [memoryview(states[place] or b"")[_HEADER.size :] for place in known]
     counts = [len(block) // width for block in blocks]
     joined = np.frombuffer(b"".join(blocks), dtype=np.uint8).reshape(-1, width)
-    starts = np.cumsum([0, *counts[:-1]])
-    total = _best_matches(query, _by_word(joined), starts)
-    for place, value in zip(known, total.tolist(), strict=True):
+    best = _best_matches(query, _by_word(joined), np.cumsum([0, *counts[:-1]]))
+    weights = 1.0 / (best.std(axis=1) + _EVEN)
+    for place, value in zip(known, (weights @ best / weights.sum()).tolist(), strict=True):
         scores[place] = value
     return scores
 
@@ -73,21 +79,20 @@ def _by_word(rows: np.ndarray) -> np.ndarray:
 
 
 def _best_matches(query: np.ndarray, words: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """For every row of the query and every passage, the cosine of the passage's best state."""
     import numpy as np
 
     dimensions = query.shape[1]
     levels = 1 << _PLANES
     step = 2 * _HALF_STEP * query.std(axis=1, keepdims=True) + 1e-12
     codes = np.clip(np.floor(query / step) + levels // 2, 0, levels - 1).astype(np.uint8)
-    values = 2.0 * codes - (levels - 1)
-    scale = 1.0 / (np.linalg.norm(values, axis=1) * np.sqrt(dimensions))
-    total = np.zeros(len(starts))
+    lengths = np.linalg.norm(2.0 * codes - (levels - 1), axis=1) * np.sqrt(dimensions)
+    planes = [_by_word(np.packbits((codes >> plane) & 1, axis=1)) for plane in range(_PLANES)]
+    found = np.empty((len(query), len(starts)))
     for row in range(len(query)):
         differing = np.zeros(words.shape[1], dtype=np.int16)
-        for plane in range(_PLANES):
-            bits = _by_word(np.packbits((codes[row : row + 1] >> plane) & 1, axis=1))
+        for plane, bits in enumerate(planes):
             for word in range(len(words)):
-                differing += np.bitwise_count(words[word] ^ bits[word]).astype(np.int16) << plane
-        best = np.minimum.reduceat(differing, starts)
-        total += ((levels - 1) * dimensions - 2.0 * best) * scale[row]
-    return total / len(query)
+                differing += np.bitwise_count(words[word] ^ bits[word, row]).astype(np.int16) << plane
+        found[row] = ((levels - 1) * dimensions - 2.0 * np.minimum.reduceat(differing, starts)) / lengths[row]
+    return found
