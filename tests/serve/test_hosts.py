@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -494,6 +495,85 @@ def test_a_plan_is_shown_with_its_diff(root: Path) -> None:
     shown = [getattr(block, "text", "") for block in hosts.blocks(hosts.install("cursor", root=root))]
     assert any(line.startswith("create ") and line.endswith("mcp.json") for line in shown)
     assert any(line.strip() == '+    "spec_kit_memory": {' for line in shown)
+
+
+def test_a_diff_of_a_long_file_shows_the_place_and_nothing_else(root: Path, home: Path) -> None:
+    history = ",\n".join(f'    "line {number}"' for number in range(5000))
+    (home / ".claude.json").write_text(
+        f'{{\n  "history": [\n{history}\n  ],\n  "mcpServers": {{\n  }},\n  "last": 1\n}}\n'
+    )
+    plan = hosts.install("claude-code", root=root, scope="user")
+    (diff,) = [change["diff"] for change in plan.changes if change["path"].endswith(".claude.json")]
+    assert diff.splitlines()[0] == "@@ -5003,4 +5003,11 @@"
+    assert len(diff.splitlines()) == 12
+    assert '+    "spec_kit_memory": {' in diff.splitlines()
+
+
+def test_what_a_running_host_wrote_meanwhile_is_not_lost(root: Path, home: Path) -> None:
+    path = root / ".mcp.json"
+    path.write_text("{}")
+    place = Place(root, "project", os.environ)
+    change = hosts._installed(HOSTS["claude-code"].files(place)[0], path.read_bytes(), None)
+    assert change is not None
+    path.write_text('{"written": "by the host"}')
+    with pytest.raises(Invalid):
+        hosts._apply([change], None)
+    assert path.read_text() == '{"written": "by the host"}'
+
+
+# --- as a person runs it --------------------------------------------------------------------------
+
+
+def skm(*arguments: str, home: Path, root: Path, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "spec_kit_memory", *arguments, "--workspace", str(root)],
+        env={**os.environ, "HOME": str(home)},
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_shows_first_and_changes_nothing_unasked(root: Path, home: Path) -> None:
+    before = everything(root, home)
+    done = skm("install", "cursor", root=root, home=home)
+    assert done.returncode == 0
+    assert '"spec_kit_memory": {' in done.stdout
+    assert "--yes" in done.stderr
+    assert everything(root, home) == before
+
+
+def test_the_command_installs_and_uninstalls(root: Path, home: Path) -> None:
+    before = everything(root, home)
+    done = skm("install", "cursor", "--yes", "--json", root=root, home=home)
+    assert json.loads(done.stdout)["data"]["applied"] is True
+    assert (root / ".cursor/mcp.json").exists()
+    assert "nothing to change" in skm("install", "cursor", "--yes", root=root, home=home).stdout
+    assert skm("uninstall", "cursor", "--yes", root=root, home=home).returncode == 0
+    assert everything(root, home) == before
+
+
+@EVERY_HOST
+def test_what_is_registered_can_be_run(host: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    place = Place(root, "project", os.environ)
+    entry = next(e for file in HOSTS[host].files(place) for e in file.entries if e.path[-1] == "spec_kit_memory")
+    argv = entry.value["command"] if host == "opencode" else [entry.value["command"], *entry.value["args"]]
+    shown = subprocess.run([*argv, "--help"], capture_output=True, text=True, timeout=60, check=True, cwd=root)
+    assert "MCP" in shown.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
+def test_a_hooks_command_line_can_be_run_by_a_shell(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    command = Place(root, "project", os.environ).hook("pre-compact", "codex")
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], input=b"{}", capture_output=True, timeout=60, check=False, cwd=root
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"No workspace" in done.stderr or done.stderr == b""
 
 
 # --- the editors -----------------------------------------------------------------------------------------

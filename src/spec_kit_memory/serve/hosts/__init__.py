@@ -7,6 +7,7 @@ Nothing is written unless `apply` is set, and nothing at all if one of the files
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -227,6 +228,7 @@ def _own_folders(changes: list[Change]) -> Iterator[Path]:
 
 def _apply(changes: list[Change], remembered: Record | None) -> list[Path]:
     """Write all files or none."""
+    _still_as_read(changes)
     done: list[Change] = []
     try:
         backups = record.write(remembered) if remembered else []
@@ -241,6 +243,20 @@ def _apply(changes: list[Change], remembered: Record | None) -> list[Path]:
             hint="Check who may write there.",
         ) from error
     return backups
+
+
+def _still_as_read(changes: list[Change]) -> None:
+    """A running host writes its own files, too; what it wrote since we read them must not be lost."""
+    for change in changes:
+        try:
+            now = change.path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            now = None
+        if now != change.before:
+            raise Invalid(
+                f"{change.path} was changed by another program just now. Nothing was changed.",
+                hint="Run it again; if it happens again, close the host first.",
+            )
 
 
 def _write(path: Path, data: bytes | None) -> None:
@@ -282,6 +298,26 @@ def _diff(change: Change) -> str:
     from difflib import unified_diff
 
     old, new = ((data or b"").decode(errors="replace").splitlines() for data in (change.before, change.after))
-    lines = unified_diff(old, new, lineterm="", n=2)
+    # What is equal at both ends is left out first: comparing a file of megabytes would take minutes.
+    start = _equal(old, new)
+    end = min(_equal(old[::-1], new[::-1]), len(old) - start, len(new) - start)
+    first, last = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
+    lines = unified_diff(old[first : len(old) - last], new[first : len(new) - last], lineterm="", n=_CONTEXT)
     # The two lines of names say nothing that the title does not.
-    return "\n".join(list(lines)[2:])
+    return "\n".join(_moved(line, first) for line in list(lines)[2:])
+
+
+_CONTEXT = 2
+_HUNK = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
+
+
+def _equal(one: list[str], other: list[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _moved(line: str, by: int) -> str:
+    found = _HUNK.match(line) if by else None
+    if found is None:
+        return line
+    return f"@@ -{int(found[1]) + by}{found[2] or ''} +{int(found[3]) + by}{found[4] or ''} @@"

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["Malformed", "Node", "append", "find", "parse", "put", "remove", "remove_item"]
@@ -49,6 +50,8 @@ class Node:
 # --- reading ---------------------------------------------------------------------------------
 
 
+# A host's own file may have megabytes, and one edit looks at the same text several times.
+@lru_cache(maxsize=4)
 def parse(text: str) -> Node:
     """The root node. Raises Malformed with line and column."""
     node = _value(text, _skip(text, 0), 0)
