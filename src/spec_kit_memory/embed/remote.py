@@ -138,7 +138,7 @@ class RemoteEmbedder:
             self._refuse(status, body, retry_after=retry_after)
         try:
             return json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise EmbeddingFailed(
                 f"{self._url} answered with something that is not JSON: {_excerpt(body)}", hint=_CHECK_URL
             ) from error

@@ -65,7 +65,7 @@ def init(session: Session, folder: str | None) -> None:
     if not root.is_dir():
         raise BadParameter(f"{str(root)!r} is not a folder.", hint="Make it first, then run `skm init` there.")
     state = root / STATE_FOLDER
-    state.mkdir(exist_ok=True)
+    state.mkdir(mode=0o700, exist_ok=True)
     files = {
         # The index is a cache; what people share is how they configured it.
         ".gitignore": "*\n!.gitignore\n!config.jsonc\n!context_template.md\n",

@@ -40,6 +40,7 @@ __all__ = [
     "disk_error",
     "ensure_state_folder",
     "extra_bases",
+    "keep_private",
     "read",
     "remove_if_dead",
     "scope_of",
@@ -249,6 +250,17 @@ def remove_if_dead(temporary: Path) -> bool:
         return False
     finally:
         os.close(descriptor)
+
+
+def keep_private(settings: Settings) -> None:
+    """Close the state folder to others: git makes it open to all where a configuration came with a repository."""
+    folder = settings.state_folder
+    try:
+        facts = os.stat(folder)
+        if sys.platform != "win32" and facts.st_mode & 0o077 and facts.st_uid == os.geteuid():
+            os.chmod(folder, 0o700)
+    except OSError:
+        return  # not there yet, or on a disk that cannot be written
 
 
 def ensure_state_folder(settings: Settings) -> Path:

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from spec_kit_memory.core.memory import Actor, Change, Conversation, Entry, Presence, Source, Stamp
+from spec_kit_memory.core.memory import Actor, Change, Conversation, Entry, Presence, Source, Stamp, owner_of
 from spec_kit_memory.errors import (
     DatabaseBusy,
     DatabaseCorrupt,
@@ -26,7 +26,7 @@ from spec_kit_memory.errors import (
 )
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import BadFile, PutResult, Store, Stored, filters
-from spec_kit_memory.vault import discovery, entries, files, pending, places, spec_links
+from spec_kit_memory.vault import discovery, entries, files, pending, spec_links
 from spec_kit_memory.vault.discovery import Discovery, Found
 from spec_kit_memory.vault.files import FileText
 from spec_kit_memory.vault.locks import Lock
@@ -161,7 +161,7 @@ class Sync:
         return Sync(self._store.within(self._scope), self._settings, now=self._now)
 
     def _is_seen(self, path: str) -> bool:
-        return filters.allows(self._scope, path=path, owner=places.owner_of(path), project=None)
+        return filters.allows(self._scope, path=path, owner=owner_of(path), project=None)
 
     # --- whole workspace
 
@@ -181,6 +181,7 @@ class Sync:
         `count=False` does not count the markdown that no rule discovers, which spares a walk of the rest.
         """
         started = time.perf_counter()
+        files.keep_private(self._settings)
         only = None if only is None else sorted({files.canonical(path) for path in only})
         with self._one_scan, self._alone(cancel):
             seen, recovered, stored = self._look(only, count=count and only is None)
@@ -352,7 +353,7 @@ class Sync:
         if stored is not None:
             return stored.presence is Presence.FORGOTTEN and _same_text(stored, entry)
         paths = scan.by_text.get(entry.fingerprint, ()) if entry.fingerprint else ()
-        rows = ((path, scan.stored[path]) for path in paths if places.owner_of(path) == entry.owner)
+        rows = ((path, scan.stored[path]) for path in paths if owner_of(path) == entry.owner)
         return any(
             row.presence is Presence.FORGOTTEN and (row.spec_folder == entry.spec_folder or not self._on_disk(path))
             for path, row in rows
@@ -379,7 +380,7 @@ class Sync:
         row = scan.stored[path]
         if row.alias or row.presence is Presence.FORGOTTEN or path in scan.moved or path in scan.found:
             return False
-        if places.owner_of(path) != entry.owner:
+        if owner_of(path) != entry.owner:
             return False  # what one user had does not become another's
         if not entry.fingerprint and PurePosixPath(path).name != PurePosixPath(entry.path).name:
             return False  # empty bodies are all alike

@@ -113,7 +113,7 @@ def _repaired(wiring: Wiring) -> dict[str, int]:
 
 
 # Worth saying, but not a fault of the index.
-_NOTICES = {"bad files", "pending vectors", "general triggers", "locks"}
+_NOTICES = {"bad files", "pending vectors", "general triggers", "sessions", "locks"}
 _LOCKS = {"scan.lock": "scanning", "embed.lock": "embedding", "watch.lock": "watching"}
 
 _HINTS = {

@@ -1,0 +1,164 @@
+"""Another process holds the index, or the clock is set back: who waits, who is told, and is anything lost?"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.core import ledger
+from spec_kit_memory.errors import DatabaseBusy
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.store.sqlite import SqliteStore
+from spec_kit_memory.workspace import Workspace
+from tests.faults.talking import environment
+from tests.verbs.conftest import Place
+
+HOLDER = (
+    "import sys, apsw\n"
+    "connection = apsw.Connection(sys.argv[1])\n"
+    "connection.execute('BEGIN IMMEDIATE')\n"
+    "print('held', flush=True)\n"
+    "sys.stdin.read()\n"
+)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Another process in the middle of a write that does not end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        yield
+
+
+def impatient(place: Place) -> Workspace:
+    """A workspace that gives up after a moment instead of half a minute."""
+    settings = Settings(root=place.root, semantic=Semantic(model="hashing"))
+    store = SqliteStore(settings.index_path, busy_seconds=0.2)
+    workspace = Workspace(settings, now=place.clock, store=store)
+    place.opened.append(workspace)
+    return workspace
+
+
+def test_a_locked_index_is_read_and_a_write_is_told_where_its_text_is(place: Place) -> None:
+    for number in range(5):
+        place.memory(
+            f"zebra-{number}", f"# Zebra {number}\n\nThe zebra{number} walks.", triggers=f"[zebra walk {number}]"
+        )
+    place.open().close()
+    workspace = impatient(place)
+    with held(workspace.settings.index_path):
+        for number in range(5):
+            for _ in range(3):
+                assert workspace.search(f"zebra{number}", session_id="s", include_content=True).results
+                assert workspace.load(number + 1).text
+        assert workspace.triggers("a zebra walk 3", session_id="s").matches
+        assert workspace.context("a zebra walk 3", session_id="s").summary
+        assert workspace.health().healthy
+        with pytest.raises(DatabaseBusy) as busy:
+            workspace.save(text="Written while another one writes", spec_folder="001-core")
+        assert "The text is kept in" in busy.value.message
+        assert "skm index" in busy.value.hint
+        with pytest.raises(DatabaseBusy):
+            workspace.validate(1, was_useful=True)
+    workspace.index()
+    assert workspace.search("written while another one writes").results[0].title.startswith("Written while")
+    assert workspace.load(1).memory.validation_count == 0
+
+
+def test_what_was_counted_while_the_index_was_locked_is_written_later(place: Place) -> None:
+    place.memory("zebra", "# Zebra\n\nThe zebra walks.")
+    place.open().close()
+    workspace = impatient(place)
+    with held(workspace.settings.index_path):
+        for _ in range(7):
+            workspace.load(1)
+    workspace.close()
+    again = place.open()
+    assert again.load(1).memory.access_count >= 7
+
+
+def test_a_clock_set_back_by_years_changes_no_order_and_loses_nothing(place: Place) -> None:
+    place.memory("old", "# Old\n\nThe zebra walks.", tier="temporary")
+    workspace = place.open()
+    first = workspace.save(text="Saved before the clock was set back", spec_folder="001-core")
+    workspace.triggers("zebra", session_id="s")
+    workspace.index(cooldown=True)
+    place.clock.pass_(days=-800)
+    second = workspace.save(text="Saved after the clock was set back", spec_folder="001-core")
+    assert second.id
+    assert second.id != first.id
+    found = workspace.search("saved clock set back", session_id="s", explain=True)
+    assert {row.id for row in found.results} >= {first.id, second.id}
+    assert all(0 <= row.score <= 100 for row in found.results)
+    workspace.index(cooldown=True)  # a minute has not passed, it has unpassed: nobody waits for years
+    workspace.validate(first.id or 0, was_useful=True)
+    place.clock.pass_(days=800)
+    assert workspace.health().healthy
+    assert ledger.verify(workspace._wiring.whole.ledger()) is None
+    assert [entry.event for entry in workspace.history(first.id).entries][-1:]
+    workspace.triggers("zebra", session_id="s")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="access rights are other ones there")
+def test_what_is_in_the_state_folder_is_for_its_owner_only(place: Place) -> None:
+    """Also where git made the folder, with a configuration in it, open to everybody."""
+    state = place.root / ".spec-kit-memory"
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)
+    (state / "config.jsonc").write_text("{}")
+    (state / "config.jsonc").chmod(0o644)
+    place.memory("zebra", "# Zebra\n\nThe zebra walks.")
+    place.memory("other", "# Other\n\nThe other walks.")
+    workspace = place.open()
+    workspace.save(text="Something to keep", spec_folder="001-core")
+    workspace.checkpoint_create("before")
+    workspace.delete(1, delete_file=True)
+    workspace.triggers("zebra", session_id="s")
+    workspace.close()
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    secret = [state / "index.sqlite", *(state / "checkpoints").iterdir()]
+    assert [path.name for path in secret if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+
+
+def test_nothing_of_it_touches_a_network(root: Path) -> None:
+    """Every verb that works on its own does so in a process that may open no connection at all."""
+    script = (
+        "import sys\n"
+        "def refuse(event, arguments):\n"
+        "    if event.startswith('socket.') and event not in ('socket.__new__',):\n"
+        "        raise RuntimeError(f'{event} {arguments}')\n"
+        "sys.addaudithook(refuse)\n"
+        "from pathlib import Path\n"
+        "from spec_kit_memory.settings import Settings\n"
+        "from spec_kit_memory.workspace import Workspace\n"
+        "with Workspace(Settings(root=Path(sys.argv[1]))) as workspace:\n"
+        "    workspace.index()\n"
+        "    assert workspace.search('zebra3').method == 'hybrid'\n"
+        "    workspace.save(text='Saved without a network', spec_folder='001-core')\n"
+        "    workspace.context('zebra3', session_id='s')\n"
+        "    workspace.checkpoint_create('one')\n"
+        "    assert workspace.health().healthy\n"
+        "try:\n"
+        "    __import__('socket').create_connection(('127.0.0.1', 9))\n"
+        "except RuntimeError:\n"
+        "    print('refused')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(root)],
+        env=environment(root, SPEC_KIT_MEMORY_SEMANTIC_MODEL="local"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "refused\n"  # the hook does refuse

@@ -1,0 +1,179 @@
+"""The provider of vectors is slow, talks nonsense, never answers, or its model is damaged: text answers go on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.embed import local
+from spec_kit_memory.embed.local import LocalEmbedder
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.workspace import Workspace
+from tests.faults.talking import Talk
+from tests.verbs.conftest import Place
+
+
+@dataclass
+class Provider:
+    """A real server on this machine whose answers a test chooses."""
+
+    url: str = ""
+    answer: Callable[[list[str]], bytes | None] = lambda texts: vectors(texts)  # None: never, until the test ends
+    asked: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+def vectors(texts: list[str]) -> bytes:
+    rows = [{"index": at, "embedding": [float(len(text)), 1.0, 0.5]} for at, text in enumerate(texts)]
+    return json.dumps({"data": rows}).encode()
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    found = Provider()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            found.asked += 1
+            body = found.answer(question["input"])
+            if body is None:
+                found.over.wait(120)
+                body = b"too late"
+            try:
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:
+                return
+
+        def log_message(self, format: str, *args: object) -> None:
+            """The test output stays readable."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    found.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    yield found
+    found.over.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def semantic(provider: Provider) -> Semantic:
+    return Semantic(model="openai", base_url=provider.url, remote_model="small", dimensions=3)
+
+
+GARBAGE = [
+    b"",
+    b"<html>Gateway</html>",
+    b"[]",
+    b'{"data": []}',
+    b'{"data": [{"index": 0, "embedding": "no"}]}',
+    b'{"data": [{"index": 0, "embedding": [NaN, 1, 2]}]}',
+    b'{"data": [{"index": 7, "embedding": [1, 2, 3]}]}',
+    b'{"data": [{"index": 0, "embedding": [1, 2]}]}',
+    b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=lambda raw: repr(raw[:30]))
+def test_a_provider_that_talks_nonsense_leaves_search_by_text(place: Place, provider: Provider, garbage: bytes) -> None:
+    place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
+    provider.answer = lambda texts: garbage
+    workspace = place.open(model="none")
+    workspace.close()
+    settings = Settings(root=place.root, semantic=semantic(provider))
+    with Workspace(settings, now=place.clock) as workspace:
+        workspace.index()
+        found = workspace.search("zebra")
+        assert found.results[0].title == "Zebra"
+        assert found.method == "text"
+        assert any("E001" in said or "E004" in said for said in found.unavailable), found.unavailable
+        assert workspace.save(text="Saved all the same", spec_folder="001-core").id
+
+
+def test_a_provider_that_never_answers_holds_up_neither_start_nor_search_nor_save(
+    root: Path, provider: Provider
+) -> None:
+    provider.answer = lambda texts: None
+    with Talk(
+        root,
+        SPEC_KIT_MEMORY_SEMANTIC_MODEL="openai",
+        SPEC_KIT_MEMORY_SEMANTIC_BASE_URL=provider.url,
+        SPEC_KIT_MEMORY_SEMANTIC_REMOTE_MODEL="small",
+        SPEC_KIT_MEMORY_SEMANTIC_DIMENSIONS="3",
+    ) as server:
+        assert not server.call("memory_index_scan").is_error
+        # The provider holds every question until this test is over: answers that come, came without it.
+        found = server.search("zebra3")
+        assert found.titles[0] == "Note 3"
+        assert found.data["method"] == "text"
+        assert any("E004" in said for said in found.data["unavailable"]), found.data["unavailable"]
+        again = server.search("zebra4")
+        assert again.titles[0] == "Note 4"
+        saved = server.call("memory_save", context={"sessionSummary": "Saved all the same"}, specFolder="001-core")
+        assert not saved.is_error
+        assert saved.data["vectorStatus"] in ("pending", "retry")
+        assert provider.asked > 0
+
+
+def test_a_provider_that_comes_back_is_asked_again(place: Place, provider: Provider) -> None:
+    place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
+    provider.answer = lambda texts: b"nonsense"
+    settings = Settings(root=place.root, semantic=semantic(provider))
+    with Workspace(settings, now=place.clock) as workspace:
+        workspace.index()
+        assert workspace.search("zebra").method == "text"
+        provider.answer = vectors
+        asked = provider.asked
+        assert workspace.search("zebra walks").method == "text"
+        assert provider.asked == asked  # not with every question
+        place.clock.pass_(seconds=31)
+        workspace.index()
+        assert workspace.search("zebra walks alone").method == "hybrid"
+
+
+def test_a_clock_set_back_does_not_keep_a_provider_away(place: Place, provider: Provider) -> None:
+    place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
+    provider.answer = lambda texts: b"nonsense"
+    settings = Settings(root=place.root, semantic=semantic(provider))
+    with Workspace(settings, now=place.clock) as workspace:
+        workspace.index()
+        assert workspace.search("zebra").method == "text"
+        provider.answer = vectors
+        place.clock.pass_(days=-400)
+        workspace.index()
+        assert workspace.search("zebra alone").method == "hybrid"
+
+
+@pytest.mark.parametrize("name", sorted(local.HASHES))
+def test_a_damaged_model_file_is_e004_and_text_answers(place: Place, tmp_path: Path, name: str) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    for each in local.HASHES:
+        target = model / each
+        if each == name:
+            target.write_bytes((local.MODEL_FOLDER / each).read_bytes()[:-1000])
+        else:
+            shutil.copyfile(local.MODEL_FOLDER / each, target)
+    place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
+    settings = Settings(root=place.root, semantic=Semantic(model="local"))
+    with Workspace(settings, now=place.clock, embedder=LocalEmbedder(folder=model)) as workspace:
+        workspace.index()
+        found = workspace.search("zebra")
+        assert found.results[0].title == "Zebra"
+        assert found.method == "text"
+        assert any("E004" in said and name in said for said in found.unavailable), found.unavailable
+        assert workspace.save(text="Saved all the same", spec_folder="001-core").id
+        health = workspace.health()
+        assert "E004" in health.checks["meaning"]
