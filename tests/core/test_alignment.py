@@ -180,3 +180,12 @@ def test_a_missing_folder_is_refused_unless_it_may_be_created() -> None:
 def test_only_a_leading_prefix_is_taken_off() -> None:
     assert strip_prefix("specs/specs/007-a") == "specs/007-a"
     assert strip_prefix("007-specs/008-a") == "007-specs/008-a"
+
+
+def test_words_that_no_folder_knows_fit_no_folder_however_fresh_it_is() -> None:
+    fresh = [
+        profile("007-auth", {"spec.md": "tokens and keys"}, touched_at=NOW),
+        profile("008-map", {"spec.md": "tiles and roads"}, touched_at=NOW),
+    ]
+    decision = decide(align(talk("painting the garden fence"), fresh, now=NOW))
+    assert decision.outcome == "undecided"

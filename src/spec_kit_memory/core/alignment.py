@@ -197,7 +197,8 @@ def _topics(said: Talk, folders: Sequence[Profile]) -> list[float | None]:
     """How well each folder fits by its words, 0 to 1: enough of them, and clearly more than any other folder."""
     telling = _telling(said.words, folders)
     if not telling:
-        return [None] * len(folders)
+        # Words were said and no folder knows one of them: that is no fit, not an unknown one.
+        return [0.0 if said.words else None] * len(folders)
     raw = _overlaps(telling, folders)
     best, second = [*sorted(raw, reverse=True), 0.0][:2]
     topics: list[float | None] = []
