@@ -345,6 +345,12 @@ class Scope:
     prefixes: tuple[str, ...] | None = None
 
 
+def owner_of(path: str) -> str | None:
+    """The user in whose namespace, memory/users/<user>/, a stored path lies."""
+    parts = path.split("/", 3)
+    return parts[2] if parts[:2] == ["memory", "users"] and len(parts) == 4 else None
+
+
 @dataclass(frozen=True, slots=True)
 class StateBounds:
     """A state filter in numbers, made by `core.decay.bounds` so that the thresholds stand once.

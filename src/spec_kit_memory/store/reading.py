@@ -19,6 +19,7 @@ from spec_kit_memory.core.memory import (
     Stamp,
     StoredPassage,
     VectorStatus,
+    owner_of,
 )
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.store import BadFile, Stored, filters, rows
@@ -225,13 +226,15 @@ def triggers(database: Database, scope: Scope | None) -> list[tuple[int, str]]:
 def links(database: Database, scope: Scope | None, memory_ids: Sequence[int] | None = None) -> list[Link]:
     """Both ends must be live and visible. With ids: links that touch one of them."""
     seen, bound = filters.visible(scope)
-    shown = f"IN (SELECT id FROM memory WHERE {_LIVE} AND {seen})"
+    # By key for each end: as a list of all that is shown, it was made anew for every link.
+    shown = f"EXISTS (SELECT 1 FROM memory WHERE memory.id = link.{{}} AND {_LIVE} AND {seen})"
+    ends = f"{shown.format('source_id')} AND {shown.format('target_id')}"
     test, values = "1", []
     if memory_ids is not None:
         given = json.dumps(sorted(set(memory_ids)))
         one = "SELECT id FROM link WHERE {} IN (SELECT value FROM json_each(?))"
         test, values = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})", [given, given]
-    sql = f"SELECT {rows.LINK} FROM link WHERE {test} AND source_id {shown} AND target_id {shown} ORDER BY link.id"
+    sql = f"SELECT {rows.LINK} FROM link WHERE {test} AND {ends} ORDER BY link.id"
     with database.reading() as connection:
         return [rows.link_from(row) for row in connection.execute(sql, [*values, *bound, *bound])]
 
@@ -311,5 +314,5 @@ def bad_files(database: Database, scope: Scope | None) -> list[BadFile]:
     return [
         BadFile(path, code, message, rows.moment(seen_at))
         for path, code, message, seen_at in found
-        if filters.reaches(scope, path)
+        if filters.allows(scope, path=path, owner=owner_of(path), project=None)
     ]

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spec_kit_memory.core.memory import Source, Tier
+from spec_kit_memory.core.memory import Source, Tier, owner_of
 from spec_kit_memory.errors import BadPath, FileMissing, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import BadFile
@@ -30,7 +30,6 @@ from spec_kit_memory.vault.places import (
     is_passing,
     is_pending,
     markdown_or_text,
-    owner_of,
     rule_for,
     skips,
 )

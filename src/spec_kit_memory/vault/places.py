@@ -96,12 +96,6 @@ def rule_for(folder: Segments) -> Rule | None:
     return None
 
 
-def owner_of(path: str) -> str | None:
-    """The user in whose namespace a stored path lies."""
-    parts = path.split("/", 3)
-    return parts[2] if parts[:2] == ["memory", "users"] and len(parts) == 4 else None
-
-
 def _rule_in_specs(below: Segments) -> Rule | None:
     if below[-1:] == ("memory",):
         return Rule(Source.MEMORY, markdown_or_text, spec_folder="/".join(below[:-1]) or None)
