@@ -25,6 +25,7 @@ from spec_kit_memory.store import Store, open_store
 from spec_kit_memory.verbs.wiring import Meaning, Wiring
 
 if TYPE_CHECKING:
+    from spec_kit_memory.vault.sync import Sync
     from spec_kit_memory.verbs.background import Background
 
 __all__ = ["Workspace", "open_workspace", "utc_now"]
@@ -63,7 +64,6 @@ class Workspace:
         embedder: Embedder | None = None,
     ) -> None:
         from spec_kit_memory.vault.files import scope_of
-        from spec_kit_memory.vault.sync import Sync
 
         self.settings = settings
         whole = store or open_store(settings.index_path)
@@ -71,7 +71,7 @@ class Workspace:
             settings=settings,
             store=whole.within(scope_of(settings)),
             whole=whole,
-            sync=Sync(whole, settings, now=now),
+            make_sync=lambda: _sync(whole, settings, now),
             meaning=Meaning(settings, now=now, embedder=embedder),
             now=now,
             actor=actor,
@@ -82,7 +82,8 @@ class Workspace:
         self._closed = False
         # A caller who forgets to close still has its counts of use written.
         atexit.register(self.close)
-        self._wiring.sync.recover()
+        if _left_pending(settings):
+            self._wiring.sync.recover()
 
     # --- life
 
@@ -561,6 +562,21 @@ class Workspace:
             index_generation=self._wiring.store.generation(),
         )
         return replace(answer, meta=meta)
+
+
+def _sync(whole: Store, settings: Settings, now: Callable[[], datetime]) -> Sync:
+    from spec_kit_memory.vault.sync import Sync
+
+    return Sync(whole, settings, now=now)
+
+
+def _left_pending(settings: Settings) -> bool:
+    """Is there a record of a save that may have died? Looked at here, so that a hook loads nothing to find none."""
+    try:
+        with os.scandir(settings.state_folder / "pending") as records:
+            return next(records, None) is not None
+    except OSError:
+        return False
 
 
 class _SearchCache:

@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from unicodedata import category, normalize
 
 # Letters of scripts that are written without spaces: any of them may begin or end a word.
@@ -20,11 +21,10 @@ _UNSPACED = (
     "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 _HANGUL = "\uac00-\ud7a3"
-_WORD = re.compile(rf"[{_UNSPACED}{_HANGUL}]|[^\W{_UNSPACED}{_HANGUL}]+|[^\w\s]")
+_WORD = rf"[{_UNSPACED}{_HANGUL}]|[^\W{_UNSPACED}{_HANGUL}]+|[^\w\s]"
 _ASCII_WORD = re.compile(r"\w+|[^\w\s]", re.ASCII)  # the same for most prompts, in half the time
-_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 # Korean words carry their particle: the word before it is still whole.
-_PARTICLE = re.compile(
+_PARTICLES = (
     "(?:은|는|이|가|을|를|의|에|로|와|과|도|만|나|랑|께|에서|에게|한테|으로|까지|부터|처럼|보다|이나|이랑|마다|조차|이다|입니다)"
     rf"(?![\w{_HANGUL}])"
 )
@@ -49,6 +49,12 @@ _LOADING: Mapping[str, tuple[str, ...]] = {
     "skip": ("fresh start", "skip memory"),
     "ask": ("ask about memories",),
 }
+
+
+@cache
+def _pattern(source: str) -> re.Pattern[str]:
+    """Compiled when a text beyond ASCII comes: it takes longer than matching, and a hook runs once per prompt."""
+    return re.compile(source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,11 @@ def fold(text: str) -> str:
     if text.isascii():
         return " ".join(text.lower().split())
     return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split())
+
+
+def _word(text: str) -> re.Pattern[str]:
+    """What a word of this text is."""
+    return _ASCII_WORD if text.isascii() else _pattern(_WORD)
 
 
 def usable(phrase: str) -> bool:
@@ -115,11 +126,12 @@ def _breaks(text: str, at: int) -> bool:
         return False
     if category(after)[0] == "M":
         return False
-    return bool(_UNSPACED_LETTER.match(before) or _UNSPACED_LETTER.match(after))
+    unspaced = _pattern(f"[{_UNSPACED}]")
+    return bool(unspaced.match(before) or unspaced.match(after))
 
 
 def _particle_follows(text: str, at: int) -> bool:
-    return "\uac00" <= text[at - 1] <= "\ud7a3" and _PARTICLE.match(text, at) is not None
+    return "\uac00" <= text[at - 1] <= "\ud7a3" and _pattern(_PARTICLES).match(text, at) is not None
 
 
 def _occurs(phrase: str, text: str) -> bool:
@@ -153,10 +165,11 @@ class Matcher:
             self._enter(folded)
 
     def _enter(self, folded: str) -> None:
-        first = _WORD.search(folded)
+        word = _word(folded)
+        first = word.search(folded)
         if first is None:
             return
-        second = _WORD.search(folded, first.end())
+        second = word.search(folded, first.end())
         if second is None:
             self._alone.add(folded)
         else:
@@ -185,7 +198,7 @@ class Matcher:
 
     def _found(self, prompt: str) -> list[str]:
         text = fold(prompt)
-        words = (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+        words = _word(text).findall(text)
         alone = list(self._alone & set(words))
         # In ASCII a word of the split is whole by construction; elsewhere marks may continue it.
         found = alone if text.isascii() else [phrase for phrase in alone if _occurs(phrase, text)]

@@ -5,6 +5,7 @@ Only what the asked-for command needs is imported, and nothing at all for the ve
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -24,8 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         hooks.main(given[1:])
         return
+    # Making hundreds of classes sets collecting off again and again, and none of them is garbage.
+    gc.disable()
     from spec_kit_memory.serve.shell import run
 
+    gc.enable()
+    gc.freeze()
     sys.exit(run(given))
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import apsw
 
-from spec_kit_memory.core import words
 from spec_kit_memory.core.memory import Passage, StoredPassage, VectorStatus, embedded
 from spec_kit_memory.store import rows
 from spec_kit_memory.store.database import first
@@ -72,6 +71,8 @@ def _same_place(old: StoredPassage, new: Passage) -> bool:
 
 
 def _insert(connection: apsw.Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
+    from spec_kit_memory.core import words
+
     tokenizer = connection.fts5_tokenizer(*TOKENIZER)
     next_id = (connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'passage'").get or 0) + 1
     prepared_title = rows.clean(words.for_index(title))

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from spec_kit_memory.answers import TriggerAnswer
-from spec_kit_memory.core import attention, decay, markdown, tokens
+from spec_kit_memory.core import attention, decay, tokens
 from spec_kit_memory.core import triggers as phrases
-from spec_kit_memory.core.memory import Filter, Memory, Session, Source, State, Tier
+from spec_kit_memory.core.memory import Filter, Link, Memory, Session, Source, State, Tier
 from spec_kit_memory.core.triggers import TriggerMatch
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
 from spec_kit_memory.vault import recent
@@ -193,11 +193,17 @@ class _Turn:
             for other in store.find(Filter(spec_folder=folder, source=Source.SPEC))
         }
         own = {memory.id: memory.spec_folder for memory in store.many(list(matched)) if memory.spec_folder}
-        found = attention.co_activate(matched, links=store.links(), folders={**folders, **own})
+        found = attention.co_activate(matched, links=self._links(matched, folders), folders={**folders, **own})
         power = {entry.memory_id: entry.strength for entry in found}
         memories = [m for m in store.many(list(power)) if _may_surface(self._wiring, m)]
         memories.sort(key=lambda memory: (-power[memory.id], -memory.attributes.weight, memory.id))
         return [(memory, power[memory.id]) for memory in memories[:limit]]
+
+    def _links(self, matched: Iterable[int], folders: Iterable[int]) -> list[Link]:
+        """Those within reach of the matches: what they touch, and what that touches."""
+        links = self._wiring.store.links(list(matched))
+        ends = {end for link in links for end in (link.source_id, link.target_id)} | set(folders)
+        return list({link.id: link for link in (*links, *self._wiring.store.links(sorted(ends)))}.values())
 
     def _content(self, memory: Memory, left: Mapping[int, float]) -> dict[str, Any]:
         """HOT with content, WARM with its summary, others by title; what was sent before is not sent again."""
@@ -222,13 +228,17 @@ class _Turn:
 
 def body(text: str) -> str:
     """A memory's text without its front matter."""
-    first = markdown.parse(text).body_first_line
-    return "\n".join(text.split("\n")[first - 1 :]).strip()
+    from spec_kit_memory.core import markdown
+
+    document = markdown.outline(text)
+    return "\n".join(document.text.split("\n")[document.body_first_line - 1 :]).strip()
 
 
 def summary(text: str) -> str:
     """Its summary section, else its first paragraph; never front matter."""
-    document = markdown.parse(text)
+    from spec_kit_memory.core import markdown
+
+    document = markdown.outline(text)
     section = markdown.find_section(document, "summary")
     if section is not None:
         found = without_tags(markdown.lines(document, section.first_line, section.last_line))

@@ -133,7 +133,7 @@ def _rebuild(wiring: Wiring, as_of: str) -> _Moment:
         settings=wiring.settings,
         store=store.within(wiring.settings.scope),
         whole=store,
-        sync=wiring.sync,
+        make_sync=lambda: wiring.sync,
         meaning=wiring.meaning,
         now=lambda: known.moment,
         actor=wiring.actor,
