@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -725,3 +726,26 @@ def test_the_parts_of_a_memory_are_all_in_the_file(filled: Place) -> None:
     assert set(Link.__dataclass_fields__) == {
         "id", "source_id", "target_id", "relation", "strength", "evidence", "origin", "created_at",
     }  # fmt: skip
+
+
+def test_the_page_verifies_a_file_and_names_every_key(filled: Place, tmp_path: Path) -> None:
+    """A program without us can read a checkpoint years later: the page is complete, and its program runs."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "checkpoint-format.md").read_text(encoding="utf-8")
+    workspace = filled.open()
+    workspace.link(1, 2, "caused")
+    workspace.search("tokens", session_id="s")
+    workspace.checkpoint_create("one")
+    path = file_of(workspace, "one")
+    source = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert source
+    done = subprocess.run(
+        [sys.executable, "-c", source[1], str(path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("one {'header': 1, 'memory': 3, 'vector': 3")
+    assert f"version {shelf.VERSION}" in page.splitlines()[0]
+    named = set(re.findall(r"`([a-z_0-9]+)`", page))
+    rows = [json.loads(line) for line in lines_of(path)]
+    assert {row["kind"] for row in rows} == {
+        "checkpoint", "header", "memory", "vector", "link", "session", "trailer",
+    }  # fmt: skip
+    assert {key for row in rows for key in row} - {"kind"} <= named

@@ -7,11 +7,13 @@ the tool's own envelope and nothing else.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -456,6 +458,14 @@ def _checkpoints() -> list[str]:
 
     try:
         folder = find_root() / STATE_FOLDER / "checkpoints"
-        return sorted(path.name.split(".json", 1)[0] for path in folder.iterdir())
-    except (SpecKitMemoryError, OSError):
+        return sorted(_name_in(path) for path in folder.glob("*.jsonl.gz"))
+    except (SpecKitMemoryError, OSError, EOFError, ValueError, KeyError):
         return []
+
+
+def _name_in(path: Path) -> str:
+    """A checkpoint's name stands in its first line: a file's name may be a shortened form of it."""
+    import gzip
+
+    with gzip.open(path) as file:
+        return str(json.loads(file.readline(1_000_000))["name"])

@@ -135,7 +135,7 @@ TOOLS: tuple[Tool, ...] = (
             _flag("useDecay", default=True),
             _session("Texts it was sent before become references"),
             _flag("dedup", default=True),
-            Parameter("asOf", "text", "Search the past: ISO date or time", length=64),
+            Parameter("asOf", "text", "Search the past: ISO date, time or checkpoint", length=200),
             _flag("explain", "Score parts"),
         ),
         positional=("query",),

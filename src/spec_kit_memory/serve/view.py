@@ -367,7 +367,7 @@ def _restored(answer: answers.CheckpointAnswer, *, now: datetime) -> Iterator[Bl
     for path in answer.files_written:
         yield Line(f"wrote {path}", "dim")
     for path in answer.files_refused:
-        yield Line(f"not written: {path} (its stored text was redacted)", "bad")
+        yield Line(f"not written: {path}", "bad")
     if answer.safety:
         yield Line(f"The state before is in checkpoint {answer.safety}", "dim")
 

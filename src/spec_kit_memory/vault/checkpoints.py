@@ -49,7 +49,7 @@ VERSION = 1  # raised when an older program could not read the lines
 SUFFIX = ".jsonl.gz"
 HINT = "nothing was changed; `skm checkpoint list` shows the others"
 
-# Most of a file is vectors, which hardly shrink: more effort takes four times as long for a few percent.
+# Most of a file is vectors, which hardly shrink: more effort gains two percent.
 _LEVEL = 3
 _BUFFER = 1 << 20
 _LONGEST_LINE = 64 << 20
