@@ -101,8 +101,8 @@ def factor(
 
 def days_since(last_access: datetime | None, created_at: datetime | None, now: datetime) -> float:
     """Days since the later of last access and the document's own date; a date to come counts as now."""
-    times = [time for time in (last_access, created_at) if time is not None]
-    return max(0.0, (now - max(times)).total_seconds() / _DAY) if times else 0.0
+    late = created_at if last_access is None or (created_at is not None and created_at > last_access) else last_access
+    return max(0.0, (now - late).total_seconds() / _DAY) if late is not None else 0.0
 
 
 def expiry(tier: Tier, created_at: datetime | None) -> datetime | None:
@@ -129,7 +129,8 @@ def state(
         return State.ARCHIVED
     if hot:
         return State.HOT
-    used = max(time.timestamp() for time in (last_access, first_indexed_at) if time is not None)
+    late = last_access if last_access is not None and last_access > first_indexed_at else first_indexed_at
+    used = late.timestamp()
     for each, (since, until) in _intervals(tier, now.timestamp()).items():
         if since <= used < until:
             return each

@@ -8,7 +8,6 @@ candidate's relevance: they reorder what is relevant and never lift what is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
@@ -37,9 +36,8 @@ class Weights(Protocol):
     def keywords(self) -> float: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
-    """What all passages of one memory have in common, each 0 to 1."""
+class Shared(NamedTuple):
+    """What all passages of one memory have in common, each 0 to 1. A tuple, as each query makes hundreds."""
 
     tier: Tier
     recency: float = 1.0  # the decay factor; 1.0 where decay is left out
@@ -77,24 +75,18 @@ class Scored(NamedTuple):
 
 def score(relevance: float, shared: Shared, weights: Weights, *, parts: Mapping[str, float] | None = None) -> Scored:
     """Score one passage. `parts` says what its relevance is made of and is only passed on."""
-    scale = 100.0 * min(1.0, relevance / shared.best_relevance) if shared.best_relevance > 0.0 else 0.0
+    tier, recency, keywords, usage, best_relevance = shared
+    scale = 100.0 * min(1.0, relevance / best_relevance) if best_relevance > 0.0 else 0.0
     by_relevance = 100.0 * weights.relevance * relevance
-    by_tier = scale * weights.tier * TABLE[shared.tier].boost / MAX_BOOST
-    by_recency = scale * weights.recency * shared.recency
-    by_keywords = scale * weights.keywords * shared.keywords
+    by_tier = scale * weights.tier * TABLE[tier].boost / MAX_BOOST
+    by_recency = scale * weights.recency * recency
+    by_keywords = scale * weights.keywords * keywords
     plain = by_relevance + by_tier + by_recency + by_keywords
-    by_usage = plain * shared.usage
+    by_usage = plain * usage
     total = min(100.0, plain + by_usage)
+    by_limit = total - (plain + by_usage)
     return Scored(
-        score=total,
-        relevance=relevance,
-        by_relevance=by_relevance,
-        by_tier=by_tier,
-        by_recency=by_recency,
-        by_keywords=by_keywords,
-        by_usage=by_usage,
-        by_limit=total - (plain + by_usage),
-        stages=parts or _NO_STAGES,
+        total, relevance, by_relevance, by_tier, by_recency, by_keywords, by_usage, by_limit, parts or _NO_STAGES
     )
 
 

@@ -19,7 +19,7 @@ from spec_kit_memory.store.database import Database, fetch, first
 __all__ = ["Kept"]
 
 _MOST_MEMORIES = 10_000  # about 15 MB
-_MOST_PASSAGES = 40_000  # about 20 MB
+_MOST_PASSAGES = 120_000  # about 60 MB, in workspaces that have so many
 _PASSAGE = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
 
 Value = TypeVar("Value")

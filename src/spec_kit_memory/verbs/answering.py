@@ -18,7 +18,7 @@ from spec_kit_memory.core.packing import Block, Packed, Piece
 from spec_kit_memory.verbs import search as searching
 from spec_kit_memory.verbs import sessions
 from spec_kit_memory.verbs.search import Found, Ranking, Request
-from spec_kit_memory.verbs.wiring import Wiring
+from spec_kit_memory.verbs.wiring import Opened, Wiring
 
 # What the answer's own words cost: method, stats, hints, held back.
 FRAME_TOKENS = 160
@@ -107,7 +107,7 @@ def _rules(wiring: Wiring, request: Request, budget: int) -> tuple[tuple[Rule, .
         return (), 0, frozenset()
     phrases = [(m.id, phrase) for m in memories.values() for phrase in m.attributes.triggers]
     triggered = {match.memory_id for match in triggers.Matcher(phrases).match(request.text)}
-    bodies = {id_: _body(wiring.outline(memory)) for id_, memory in memories.items()}
+    bodies = {id_: _body(wiring.opened(memory).outline) for id_, memory in memories.items()}
     candidates = [
         packing.Rule(id=m.id, title=m.title, text=bodies[m.id], weight=m.attributes.weight, triggered=m.id in triggered)
         for m in memories.values()
@@ -138,11 +138,11 @@ class _Desk:
     def __post_init__(self) -> None:
         session = self.wiring.store.session(self.request.session_id) if self.request.session_id else None
         self._sent = session.sent if session and self.request.dedup else frozenset()
-        self._documents: dict[int, Document] = {}
+        self._opened: dict[int, Opened] = {}
         self._shown_hashes: set[str] = set()
 
     def results(self, found: Sequence[Found], room: int) -> tuple[list[Result], int]:
-        self._documents = {f.memory.id: self.wiring.outline(f.memory) for f in found}
+        self._opened = {f.memory.id: self.wiring.opened(f.memory) for f in found}
         if self.request.anchors:
             return self._sections(found, room)
         fitted = packing.fit(
@@ -159,8 +159,7 @@ class _Desk:
             sessions.remember_shown(self.wiring, self.request.session_id, shown_ids, self._shown_hashes)
 
     def _block(self, f: Found) -> Block:
-        document = self._documents[f.memory.id]
-        lines = document.text.split("\n")
+        lines, document = self._opened[f.memory.id].lines, self._opened[f.memory.id].outline
         fresh = [(p, s) for p, s in f.passages if p.hash not in self._sent]
         pieces = [Piece(p.first_line, p.last_line, s.score) for p, s in fresh]
         if self.request.include_content and fresh:
@@ -204,7 +203,7 @@ class _Desk:
         """Only the asked sections of each result, and what that saved."""
         results, saved = [], 0
         for f in found:
-            document = self._documents[f.memory.id]
+            document = self._opened[f.memory.id].outline
             sections: dict[str, str] = {}
             missing = []
             room -= _header_tokens(f, self.request.explain)
@@ -266,12 +265,10 @@ def _flat(wiring: Wiring, request: Request, found: Sequence[Found], room: int) -
         ((s.score, f, p, s) for f in found for p, s in f.passages),
         key=lambda row: (-row[0], row[2].id),
     )
-    texts: dict[int, list[str]] = {}
     results = []
     for score, f, passage, scored in ordered[: request.limit]:
-        if f.memory.id not in texts:
-            texts[f.memory.id] = wiring.outline(f.memory).text.split("\n")
-        text = "\n".join(texts[f.memory.id][passage.first_line - 1 : passage.last_line])
+        lines = wiring.opened(f.memory).lines
+        text = "\n".join(lines[passage.first_line - 1 : passage.last_line])
         cost = _count(text) + tokens.count(f.memory.path) + tokens.count(f.memory.title) + RANGE_TOKENS
         if request.max_tokens is not None and cost > room:
             text, cost = "", cost - _count(text)

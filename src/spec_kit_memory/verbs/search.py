@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 from spec_kit_memory.answers import HeldBack
 from spec_kit_memory.core import decay, ranking, usage
@@ -72,8 +73,7 @@ class Request:
         return self.query if self.query is not None else " ".join(self.concepts)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """One memory that matched, by its best passage. Hundreds are found and ten shown: the rest is scored on demand."""
 
     memory: Memory
@@ -289,8 +289,7 @@ def _linked(wiring: Wiring, found: list[Found]) -> list[Found]:
         for source in sources:
             opposed.setdefault(source, []).append(target)
     marked = [
-        replace(
-            f,
+        f._replace(
             superseded_by=tuple(replaced_by.get(f.memory.id, ())),
             contradicts=tuple(dict.fromkeys(opposed.get(f.memory.id, ()))),
         )

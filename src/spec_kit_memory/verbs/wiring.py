@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from spec_kit_memory.core import decay, usage
@@ -86,25 +87,40 @@ class Meaning:
         self.problem = f"{error.code} {error.message}"
 
 
-class Outlines:
-    """Texts that were shown lately, with their structure. A text is known by its hash, so none is ever stale."""
+class Opened:
+    """A memory's text as it was indexed; its lines and its structure are found when first asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    @cached_property
+    def outline(self) -> Document:
+        from spec_kit_memory.core import markdown
+
+        return markdown.outline(self.text)
+
+
+class Shelf:
+    """Texts that were shown lately. A text is known by its hash, so none is ever stale."""
 
     MOST_CHARACTERS = 4_000_000
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str, Document] = {}
+        self._kept: dict[str, Opened] = {}
         self._characters = 0
 
-    def get(self, content_hash: str, read: Callable[[], str]) -> Document:
+    def get(self, content_hash: str, read: Callable[[], str]) -> Opened:
         with self._lock:
             known = self._kept.pop(content_hash, None)
             if known is not None:
                 self._kept[content_hash] = known  # the last used is the last to go
                 return known
-        from spec_kit_memory.core import markdown
-
-        made = markdown.outline(read())
+        made = Opened(read())
         with self._lock:
             if self._kept.setdefault(content_hash, made) is made:
                 self._characters += len(made.text)
@@ -128,7 +144,7 @@ class Wiring:
     embed_soon: Callable[[], None] = lambda: None
     # What was rebuilt to answer as of an earlier moment; `Workspace.close` closes it.
     past: Past | None = None
-    outlines: Outlines = field(default_factory=lambda: Outlines())
+    shelf: Shelf = field(default_factory=Shelf)
     _matcher: tuple[int, Matcher] | None = None
     _sync: Sync | None = None
     _making: threading.Lock = field(default_factory=threading.Lock)
@@ -161,9 +177,8 @@ class Wiring:
             self._rules = (generation, self.store.find(Filter(tiers=frozenset({Tier.CONSTITUTIONAL}))))
         return self._rules[1]
 
-    def outline(self, memory: Memory) -> Document:
-        """A memory's text with its anchors and headings."""
-        return self.outlines.get(memory.content_hash, lambda: self.store.text(memory.id))
+    def opened(self, memory: Memory) -> Opened:
+        return self.shelf.get(memory.content_hash, lambda: self.store.text(memory.id))
 
     def change(self, reason: str, *, session: str | None = None) -> Change:
         return Change(actor=self.actor, at=self.now(), session=session or self.session_id, reason=reason)
