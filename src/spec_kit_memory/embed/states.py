@@ -89,10 +89,13 @@ def _best_matches(query: np.ndarray, words: np.ndarray, starts: np.ndarray) -> n
     lengths = np.linalg.norm(2.0 * codes - (levels - 1), axis=1) * np.sqrt(dimensions)
     planes = [_by_word(np.packbits((codes >> plane) & 1, axis=1)) for plane in range(_PLANES)]
     found = np.empty((len(query), len(starts)))
+    mixed, counted = np.empty_like(words[0]), np.empty(words.shape[1], dtype=np.uint8)
     for row in range(len(query)):
         differing = np.zeros(words.shape[1], dtype=np.int16)
-        for plane, bits in enumerate(planes):
+        for bits in reversed(planes):
+            differing <<= 1
             for word in range(len(words)):
-                differing += np.bitwise_count(words[word] ^ bits[word, row]).astype(np.int16) << plane
+                np.bitwise_xor(words[word], bits[word, row], out=mixed)
+                differing += np.bitwise_count(mixed, out=counted)
         found[row] = ((levels - 1) * dimensions - 2.0 * np.minimum.reduceat(differing, starts)) / lengths[row]
     return found
