@@ -74,3 +74,9 @@ def test_every_text_has_a_vector_of_length_one(text: str) -> None:
     embedding = embedder.embed_documents([text])[0]
     assert np.linalg.norm(embedding.vector) == pytest.approx(1.0, abs=1e-4)
     assert np.array_equal(embedder.embed_query(text).vector, embedding.vector)
+
+
+def test_a_text_of_any_length_has_a_vector_and_states() -> None:
+    (embedding,) = HashingEmbedder().embed_documents(["word " * 100_000])
+    assert embedding.states is not None
+    assert abs(float((embedding.vector**2).sum()) - 1) < 1e-5

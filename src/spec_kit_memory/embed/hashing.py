@@ -28,6 +28,9 @@ _PART_LENGTH = 3
 _WEIGHTS = {"word": 1.0, "pair": 0.5, "part": 0.35}
 
 
+_MOST_STATES = 512  # as many as a model's window has: a line of a megabyte is one passage
+
+
 class HashingEmbedder:
     name = "hashing"
     weights_hash = hashlib.sha256(b"hashing 1").hexdigest()
@@ -59,7 +62,7 @@ class HashingEmbedder:
         import numpy as np
 
         words = _words(text)
-        rows = [_word_state(word, self.dimensions) for word in words]
+        rows = [_word_state(word, self.dimensions) for word in words[:_MOST_STATES]]
         packed = token_states.pack(np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions))
         return Embedding(vector=self._vector(words), states=packed)
 
