@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +74,21 @@ def write_one(wiring: Wiring, row: Mapping[str, Any], *, reason: str) -> str | N
             return problem
     target.parent.mkdir(parents=True, exist_ok=True)
     files.write_atomic(target, data)
-    if hashlib.sha256(data).hexdigest() == row["raw_hash"]:
-        # A document without a date of its own has its file's.
-        mtime_ns = row["stamp"][1]
+    mtime_ns = _time_of(row, data)
+    if mtime_ns:
         os.utime(target, ns=(mtime_ns, mtime_ns))
     counters.count(wiring.settings, atomic_writes=1)
     wiring.sync.index_file(target, wiring.change(reason), explicit=True)
     return None
+
+
+def _time_of(row: Mapping[str, Any], data: bytes) -> int:
+    """When the file was written: a document without a date of its own has its file's."""
+    if hashlib.sha256(data).hexdigest() == row["raw_hash"]:
+        return int(row["stamp"][1])
+    # The index held another text than the file when the snapshot was taken; the memory's date is what it knew.
+    created = datetime.fromisoformat(row["created_at"]) if row["created_at"] else None
+    return (created - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000 if created else 0
 
 
 def _unkept(wiring: Wiring, target: Path) -> str:
