@@ -20,11 +20,11 @@ LATE_WEIGHT = 1.0
 VECTOR_WEIGHT = 0.5
 TEXT_WEIGHT = 0.12
 # The more words a passage has, the better the best of them matches anything.
-LENGTH_DISCOUNT = 0.03  # per e-fold of tokens
-SHORTEST_TOKENS, LONGEST_TOKENS = 8, 512  # the model reads no more than the latter
+LENGTH_DISCOUNT = 0.04  # per e-fold of tokens
+SHORTEST_TOKENS, LONGEST_TOKENS = 32, 512  # a bare title gains nothing; the model reads no more than the latter
 # What passages score that have nothing to do with the query. Where few passages are candidates,
 # the worst of them may be good: it should not be called worthless.
-UNRELATED_LATE = 0.10
+UNRELATED_LATE = 0.05
 UNRELATED_VECTOR = 0.50
 
 # Without late interaction, text and vector count alike; a vector's worth is its place between the
