@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -67,7 +66,7 @@ def test_use_cannot_lift_a_score_over_a_hundred() -> None:
 def test_nothing_relevant_scores_nothing() -> None:
     shared = Shared(tier=Tier.CONSTITUTIONAL, keywords=1.0, usage=0.4)
     assert ranking.score(0.0, shared, WEIGHTS).score == 0.0
-    assert ranking.score(0.0, replace(shared, best_relevance=0.0), WEIGHTS).score == 0.0
+    assert ranking.score(0.0, shared._replace(best_relevance=0.0), WEIGHTS).score == 0.0
 
 
 @given(relevance=UNIT, shared=shared())
@@ -85,10 +84,10 @@ def test_more_of_any_part_never_lowers_the_score(relevance: float, shared: Share
     score = ranking.score(relevance, shared, WEIGHTS).score
     assert ranking.score(min(1.0, relevance + more), shared, WEIGHTS).score >= score
     for better in (
-        replace(shared, tier=Tier.CONSTITUTIONAL),
-        replace(shared, recency=max(shared.recency, more)),
-        replace(shared, keywords=max(shared.keywords, more)),
-        replace(shared, usage=max(shared.usage, 0.4 * more)),
+        shared._replace(tier=Tier.CONSTITUTIONAL),
+        shared._replace(recency=max(shared.recency, more)),
+        shared._replace(keywords=max(shared.keywords, more)),
+        shared._replace(usage=max(shared.usage, 0.4 * more)),
     ):
         assert ranking.score(relevance, better, WEIGHTS).score >= score
 
