@@ -120,6 +120,7 @@ def test_before_the_first_index_nothing_can_be_known_and_it_says_so(place: Place
     workspace = place.open()
     answer = workspace.search("access tokens", as_of="2021-01-01")
     assert answer.results == ()
+    assert "nothing was known then" in answer.hints
     assert any("the record starts at 2026-03-01" in hint for hint in answer.hints)
     assert any("1 memories carry an earlier date" in hint for hint in answer.hints)
 

@@ -57,10 +57,12 @@ def search(wiring: Wiring, request: Request) -> SearchAnswer:
         # A session is about what is shown now: the past neither reads nor changes it.
         answer = answering.answer_from(past.wiring, replace(request, as_of=None, session_id=None))
     when = _iso(past.moment)
+    # An empty past is no reason to index anything now.
+    hints = answer.hints if answer.stats["totalFiles"] else ("nothing was known then",)
     return replace(
         answer,
         summary=f"as of {past.name or when}: {answer.summary}",
-        hints=(f"answered from what was known at {when}", *past.hints, *answer.hints),
+        hints=(f"answered from what was known at {when}", *past.hints, *hints),
     )
 
 
