@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -29,6 +32,16 @@ def test_the_configured_local_model_is_this_one() -> None:
 
 def test_making_one_loads_nothing(tmp_path: Path) -> None:
     assert LocalEmbedder(folder=tmp_path / "absent").dimensions == 384
+
+
+def test_embedding_leaves_no_device_id_and_no_report_to_send(tmp_path: Path) -> None:
+    """Official builds of the runtime queue usage reports in the home folder, except where they see CI."""
+    watched = ("CI", "ORT_", "GITHUB_", "TF_BUILD", "BUILD_", "XDG_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(watched)}
+    environment |= {name: str(tmp_path) for name in ("HOME", "USERPROFILE", "LOCALAPPDATA", "APPDATA")}
+    embed = "from spec_kit_memory.embed.local import LocalEmbedder; LocalEmbedder().embed_documents(['one text'])"
+    subprocess.run([sys.executable, "-c", embed], env=environment, check=True, timeout=120)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_vectors_have_384_dimensions_and_length_one(embedder: LocalEmbedder) -> None:

@@ -126,6 +126,9 @@ def _cores() -> int:
 
 
 def _open(folder: Path) -> _Loaded:
+    # Official builds of onnxruntime (since 1.29) report to their maker over HTTPS and leave a device id in the
+    # home folder, unless this is set before the import. A call after it comes too late for the first report.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import numpy as np
         import onnxruntime
