@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 
 from spec_kit_memory.core import front_matter
 from spec_kit_memory.core.front_edit import edit_front_matter
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 LONG_CHARACTERS = 100_000
+LONG_TITLE = 500  # as long as a title may be that a tool gives: a longer one would crowd out what it names
 
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 
@@ -46,12 +48,16 @@ def parse(text: str) -> Document:
         front = front_matter.combine(front, second)
         warnings += more
     warnings.extend(found.warnings)
+    title = front.title or next((heading.text for heading in found.headings if heading.level == 1), "")
+    if len(title) > LONG_TITLE:
+        warnings.append(Warning_(f"the title has {len(title):,} characters; {LONG_TITLE} are kept", code="title"))
+        title = title[:LONG_TITLE].rstrip()
     if len(text) > LONG_CHARACTERS:
         warnings.append(Warning_(f"{len(text):,} characters; consider splitting it", code="long"))
     return Document(
         text=text,
-        title=front.title or next((heading.text for heading in found.headings if heading.level == 1), ""),
-        front=front,
+        title=title,
+        front=replace(front, title=title) if front.title else front,
         body_first_line=body_first_line,
         anchors=tuple(found.anchors),
         headings=tuple(found.headings),
