@@ -40,6 +40,12 @@ def test_both_commands_lead_to_one_function(installed: metadata.Distribution, co
     assert callable(found.load())
 
 
+def test_generate_context_is_another_name_for_saving(installed: metadata.Distribution) -> None:
+    (found,) = installed.entry_points.select(group="console_scripts", name="generate-context")
+    assert found.value == "spec_kit_memory.serve.cli:generate_context"
+    assert callable(found.load())
+
+
 @pytest.mark.parametrize(
     ("name", "least_bytes"),
     [

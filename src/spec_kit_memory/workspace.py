@@ -44,10 +44,9 @@ def open_workspace(
     actor: Actor = Actor.USER,
     now: Callable[[], datetime] = utc_now,
 ) -> Workspace:
-    """Open the workspace at `root`, or the nearest one above the working directory."""
+    """Open the workspace whose root folder is `root`; without it the nearest one upwards from the working directory."""
     if settings is None:
-        found = settings_module.find_root(Path(root) if root is not None else None)
-        settings = settings_module.load(found)
+        settings = settings_module.load(settings_module.find_root(workspace=Path(root) if root is not None else None))
     return Workspace(settings, actor=actor, now=now)
 
 
