@@ -47,4 +47,8 @@ for optional in node git; do
 done
 "$tested" -m pytest "$@"
 took
+
+say "Programs that others wrote, against the wheel's server"
+"$tested" -m tools.conformance
+took
 say "All good"

@@ -317,6 +317,7 @@ def test_a_resource_that_is_not_there_is_a_protocol_error(live: LiveWorkspace, m
             with pytest.raises(MCPError) as caught:
                 await client.read_resource(uri)
             assert caught.value.error.data["code"] in ("E030", "E080", "E033")
+            assert caught.value.error.data["uri"] == uri
 
     story()
 

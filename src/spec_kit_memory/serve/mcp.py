@@ -177,7 +177,7 @@ class _Served:
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         from spec_kit_memory.serve import offers
 
-        parts = await self._offered(partial(offers.read, str(params.uri)))
+        parts = await self._offered(partial(offers.read, str(params.uri)), uri=str(params.uri))
         return types.ReadResourceResult(
             contents=[
                 types.TextResourceContents(uri=uri, mime_type="text/markdown", text=_sendable(text))
@@ -222,17 +222,17 @@ class _Served:
         shown = types.Completion(values=names[:100], total=len(names), has_more=len(names) > 100)
         return types.CompleteResult(completion=shown)
 
-    async def _offered(self, work: Callable[[Workspace], T]) -> T:
-        """As a protocol error where there is no tool result to carry it."""
+    async def _offered(self, work: Callable[[Workspace], T], **about: str) -> T:
+        """As a protocol error where there is no tool result to carry it, with what the request was about."""
         from spec_kit_memory.serve import render
 
         try:
             return await self._in_thread(work)
         except SpecKitMemoryError as error:
-            shown = render.error(error)
+            shown = render.error(error) | about
             raise MCPError(code=types.INVALID_PARAMS, message=error.message, data=shown) from error
         except Exception as error:
-            shown = render.error(error)
+            shown = render.error(error) | about
             raise MCPError(code=types.INTERNAL_ERROR, message=shown["message"], data=shown) from error
 
 

@@ -1,0 +1,293 @@
+"""Do programs that others wrote get along with our server?
+
+The protocol's own conformance suite on both eras, the inspector calling every tool, and the
+TypeScript SDK's client telling a whole story. Needs Node and, the first time, npm's registry:
+
+    python -m tools.conformance [--needed]
+
+Without Node or npm it says so and ends well, unless `--needed`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = ROOT / "build" / "conformance"
+NODE_NEEDED = (22, 19)
+PACKAGES = (
+    "suite-released@npm:@modelcontextprotocol/conformance@0.1.16",
+    "suite-next@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    "@modelcontextprotocol/inspector@2.12.0",
+    "@modelcontextprotocol/client@2.4.0",
+)
+INSTALL_SECONDS, RUN_SECONDS = 300, 240
+# Each version of the suite with the eras it knows.
+RUNS = (("suite-released", ""), ("suite-next", "2025-11-25"), ("suite-next", "2026-07-28"))
+
+# Checks that cannot apply to us: what each wants. A check that fails and is not here is a fault of ours.
+_TOOL, _PROMPT, _RESOURCE = "a test tool", "a test prompt", "a test resource"
+NOT_APPLICABLE: Mapping[str, tuple[str, str]] = {
+    # check -> what it wants, and what its failure must say so that nothing else hides behind it
+    "tools-call-simple-text": (_TOOL, "test_simple_text"),
+    "tools-call-image": (_TOOL, "test_image_content"),
+    "tools-call-audio": (_TOOL, "test_audio_content"),
+    "tools-call-embedded-resource": (_TOOL, "test_embedded_resource"),
+    "tools-call-mixed-content": (_TOOL, "test_multiple_content_types"),
+    "tools-call-error": (_TOOL, "test_error_handling"),
+    "tools-call-with-progress": (_TOOL, "test_tool_with_progress"),
+    "tools-call-sampling": (_TOOL, "test_sampling"),
+    "tools-call-elicitation": (_TOOL, "test_elicitation"),
+    "elicitation-sep1034-general": (_TOOL, "test_elicitation_sep1034_defaults"),
+    "elicitation-sep1330-general": (_TOOL, "test_elicitation_sep1330_enums"),
+    "json-schema-2020-12-tool-found": (_TOOL, "json_schema_2020_12_tool"),
+    "prompts-get-simple": (_PROMPT, "test_simple_prompt"),
+    "prompts-get-with-args": (_PROMPT, "test_prompt_with_arguments"),
+    "prompts-get-embedded-resource": (_PROMPT, "test_prompt_with_embedded_resource"),
+    "prompts-get-with-image": (_PROMPT, "test_prompt_with_image"),
+    "resources-read-text": (_RESOURCE, "test://static-text"),
+    "resources-read-binary": (_RESOURCE, "test://static-binary"),
+    "resources-templates-read": (_RESOURCE, "test://template/123/data"),
+    "sep-2322-elicitation-incomplete": (_TOOL, "test_input_required_result_elicitation"),
+    "sep-2322-sampling-incomplete": (_TOOL, "test_input_required_result_sampling"),
+    "sep-2322-list-roots-incomplete": (_TOOL, "test_input_required_result_list_roots"),
+    "sep-2322-request-state-incomplete": (_TOOL, "test_input_required_result_request_state"),
+    "sep-2322-multiple-inputs-incomplete": (_TOOL, "test_input_required_result_multiple_inputs"),
+    "sep-2322-multi-round-r1": (_TOOL, "Expected InputRequiredResult"),
+    "sep-2322-non-tool-incomplete": (_PROMPT, "test_input_required_result_prompt"),
+    "sep-2322-result-type-included": (_TOOL, "test_input_required_result_elicitation"),
+    "sep-2322-reject-tampered-state": (_TOOL, "could not get initial InputRequiredResult"),
+    "sep-2322-respect-client-capabilities": (_TOOL, "test_input_required_result_capabilities"),
+    "sep-2575-server-rejects-undeclared-capability": (_TOOL, "test_missing_capability"),
+    "sep-2575-missing-capability-http-400": (_TOOL, "test_missing_capability"),
+    "sep-2575-http-server-no-independent-requests-on-stream": (_TOOL, "test_streaming_elicitation"),
+    "sep-2575-server-no-log-without-loglevel": (_TOOL, "test_logging_tool"),
+    "sep-2243-server-no-xmcp-tool": ("a tool with x-mcp-header", "Not testable"),
+    "sep-2243-server-decode-base64": ("a tool with x-mcp-header", "Not testable"),
+    "sep-2243-server-validate-param-match": ("a tool with x-mcp-header", "Not testable"),
+    "sep-2243-server-reject-invalid-param-chars": ("a tool with x-mcp-header", "Not testable"),
+    "sep-2243-server-reject-param-mismatch": ("a tool with x-mcp-header", "Not testable"),
+    "logging-set-level": ("the logging capability, which we do not declare", "Method not found"),
+    "tools-call-with-logging": ("the logging capability, which we do not declare", "Method not found"),
+    "resources-subscribe": ("resource subscriptions, which we do not declare", "Method not found"),
+    "resources-unsubscribe": ("resource subscriptions, which we do not declare", "Method not found"),
+}
+
+# Every tool, in an order in which each finds what it needs; {name} comes from an earlier answer.
+CALLS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
+    # tool, arguments, and "name=path.to.value" to keep from its data
+    ("memory_save", {"context": {"title": "Old", "sessionSummary": "Sessions in Redis."}, "specFolder": "007-auth"},
+     "old=id"),
+    ("memory_save", {"context": {"title": "New", "sessionSummary": "Signed tokens."}, "specFolder": "007-auth"},
+     "new=id"),
+    ("memory_index_scan", {}, ""),
+    ("memory_search", {"query": "signed tokens", "limit": 3}, "path=results.0.path"),
+    ("memory_context", {"specFolder": "007-auth", "prompt": "tokens"}, ""),
+    ("memory_load", {"memoryId": "{new}"}, ""),
+    ("memory_get", {"path": "{path}", "from": 1, "count": 2}, ""),
+    ("memory_match_triggers", {"prompt": "signed tokens"}, ""),
+    ("memory_list", {"specFolder": "007-auth"}, ""),
+    ("memory_update", {"id": "{old}", "title": "Sessions in Redis"}, ""),
+    ("memory_validate", {"id": "{new}", "wasUseful": True}, ""),
+    ("memory_stats", {}, ""),
+    ("memory_health", {}, ""),
+    ("memory_causal_link", {"sourceId": "{new}", "targetId": "{old}", "relation": "supersedes"}, "link=link.id"),
+    ("memory_drift_why", {"memoryId": "{new}"}, ""),
+    ("memory_causal_unlink", {"linkId": "{link}"}, ""),
+    ("checkpoint_create", {"name": "one"}, ""),
+    ("checkpoint_list", {}, ""),
+    ("memory_delete", {"id": "{old}"}, ""),
+    ("checkpoint_restore", {"name": "one"}, ""),
+    ("checkpoint_delete", {"name": "one"}, ""),
+    ("memory_history", {"limit": 5}, ""),
+)  # fmt: skip
+
+
+class Absent(Exception):  # noqa: N818 - it says what is not there
+    """What these checks need is not on this machine."""
+
+
+# --- what is needed ---------------------------------------------------------------------------------
+
+
+def install() -> str:
+    """The Node to use; the packages are in place afterwards."""
+    if shutil.which("npm") is None:
+        raise Absent("npm is not installed")
+    MODULES.mkdir(parents=True, exist_ok=True)
+    node = shutil.which("node") or ""
+    wanted = [*PACKAGES, *([] if node and _version(node) >= NODE_NEEDED else ["node@22"])]
+    stamp = MODULES / "installed.json"
+    if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
+        (MODULES / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+        _npm(["install", "--no-audit", "--no-fund", "--loglevel=error", *wanted])
+        stamp.write_text(json.dumps(wanted), encoding="utf-8")
+    return str(MODULES / "node_modules" / ".bin" / "node") if "node@22" in wanted else node
+
+
+def _version(node: str) -> tuple[int, ...]:
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30).stdout
+    return tuple(map(int, re.findall(r"\d+", said)[:2]))
+
+
+def _npm(words: list[str]) -> None:
+    npm = shutil.which("npm") or "npm"
+    try:
+        done = subprocess.run([npm, *words], cwd=MODULES, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise Absent(f"npm did not install within {INSTALL_SECONDS} s") from error
+    if done.returncode:
+        raise Absent("npm cannot install: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
+
+
+# --- our server ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="skm-conformance-") as folder:
+        root = Path(folder) / "work"
+        (root / "specs" / "007-auth").mkdir(parents=True)
+        yield root
+
+
+def _environment(root: Path) -> dict[str, str]:
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("SPEC_KIT_MEMORY_")}
+    return {**mine, "SPEC_KIT_MEMORY_USER_CONFIG": str(root.parent / "nobody.jsonc")}
+
+
+def _serve(root: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "spec_kit_memory", "serve", "--workspace", str(root), *more]
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[str]:
+    server = subprocess.Popen(
+        _serve(root, "--http", "--port", "0"), stderr=subprocess.PIPE, text=True, env=_environment(root)
+    )
+    assert server.stderr is not None
+    try:
+        found = re.search(r"http://\S+", server.stderr.readline())
+        if found is None:
+            raise RuntimeError("the server did not start")
+        yield found[0]
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+# --- the three programs ---------------------------------------------------------------------------------
+
+
+def suite(node: str, name: str, era: str) -> list[str]:
+    """Faults that one run of the conformance suite finds."""
+    with workspace() as root, serving(root) as url:
+        results = root.parent / "results"
+        words = [node, str(MODULES / "node_modules" / name / "dist" / "index.js"), "server", "--url", url]
+        words += ["--suite", "all", "-o", str(results), *(["--spec-version", era] if era else [])]
+        _run(words)
+        checks = [
+            check for file in sorted(results.glob("*/checks.json")) for check in json.loads(file.read_text("utf-8"))
+        ]
+    if not checks:
+        return [f"{name} {era}: the suite ran nothing"]
+    passed = sum(check["status"] == "SUCCESS" for check in checks)
+    failed = [check for check in checks if check["status"] == "FAILURE"]
+    faults = [fault for check in failed if (fault := _fault(check))]
+    advised = [check["id"] for check in checks if check["status"] == "WARNING"]
+    print(f"{name} {era}: {passed} checks pass, {len(failed) - len(faults)} do not apply, {len(faults)} fail")
+    print(f"   only advised: {', '.join(advised) or 'nothing'}")
+    return [f"{name} {era}: {fault}" for fault in faults]
+
+
+def _fault(check: Mapping[str, Any]) -> str:
+    said = str(check.get("errorMessage") or "")
+    _, sign = NOT_APPLICABLE.get(check["id"], ("", None))
+    return "" if sign is not None and sign in said else f"{check['id']}: {said}"
+
+
+def inspector(node: str) -> list[str]:
+    """The inspector lists the tools and calls every one of them."""
+    program = MODULES / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build"
+    with workspace() as root, serving(root) as url:
+        base = [node, str(program / "index.js"), "--cli", url, "--transport", "http", "--method"]
+        listed = {tool["name"] for tool in json.loads(_run([*base, "tools/list"]))["tools"]}
+        faults = [f"the inspector was not told to call {name}" for name in sorted(listed - {c[0] for c in CALLS})]
+        kept: dict[str, Any] = {}
+        for tool, arguments, keep in CALLS:
+            pairs = [f"{name}={_filled(value, kept)}" for name, value in arguments.items()]
+            words = [word for pair in pairs for word in ("--tool-arg", pair)]
+            answer = json.loads(_run([*base, "tools/call", "--tool-name", tool, *words]))
+            if answer.get("isError"):
+                faults.append(f"the inspector's call of {tool}: {answer['content'][0]['text']}")
+            elif keep:
+                name, _, path = keep.partition("=")
+                kept[name] = _at(answer["structuredContent"]["data"], path)
+    print(f"inspector: {len(listed)} tools listed and called")
+    return faults
+
+
+def _filled(value: Any, kept: Mapping[str, Any]) -> str:
+    if isinstance(value, str):
+        return re.sub(r"\{(\w+)\}", lambda found: str(kept[found[1]]), value)
+    return json.dumps(value)
+
+
+def _at(data: Any, path: str) -> Any:
+    for part in path.split("."):
+        data = data[int(part)] if part.isdecimal() else data[part]
+    return data
+
+
+def story(node: str) -> list[str]:
+    """The TypeScript client, on both eras and both transports."""
+    faults = []
+    for era in ("legacy", "2026-07-28"):
+        with workspace() as root:
+            faults += _told(node, era, root, _serve(root))
+        with workspace() as root, serving(root) as url:
+            faults += _told(node, era, root, [url])
+    return faults
+
+
+def _told(node: str, era: str, root: Path, target: list[str]) -> list[str]:
+    words = [node, str(ROOT / "tools" / "story.mjs"), str(MODULES), era, *target]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS, env=_environment(root))
+    print(done.stdout.strip() or f"the story broke off: {era}")
+    return [f"TypeScript client, {era}: {done.stderr.strip()[-1500:]}"] if done.returncode else []
+
+
+def _run(words: list[str]) -> str:
+    return subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS).stdout
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--needed", action="store_true", help="fail where Node or npm is missing")
+    needed = parser.parse_args().needed
+    try:
+        node = install()
+    except Absent as reason:
+        print(f"Not run: {reason}.")
+        return 1 if needed else 0
+    faults = [fault for name, era in RUNS for fault in suite(node, name, era)]
+    faults += inspector(node)
+    faults += story(node)
+    for fault in faults:
+        print("FAULT", fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
