@@ -306,6 +306,32 @@ def test_a_search_shows_place_score_and_what_was_held_back() -> None:
         assert part in shown
 
 
+@pytest.mark.parametrize(
+    ("hint", "typed"),
+    [
+        ("12 more: offset=5", "12 more: --offset 5"),
+        ("older ones: includeArchived: true brings them", "older ones: --include-archived brings them"),
+        ("search again without specFolder", "search again without --folder"),
+        ("try other words, or memory_list to browse", "try other words, or skm list to browse"),
+        ("the source and the limits: true words", "the source and the limits: true words"),
+        (
+            "name it in isolation.allowedPaths or `skm list --json`",
+            "name it in isolation.allowedPaths or `skm list --json`",
+        ),
+    ],
+)
+def test_hints_speak_of_commands_and_options(hint: str, typed: str) -> None:
+    assert drawn(answers.Answer(summary="none", hints=(hint,))).splitlines()[-1] == typed
+
+
+def test_passages_are_explained_too() -> None:
+    passage = answers.FlatResult(
+        path="a.md", lines="1-2", text="t", score=0.5, source=card().source, id=1, title="A", explain={"relevance": 0.5}
+    )
+    answer = answers.SearchAnswer(summary="one", query="t", method="text", results=(passage,), total_found=1)
+    assert "relevance 0.5" in drawn(answer)
+
+
 def test_words_of_the_question_are_highlighted_on_a_terminal() -> None:
     answer = answers.SearchAnswer(summary="one", query="token", method="text", results=(result(),))
     assert "\x1b[1;33mtokens\x1b[0m" in drawn(answer, tty=True)

@@ -266,6 +266,17 @@ def test_contradictions_between_results_are_pointed_out(place: Place) -> None:
     assert found == {a: (b,), b: (a,)}
 
 
+def test_results_that_do_not_fit_the_budget_are_said_to_be_missing(place: Place) -> None:
+    for n in range(12):
+        place.memory(f"n{n}", f"# Note {n}\n\n" + f"Access tokens of service {n} expire after an hour. " * 20)
+    workspace = place.open()
+    answer = workspace.search("access tokens", max_tokens=600, session_id="s")
+    shown = len(answer.results)
+    assert 0 < shown < 10
+    assert any(hint.startswith(f"{10 - shown} more did not fit") for hint in answer.hints)
+    assert not any("did not fit" in hint for hint in workspace.search("access tokens", limit=shown).hints)
+
+
 # --- states ------------------------------------------------------------------------------------
 
 

@@ -341,7 +341,7 @@ def options(tool: Tool) -> list[click.Parameter]:
 
 def _option(parameter: Parameter) -> click.Option:
     names = [_key(parameter), *parameter.flags, parameter.flag]
-    about = parameter.about
+    about = parameter.about + (" (repeat the option)" if parameter.kind == "texts" else "")
     if parameter.default not in (None, False, ""):
         about = f"{about} (default {parameter.default})".strip()
     if parameter.kind == "boolean":

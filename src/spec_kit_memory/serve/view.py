@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from spec_kit_memory import answers
 from spec_kit_memory.answers import Answer
+from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Parameter
 
-__all__ = ["Block", "Line", "Quote", "Table", "ago", "blocks", "size"]
+__all__ = ["Block", "Line", "Quote", "Table", "ago", "as_typed", "blocks", "size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,34 @@ def blocks(answer: Answer, *, now: datetime | None = None, **how: Any) -> Iterat
     else:
         yield Line(answer.summary)
     for hint in answer.hints:
-        yield Line(hint, "hint")
+        yield Line(as_typed(hint), "hint")
 
 
 # --- small words ------------------------------------------------------------------------
+
+
+def as_typed(text: str) -> str:
+    """A hint that was written for agents, in commands and options: `offset=5` is `--offset 5` here."""
+    return _IN_HINTS.sub(_typed, text)
+
+
+_IN_HINTS = re.compile(r"(?<![\w.-])(?P<name>[a-z]\w*)(?:(?P<true>: true)|=(?P<value>\w+))?(?!\w)")
+
+
+def _typed(found: re.Match[str]) -> str:
+    name, value = found["name"], found["value"]
+    if name in BY_NAME:
+        return "skm " + BY_NAME[name].command
+    parameter = _parameters().get(name)
+    # A word like "source" is a parameter only where it is given a value.
+    if parameter is None or (name.islower() and not found["true"] and not value):
+        return found[0]
+    return (parameter.flags or (parameter.flag,))[0] + (f" {value}" if value else "")
+
+
+@cache
+def _parameters() -> Mapping[str, Parameter]:
+    return {parameter.name: parameter for tool in TOOLS for parameter in tool.parameters}
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
@@ -103,6 +129,8 @@ def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
         if isinstance(result, answers.FlatResult):
             yield Line(f"{number}. {result.path}:{result.lines}  {result.score:.2f}", "title")
             yield Quote(_excerpt(result.text), terms)
+            if result.explain:
+                yield Line("   " + _explained(result.explain), "dim")
         else:
             yield from _result(number, result, terms, now)
     yield Line(_how(answer), "dim")

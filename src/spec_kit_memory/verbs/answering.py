@@ -64,13 +64,13 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         shown = found[: request.limit]
         desk = _Desk(wiring, request)
         results, saved = desk.results(shown, room)
-        shown_ids = [f.memory.id for f in shown]
+        shown_ids = [result.id for result in results]
         desk.remember(shown_ids)
     stats = wiring.store.stats()
     contiguous = _contiguity(wiring, results) if request.include_contiguity else ((), results)
     return SearchAnswer(
         summary=_summary(request, ranking, len(results)),
-        hints=tuple(_hints(request, ranking, results, stats["memories"])),
+        hints=tuple(_hints(request, ranking, results, stats["memories"], found=len(found))),
         meta=Meta(),
         query=request.text,
         method=ranking.method,
@@ -333,13 +333,16 @@ def _summary(request: Request, ranking: Ranking, shown: int) -> str:
     return f"{shown} of {ranking.total} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
 
 
-def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories: int) -> list[str]:
+def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories: int, *, found: int) -> list[str]:
     hints = []
     if ranking.historical and request.use_decay:
         hints.append("the question asks about the past, so decay was left out")
     held = ranking.held_back
     if held.archived or held.dormant or held.expired:
         hints.append("older matches were held back; includeArchived: true brings archived ones")
+    left_out = min(request.limit, found) - len(results) if request.group_by == "memory" else 0
+    if results and left_out > 0:
+        hints.append(f"{left_out} more did not fit the token budget; a larger maxTokens or a narrower question helps")
     if held.min_score:
         hints.append(f"{held.min_score} matches are below minScore {request.min_score}")
     if not results:

@@ -99,7 +99,7 @@ def get(
     freshness.refresh(wiring, stored)
     memory = wiring.store.by_path(stored)
     if memory is None:
-        raise MemoryNotFound(f"{path} is not a memory of this workspace", hint="list paths with skm list")
+        raise MemoryNotFound(f"{path} is not a memory of this workspace", hint="`skm list --json` lists paths")
     every = wiring.store.text(memory.id).split("\n")
     first, last = _asked_lines(lines, from_, count, len(every))
     wiring.used([memory.id])
