@@ -89,7 +89,7 @@ def health(wiring: Wiring, *, repair: bool = False) -> HealthAnswer:
     for name, found in {**looked_at.check(now=wiring.now()), **_files(wiring)}.items():
         checks[name] = "ok" if not found else found[0] if len(found) == 1 else f"{len(found)} problems"
         problems += [{"check": name, "message": message, "hint": _HINTS.get(name, "")} for message in found]
-    if wiring.meaning.problem:
+    if wiring.meaning.problem and wiring.meaning.wanted:
         checks["meaning"] = wiring.meaning.problem
         problems.append({"check": "meaning", "message": wiring.meaning.problem, "hint": _HINTS["meaning"]})
     serious = [problem for problem in problems if problem["check"] not in _NOTICES]
