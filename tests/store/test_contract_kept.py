@@ -11,7 +11,7 @@ import pytest
 from spec_kit_memory.core.memory import Scope, Tier
 from spec_kit_memory.store import Store
 from tests.store.conftest import Factory
-from tests.store.material import BY_USER, NOON, change, embed_all, entry
+from tests.store.material import BY_USER, NOON, change, embed_all, entry, vector
 
 ALL = range(1, 30)
 
@@ -19,7 +19,11 @@ ALL = range(1, 30)
 def same_as_fresh(store: Store, factory: Factory, scope: Scope | None = None) -> bool:
     fresh = factory("index")
     old, new = (each.within(scope) if scope else each for each in (store, fresh))
-    return old.many(ALL) == new.many(ALL) and old.passages(ALL) == new.passages(ALL)
+    return (
+        old.many(ALL) == new.many(ALL)
+        and old.passages(ALL) == new.passages(ALL)
+        and old.token_states(ALL) == new.token_states(ALL)
+    )
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ def filled(store: Store) -> Store:
         store.put(
             entry(f"memory/{name}.md", f"first of {name}\nsecond of {name}", triggers=[f"phrase {name}"]), BY_USER
         )
-    store.many(ALL), store.passages(ALL)
+    store.many(ALL), store.passages(ALL), store.token_states(ALL)
     return store
 
 
@@ -95,3 +99,22 @@ def test_more_memories_than_are_kept_are_all_found(filled: Store, monkeypatch: p
     assert [memory.id for memory in few.memories(database, None, [3, 1, 2, 99])] == [3, 1, 2]
     assert [memory.id for memory in few.memories(database, None, [1, 2, 3])] == [1, 2, 3]
     assert len(few._memories.values) == 2
+
+
+def test_token_states_come_and_go_with_their_passages(filled: Store, factory: Factory) -> None:
+    assert filled.token_states(ALL) == {}
+    other = factory("index")
+    hashes = [passage.hash for passage in other.passages_of(1)]
+    other.use_model("test", 3, "weights")
+    other.put_vectors({each: (vector(1, 0, 0), b"states") for each in hashes})
+    assert set(filled.token_states(ALL).values()) == {b"states"}
+    other.put(entry("memory/a.md", "all other words"), change(minutes=1))
+    assert filled.token_states(ALL) == {}
+
+
+def test_token_states_of_another_user_are_not_shown(filled: Store) -> None:
+    filled.put(replace(entry("memory/users/ann/x.md", "secret of ann"), owner="ann"), BY_USER)
+    ann, bob = (filled.within(Scope(user=user)) for user in ("ann", "bob"))
+    hashes = [passage.hash for passage in ann.passages(ALL)]
+    filled.put_vectors({each: (vector(1, 0, 0), b"states") for each in hashes})
+    assert len(ann.token_states(ALL)) == len(bob.token_states(ALL)) + 1

@@ -1,4 +1,4 @@
-"""Which rows were read before? Memories and passages of a process, kept as values between searches.
+"""Which rows were read before? Memories, passages and token states, kept as values between searches.
 
 A search looks at some hundred memories and shows ten: making them anew from rows each time took
 longer than finding them. What a change touched, by this process or another, is read again.
@@ -20,6 +20,7 @@ __all__ = ["Kept"]
 
 _MOST_MEMORIES = 10_000  # about 15 MB
 _MOST_PASSAGES = 120_000  # about 60 MB, in workspaces that have so many
+_MOST_STATES = 4_000  # about 25 MB where passages are long
 _PASSAGE = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
 
 Value = TypeVar("Value")
@@ -32,6 +33,7 @@ class Kept:
         self._lock = threading.Lock()
         self._memories = _Shelf[Memory](_MOST_MEMORIES)
         self._passages = _Shelf[StoredPassage](_MOST_PASSAGES)
+        self._states = _Shelf[tuple[int, bytes | None]](_MOST_STATES)  # with the memory's id
         self._seen: dict[Scope | None, dict[int, bool]] = {}
         self._state = (-1, -1, -1)  # epoch, generation, used
 
@@ -50,6 +52,14 @@ class Kept:
             known = self._passages.get(ids, lambda missing: _read_passages(connection, missing))
             seen = self._within(connection, scope, {each.memory_id for each in known.values()})
         return [known[each] for each in ids if each in known and seen[known[each].memory_id]]
+
+    def token_states(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
+        """By passage id, where there are any."""
+        with self._lock, database.reading() as connection:
+            self._refresh(connection)
+            known = self._states.get(ids, lambda missing: _read_states(connection, missing))
+            seen = self._within(connection, scope, {memory_id for memory_id, _ in known.values()})
+        return {each: states for each, (memory_id, states) in known.items() if states is not None and seen[memory_id]}
 
     def _within(self, connection: apsw.Connection, scope: Scope | None, ids: Iterable[int]) -> dict[int, bool]:
         """Is each of these memories within the scope?"""
@@ -77,7 +87,8 @@ class Kept:
         counted = {id_ for (id_,) in fetch(connection, "SELECT memory_id FROM usage WHERE used > ?", (known_used,))}
         self._memories.drop(changed | counted)
         if changed:
-            self._passages.drop(id_ for id_, each in list(self._passages.values.items()) if each.memory_id in changed)
+            self._passages.drop([id_ for id_, each in self._passages.values.items() if each.memory_id in changed])
+            self._states.drop([id_ for id_, (memory_id, _) in self._states.values.items() if memory_id in changed])
             for seen in self._seen.values():
                 for id_ in changed:
                     seen.pop(id_, None)
@@ -85,6 +96,7 @@ class Kept:
     def _forget_all(self) -> None:
         self._memories.values.clear()
         self._passages.values.clear()
+        self._states.values.clear()
         self._seen.clear()
 
 
@@ -122,3 +134,9 @@ def _read_passages(connection: apsw.Connection, ids: Sequence[int]) -> dict[int,
     sql = f"SELECT {_PASSAGE} FROM passage JOIN memory ON memory.id = memory_id WHERE {test} AND presence = 'live'"
     given: list[Any] = bound
     return {row[0]: rows.passage_from(row) for row in connection.execute(sql, given)}
+
+
+def _read_states(connection: apsw.Connection, ids: Sequence[int]) -> dict[int, tuple[int, bytes | None]]:
+    test, values = filters.in_ids(set(ids), "passage.id")
+    sql = f"SELECT passage.id, memory_id, states FROM passage LEFT JOIN token_state USING (vector_id) WHERE {test}"
+    return {passage_id: (memory_id, states) for passage_id, memory_id, states in connection.execute(sql, values)}

@@ -304,7 +304,7 @@ class SqliteStore:
         nearest.warm(self._database, now)
 
     def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]:
-        return vectors.token_states(self._database, self._scope, passage_ids)
+        return self._shared.kept.token_states(self._database, self._scope, passage_ids)
 
     # --- checkpoints and care
 

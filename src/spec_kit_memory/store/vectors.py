@@ -18,7 +18,7 @@ from spec_kit_memory.store import VectorWork, filters, passages, rows
 from spec_kit_memory.store.database import Database, fetch
 from spec_kit_memory.store.record import Recorder
 
-__all__ = ["Model", "put_vectors", "token_states", "use_model", "vector_work", "vectors_failed", "vectors_of"]
+__all__ = ["Model", "put_vectors", "use_model", "vector_work", "vectors_failed", "vectors_of"]
 
 Model = tuple[str, int, str]  # name, dimensions, hash of the weights
 _MOST_TRIES = 3
@@ -132,14 +132,3 @@ def _settle(connection: apsw.Connection, recorder: Recorder, hashes: Sequence[st
     passages.refresh_status(connection, [memory_id for (memory_id,) in ids])
     for (memory_id,) in ids:
         recorder.changed(memory_id)
-
-
-def token_states(database: Database, scope: Scope | None, passage_ids: Sequence[int]) -> dict[int, bytes]:
-    seen, bound = filters.visible(scope)
-    test, values = filters.in_ids(set(passage_ids), "passage.id")
-    sql = (
-        "SELECT passage.id, states FROM passage JOIN token_state USING (vector_id)"
-        f" JOIN memory ON memory.id = passage.memory_id WHERE {test} AND {seen}"
-    )
-    with database.reading() as connection:
-        return dict(fetch(connection, sql, [*values, *bound]))
