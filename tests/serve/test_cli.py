@@ -369,14 +369,14 @@ def test_why_is_drawn_in_three_ways() -> None:
     memories = (card(2), card(3, title='A "quoted" [x]'), card(4))
     answer = answers.WhyAnswer(summary="3 links", memory=card(1), steps=steps, memories=memories)
     assert graph.draw(answer).splitlines() == [
-        "Memory 1 [1]",
-        "├─ caused → Memory 2 [2]",
-        "│  └─ supports → Memory 4 [4]",
-        '└─ ← supersedes A "quoted" [x] [3]',
+        "#1 Memory 1",
+        "├─ caused: #2 Memory 2",
+        "│  └─ supports: #4 Memory 4",
+        '└─ superseded by: #3 A "quoted" [x]',
     ]
-    assert "m3 -->|supersedes| m1" in graph.draw(answer, "mermaid")
-    assert 'm3["3: A quoted x"]' in graph.draw(answer, "mermaid")
-    assert 'm3 [label="3: A \\"quoted\\" [x]"];' in graph.draw(answer, "dot")
+    assert "m3 -->|supersedes 1| m1" in graph.draw(answer, "mermaid")
+    assert 'm3["#35;3 A #34;quoted#34; #91;x#93;"]' in graph.draw(answer, "mermaid")
+    assert 'm3 [label="#3 A \\"quoted\\" [x]"];' in graph.draw(answer, "dot")
 
 
 def test_every_answer_has_a_view_that_shows_its_summary_or_content() -> None:

@@ -237,8 +237,9 @@ def cards(memories: Iterable[answers.Card], now: datetime) -> Table:
 
 def _context(answer: answers.ContextAnswer, *, now: datetime) -> Iterator[Block]:
     yield Quote(answer.text, indent=0)
-    for number, offer in enumerate(answer.offers, 1):
-        yield Line(f"[{number}] {offer.get('title')}  [{offer.get('id')}]", "dim")
+    for offer in answer.offers:
+        named = f" {offer['title']}  [{offer['id']}]" if "id" in offer else ""
+        yield Line(f"{offer['choice']}{named}", "dim")
 
 
 def _triggers(answer: answers.TriggerAnswer, *, now: datetime) -> Iterator[Block]:
@@ -409,8 +410,6 @@ def _why(answer: answers.WhyAnswer, *, now: datetime, form: str = "tree") -> Ite
 
     yield Quote(graph.draw(answer, form), indent=0)
     if form == "tree":
-        for cycle in answer.cycles:
-            yield Line("Cycle: " + " → ".join(map(str, cycle)), "bad")
         yield Line(answer.summary, "dim")
 
 
