@@ -26,6 +26,7 @@ from spec_kit_memory.errors import (
 )
 from spec_kit_memory.settings import Isolation
 from spec_kit_memory.store import rows
+from spec_kit_memory.verbs import placing
 from spec_kit_memory.workspace import Workspace
 from tests.verbs.conftest import Place
 
@@ -525,3 +526,18 @@ def test_a_written_file_can_be_read_by_others_as_usual(place: Place) -> None:
     mask = os.umask(0)
     os.umask(mask)
     assert (place.root / answer.path).stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_among_very_many_folders_the_one_that_fits_is_still_found(place: Place) -> None:
+    for number in range(placing.FOLDERS + 30):
+        place.memory(
+            "notes", f"# Notes {number}\n\nThe topic{number} of folder{number}.", folder=f"{number:03d}-f{number}"
+        )
+    place.memory("zebra", "# Zebra walks\n\nZebra stripes and zebra herds in the savanna.", folder="777-zebra")
+    workspace = place.open()
+    saved = workspace.save(
+        context={"title": "Zebra herds", "sessionSummary": "Zebra stripes help zebra herds in the savanna."},
+        spec_folder="777-zebra",
+    )
+    assert saved.alignment["folder"] == "777-zebra"
+    assert not any("fits the text badly" in warning for warning in saved.warnings)

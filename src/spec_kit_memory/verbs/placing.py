@@ -14,12 +14,15 @@ from typing import Any
 from spec_kit_memory.core import alignment
 from spec_kit_memory.core.alignment import Alignment, Decision, Profile
 from spec_kit_memory.core.memory import Filter, Memory
+from spec_kit_memory.core.words import for_query
 from spec_kit_memory.errors import SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.vault import files
 from spec_kit_memory.verbs.wiring import Wiring
 
 # Enough of a folder's documents to know what it is about.
 DOCUMENTS = 12
+FOLDERS = 200  # beyond so many, only those that can fit are looked at closely
+ASKED_CHARACTERS = 4_000
 DEEPEST = 4  # nested spec folders that have no documents yet
 
 
@@ -135,7 +138,7 @@ def _named(
 ) -> Placed:
     if new:
         return _in(wiring, base, name, warnings=(f"made a new spec folder {name}",))
-    decision = alignment.decide(_aligned(wiring, words, named_files), named=name)
+    decision = alignment.decide(_aligned(wiring, words, named_files, named=name), named=name)
     warnings: tuple[str, ...] = ()
     if decision.outcome == "warned":
         better = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives)
@@ -164,20 +167,39 @@ def _undecided(decision: Decision) -> UndecidedSpecFolder:
     )
 
 
-def _aligned(wiring: Wiring, words: str, named_files: Sequence[str]) -> list[Alignment]:
+def _aligned(wiring: Wiring, words: str, named_files: Sequence[str], *, named: str | None = None) -> list[Alignment]:
     said = alignment.talk(words, files=named_files)
-    return alignment.align(said, _profiles(wiring), now=wiring.now())
+    return alignment.align(said, _profiles(wiring, words, named), now=wiring.now())
 
 
-def _profiles(wiring: Wiring) -> list[Profile]:
+def _profiles(wiring: Wiring, words: str, named: str | None) -> list[Profile]:
     grouped: dict[str, list[Memory]] = {}
     for memory in wiring.store.find(Filter()):
         if memory.spec_folder and not memory.archived_folder:
             grouped.setdefault(memory.spec_folder, []).append(memory)
-    return [_profile(wiring, name, group) for name, group in grouped.items()]
+    names = grouped.keys() if len(grouped) <= FOLDERS else _nearest(wiring, grouped, words, named)
+    return [_profile(wiring, name, grouped[name]) for name in names]
+
+
+def _nearest(wiring: Wiring, grouped: Mapping[str, list[Memory]], words: str, named: str | None) -> list[str]:
+    """Of very many folders the named one, those that share words with the text, and the newest."""
+    hits = wiring.store.match_text(for_query(words[:ASKED_CHARACTERS]), Filter(), 10 * FOLDERS)
+    folder_of = {memory.id: name for name, group in grouped.items() for memory in group}
+    newest = sorted(grouped, key=lambda name: max(memory.updated_at for memory in grouped[name]), reverse=True)
+    names = [named or "", *(folder_of.get(hit.memory_id, "") for hit in hits), *newest]
+    return list(dict.fromkeys(name for name in names if name in grouped))[:FOLDERS]
 
 
 def _profile(wiring: Wiring, name: str, group: list[Memory]) -> Profile:
+    """Read once for each state of a folder: its texts are long, and saving must not wait for them each time."""
+    state = tuple(memory.content_hash for memory in group[:DOCUMENTS])
+    known = wiring.profiles.get(name)
+    if known is None or known[0] != state:
+        known = wiring.profiles[name] = (state, _read(wiring, name, group))
+    return known[1]
+
+
+def _read(wiring: Wiring, name: str, group: list[Memory]) -> Profile:
     texts = {memory.path.rsplit("/", 1)[-1]: wiring.store.text(memory.id) for memory in group[:DOCUMENTS]}
     touched = max(memory.attributes.created_at or memory.updated_at for memory in group)
     return alignment.profile(name, texts, touched_at=touched)

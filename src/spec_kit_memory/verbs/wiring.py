@@ -24,6 +24,7 @@ from spec_kit_memory.store import Store
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Card
+    from spec_kit_memory.core.alignment import Profile
     from spec_kit_memory.vault.sync import Sync
 
 logger = logging.getLogger(__name__)
@@ -145,6 +146,8 @@ class Wiring:
     # What was rebuilt to answer as of an earlier moment; `Workspace.close` closes it.
     past: Past | None = None
     shelf: Shelf = field(default_factory=Shelf)
+    # What spec folders are about, by name, with the state of the folder that was read.
+    profiles: dict[str, tuple[tuple[str, ...], Profile]] = field(default_factory=dict)
     _matcher: tuple[int, Matcher] | None = None
     _sync: Sync | None = None
     _making: threading.Lock = field(default_factory=threading.Lock)
