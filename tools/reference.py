@@ -180,7 +180,7 @@ def option_rows(command: click.Command, *, common: bool) -> Iterator[tuple[str, 
             choices = getattr(each.type, "choices", ())
             about = (each.help or "").rstrip(".")
             picked = f"One of {', '.join(map(str, choices))}" if choices else ""
-            repeated = "May be repeated" if each.multiple else ""
+            repeated = "May be repeated" if each.multiple and "repeat" not in about else ""
             yield names, ". ".join(filter(None, (about, picked, repeated)))
 
 

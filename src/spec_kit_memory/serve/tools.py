@@ -398,7 +398,7 @@ TOOLS: tuple[Tool, ...] = (
         "Bring a snapshot back; the present is snapshotted first.",
         (
             _NAME,
-            _flag("clearExisting", "Drop what the snapshot lacks, within its scope"),
+            _flag("clearExisting", "Also take back what is newer, and drop what the snapshot lacks"),
             _flag("restoreFiles", "Write files back too"),
         ),
         positional=("name",),

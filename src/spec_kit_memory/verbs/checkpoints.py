@@ -290,7 +290,7 @@ def restore(
     wiring.embed_soon()
     return CheckpointAnswer(
         summary=_summary(header, done),
-        hints=tuple(_hints(wiring, filed)),
+        hints=tuple(_hints(wiring, filed, done, files=restore_files)),
         name=header.name,
         memories=header.memories,
         size_bytes=header.size_bytes,
@@ -328,16 +328,20 @@ def _summary(header: Checkpoint, done: Mapping[str, int]) -> str:
     parts = [
         f"{count} {what}"
         for count, what in (
-            (done["unchanged"], "were the same"),
-            (done["kept_newer"], "are newer now and were kept"),
-            (done["removed"], "that it does not hold were forgotten"),
+            (done["unchanged"], "unchanged"),
+            (done["kept_newer"], "kept because newer now"),
+            (done["removed"], "forgotten because it lacks them"),
         )
         if count
     ]
     return f"{said}; {', '.join(parts)}" if parts else said
 
 
-def _hints(wiring: Wiring, filed: refiling.Filed) -> Iterable[str]:
+def _hints(wiring: Wiring, filed: refiling.Filed, done: Mapping[str, int], *, files: bool) -> Iterable[str]:
+    if done["kept_newer"]:
+        yield "clearExisting: true takes back what is newer, too; see what that is with skm checkpoint diff"
+    if done["restored"] and not files:
+        yield "files stay as they are; restoreFiles: true writes them back"
     yield "take it back with skm undo"
     yield from (f"not written: {path} ({reason})" for path, reason in filed.refused.items())
     missing = len(freshness.stale(wiring))
