@@ -520,3 +520,52 @@ def test_searching_never_changes_what_the_next_search_finds(place: Place) -> Non
         workspace.search(f"gateway limit number {number}")
     after = workspace.search("gateway limit", limit=20, explain=False)
     assert replace(before, meta=after.meta) == after
+
+
+def test_a_concept_of_two_words_needs_both_and_counts_whole_words(place: Place) -> None:
+    place.memory("both", "# Both\n\nError handling of the OAuth start page is state of the art.")
+    place.memory("one", "# One\n\nHandling of OAuth art.")
+    workspace = place.open(model="none")
+    answer = workspace.search(concepts=["errors handling", "oauth"])
+    assert titles(answer) == ["Both"]
+    assert first(answer).concepts == {"errors handling": 1, "oauth": 1}
+    assert first(workspace.search(concepts=["art", "start"])).concepts == {"art": 1, "start": 1}
+
+
+def test_an_empty_concept_among_others_is_refused(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    with pytest.raises(NothingToSearch, match="empty"):
+        place.open(model="none").search(concepts=["tokens", "  "])
+
+
+@pytest.mark.parametrize("model", ["none", "hashing"])
+def test_concepts_say_what_was_held_back(place: Place, model: str) -> None:
+    place.memory("live", "# Live\n\nOAuth errors here.")
+    place.memory("old", "# Old\n\nOAuth errors there.", folder="001-core/archive")
+    answer = place.open(model=model).search(concepts=["oauth", "errors"])
+    assert titles(answer) == ["Live"]
+    assert (answer.held_back.archived, answer.held_back.best[0]["title"]) == (1, "Old")
+
+
+def test_every_match_that_was_held_back_is_counted_whatever_the_limit(place: Place) -> None:
+    for number in range(7):
+        place.memory(f"old{number}", f"# Old {number}\n\nAccess tokens of {number}.", folder="001-core/archive")
+    place.memory("tokens", TOKENS)
+    assert place.open().search("access tokens", limit=2).held_back.archived == 7
+
+
+def test_what_is_archived_stays_so_after_a_session_saw_it(place: Place) -> None:
+    place.memory("old", TOKENS, folder="001-core/archive")
+    workspace = place.open()
+    assert workspace.search("access tokens", session_id="s", include_archived=True).results
+    assert not workspace.search("access tokens", session_id="s").results
+    assert not workspace.search("access tokens", session_id="s", state_filter="HOT").results
+
+
+def test_expired_memories_come_with_the_archived_ones(place: Place) -> None:
+    place.memory("tokens", TOKENS, expires="2026-01-01")
+    workspace = place.open()
+    assert workspace.search("access tokens").held_back.expired == 1
+    answer = workspace.search("access tokens", include_archived=True)
+    assert titles(answer) == ["Login tokens"]
+    assert answer.held_back.expired == 0

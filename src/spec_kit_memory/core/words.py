@@ -12,7 +12,7 @@ import unicodedata
 from functools import lru_cache
 from itertools import pairwise
 
-__all__ = ["content", "for_index", "for_query", "plain", "stem", "unspaced"]
+__all__ = ["content", "for_index", "for_query", "occurrences", "plain", "stem", "unspaced"]
 
 MOST_TERMS = 64
 MOST_CHARACTERS = 10_000
@@ -107,6 +107,22 @@ def content(text: str) -> tuple[str, ...]:
 def unspaced(word: str) -> bool:
     """Is this in a script without spaces, where a part of a run may be a word?"""
     return not word.isascii() and _RUN.search(word) is not None
+
+
+def occurrences(text: str, phrase: str) -> int:
+    """How often a phrase stands in a text as whole words, whatever their commonest endings."""
+    if unspaced(phrase):
+        return text.casefold().count(phrase.casefold())
+    return len(_phrase(phrase.casefold()).findall(text.casefold()))
+
+
+@lru_cache(maxsize=64)
+def _phrase(folded: str) -> re.Pattern[str]:
+    stems = [stem(word) for word in _PLAIN_WORD.findall(folded)]
+    if not stems:
+        return re.compile(re.escape(folded))
+    forms = [f"{each[:-1]}(?:y|ies)" if each.endswith("y") else f"{each}(?:e?s|e?d|ing)?" for each in stems]
+    return re.compile(r"(?<![^\W_])" + r"[\W_]+".join(forms) + r"(?![^\W_])")
 
 
 def stem(word: str) -> str:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from spec_kit_memory.answers import HeldBack
-from spec_kit_memory.core import decay, ranking, usage
+from spec_kit_memory.core import decay, ranking, usage, words
 from spec_kit_memory.core import query as queries
 from spec_kit_memory.core.memory import (
     ContextType,
@@ -110,6 +110,8 @@ def check(request: Request) -> None:
         raise NothingToSearch("neither query nor concepts was given", hint="pass query, or 2 to 5 concepts")
     if not request.text.strip():
         raise NothingToSearch("the query is empty", hint="describe what you are looking for")
+    if any(not concept.strip() for concept in request.concepts):
+        raise NothingToSearch("one of the concepts is empty", hint="give each concept a word")
     if request.concepts and not 2 <= len(request.concepts) <= 5:
         raise OutOfRange(f"{len(request.concepts)} concepts were given", hint="pass 2 to 5, or use query")
 
@@ -144,14 +146,18 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
     now = wiring.now()
     soft = replace(
         hard,
-        states=decay.bounds(wanted_states(request), now=now, always=hot),
-        expired_at=now.timestamp(),
+        states=decay.bounds(wanted_states(request), now=now, always=_not_flagged(wiring, hot)),
+        expired_at=None if request.include_archived else now.timestamp(),
     )
     question = matching.ask(wiring, query, mode=request.mode)
     counts: dict[int, dict[str, int]] = {}
     if request.concepts:
-        soft, counts = _with_every_concept(wiring, request, soft)
-        hard = replace(hard, ids=soft.ids)
+        # What is held back has nearest ones of its own: asked together, they would take the places of the others.
+        ids = _with_every_concept(wiring, request, soft)
+        hidden = wiring.store.count(hard) > wiring.store.count(soft)
+        hard = replace(hard, ids=ids | _with_every_concept(wiring, request, hard) if hidden else ids)
+        soft = replace(soft, ids=ids)
+        counts = {id_: _occurrences(wiring, id_, request.concepts) for id_ in sorted(ids)[:1000]}
     pool = matching.match(wiring, question, soft)
     found = _score(wiring, request, query, pool, counts, hot)
     kept, dormant = _without_dim(request, found)
@@ -161,12 +167,26 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
         query=query,
         found=tuple(ordered),
         total=len(ordered),
-        held_back=_held_back(wiring, request, question, hard, soft, dormant, low, hot),
+        held_back=_held_back(
+            wiring,
+            request,
+            question,
+            hard,
+            soft,
+            _matches(dormant, pool, request.limit),
+            _matches(low, pool, request.limit),
+            hot,
+        ),
         method=pool.method,
         unavailable=(*pool.unavailable, *_pending(wiring, question)),
         legs=pool.legs,
         historical=query.historical,
     )
+
+
+def _not_flagged(wiring: Wiring, hot: frozenset[int]) -> frozenset[int]:
+    """A session that was shown something archived has not brought it back."""
+    return frozenset(m.id for m in wiring.store.many(list(hot)) if not (m.archived_folder or m.outdated))
 
 
 def _pending(wiring: Wiring, question: Question) -> tuple[str, ...]:
@@ -179,29 +199,38 @@ def _pending(wiring: Wiring, question: Question) -> tuple[str, ...]:
 # --- concepts -----------------------------------------------------------------
 
 
-def _with_every_concept(wiring: Wiring, request: Request, where: Filter) -> tuple[Filter, dict[int, dict[str, int]]]:
-    """Only memories that match each concept, by text or by being among its nearest."""
+def _with_every_concept(wiring: Wiring, request: Request, where: Filter) -> frozenset[int]:
+    """The memories that match each concept, by text or by being among its nearest."""
     common: set[int] | None = None
-    by_text: dict[str, set[int]] = {}
     for concept in request.concepts:
         question = matching.ask(wiring, queries.read(concept), mode=request.mode)
-        everywhere = wiring.store.match_text(question.query.terms, where, limit=1_000_000)
-        by_text[concept] = {hit.memory_id for hit in everywhere}
-        near: set[int] = set()
+        matched = _with_every_word(wiring, question.query, where) if question.text else set()
         if question.embedding:
-            for hit in wiring.store.match_vector(question.embedding.vector, where, NEAREST_OF_CONCEPT * 8):
-                if len(near) < NEAREST_OF_CONCEPT:
-                    near.add(hit.memory_id)
-        matched = by_text[concept] | near
+            near = wiring.store.match_vector(question.embedding.vector, where, NEAREST_OF_CONCEPT * 8)
+            matched |= set(list(dict.fromkeys(hit.memory_id for hit in near))[:NEAREST_OF_CONCEPT])
         common = matched if common is None else common & matched
-    ids = frozenset(common or ())
-    counts = {id_: _occurrences(wiring, id_, request.concepts) for id_ in sorted(ids)[:1000]}
-    return replace(where, ids=ids), counts
+    return frozenset(common or ())
+
+
+def _with_every_word(wiring: Wiring, concept: Query, where: Filter) -> set[int]:
+    """The memories that have each telling word of a concept, in one passage or in several."""
+    parts = [terms for word in concept.text.split() if (terms := queries.read(word).terms)]
+    parts = [terms for terms in parts if not set(terms).isdisjoint(concept.terms)]
+    found = [_with_word(wiring, terms, where) for terms in parts]
+    return set.intersection(*found) if found else set()
+
+
+def _with_word(wiring: Wiring, terms: Sequence[str], where: Filter) -> set[int]:
+    """A name like file.py has parts: the whole of it, or every part, is the word. So is every pair of a run."""
+    having = [{hit.memory_id for hit in wiring.store.match_text((term,), where, limit=1_000_000)} for term in terms]
+    if len(having) == 1 or words.unspaced(terms[0]):
+        return set.intersection(*having)
+    return having[0] | set.intersection(*having[1:])
 
 
 def _occurrences(wiring: Wiring, memory_id: int, concepts: Sequence[str]) -> dict[str, int]:
-    text = wiring.store.text(memory_id).casefold()
-    return {concept: text.count(concept.casefold()) for concept in concepts}
+    text = wiring.store.text(memory_id)
+    return {concept: words.occurrences(text, concept) for concept in concepts}
 
 
 # --- score --------------------------------------------------------------------
@@ -322,9 +351,9 @@ def _held_back(
     low: list[Found],
     hot: frozenset[int],
 ) -> HeldBack:
-    """What would have been among the first results but for a state, an expiry or a threshold."""
-    kept_out: list[tuple[str, Found]] = [("dormant", f) for f in dormant[: request.limit]]
-    kept_out += [("minScore", f) for f in low[: request.limit]]
+    """The matches that a state, an expiry or a threshold kept out."""
+    kept_out: list[tuple[str, Found]] = [("dormant", f) for f in dormant]
+    kept_out += [("minScore", f) for f in low]
     if wiring.store.count(hard) > wiring.store.count(soft):
         kept_out += _outside(wiring, request, question, hard, soft, hot)
     kept_out.sort(key=lambda pair: -pair[1].scored.score)
@@ -338,15 +367,20 @@ def _held_back(
     )
 
 
+def _matches(found: Sequence[Found], pool: Pool, limit: int) -> list[Found]:
+    """Those that have the words, and of the others, since everything is near to some degree, the first few."""
+    return [f for place, f in enumerate(found) if place < limit or any(p.id in pool.text_ids for p in f.matched)]
+
+
 def _outside(
     wiring: Wiring, request: Request, question: Question, hard: Filter, soft: Filter, hot: frozenset[int]
 ) -> list[tuple[str, Found]]:
     pool = matching.match(wiring, question, hard)
-    found = _score(wiring, request, question.query, pool, {}, hot)[: request.limit]
+    found = _matches(_score(wiring, request, question.query, pool, {}, hot), pool, request.limit)
     now, states = wiring.now(), wanted_states(request)
     outside = []
     for f in found:
-        if decay.expired(f.memory.attributes.expires_at, now):
+        if decay.expired(f.memory.attributes.expires_at, now) and not request.include_archived:
             outside.append(("expired", f))
         elif f.state not in states and f.state in (State.DORMANT, State.ARCHIVED):
             outside.append((f.state.lower(), f))
