@@ -7,6 +7,7 @@ until a person vouches for it. A conversation that grew is updated, never double
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,9 @@ def _keep(wiring: Wiring, conversation: Conversation, *, explicit: bool) -> PutR
         return None
     if known is not None and known.presence is Presence.LIVE and _is_older(known, conversation):
         return None
-    return wiring.sync.index_conversation(conversation, wiring.change("chat import"), explicit=explicit)
+    result = wiring.sync.index_conversation(conversation, wiring.change("chat import"), explicit=explicit)
+    came_back = known is not None and known.presence is not Presence.LIVE
+    return replace(result, changed=True) if came_back else result
 
 
 def _is_older(known: Memory, conversation: Conversation) -> bool:
@@ -115,15 +118,18 @@ def save_transcript(wiring: Wiring, file_path: str, *, dry_run: bool = False) ->
         )
     answer = import_(wiring, [path], explicit=True)
     indexing.embed_pending(wiring)
-    first = answer.imported[0] if answer.imported else None
+    paths = [row["path"] for row in answer.imported]
+    paths += [chat_path(one.id, settings=wiring.settings) for one in transcript.conversations]
+    first = next(filter(None, (wiring.store.by_path(one) for one in paths)), None)
     return SaveAnswer(
         summary=answer.summary,
         hints=answer.hints,
-        id=first["id"] if first else None,
-        path=first["path"] if first else stored,
-        title=first["title"] if first else titles,
+        id=first.id if first else None,
+        path=first.path if first else stored,
+        title=first.title if first else titles,
         spec_folder=None,
-        created=bool(first and first["created"]),
+        created=any(row["created"] for row in answer.imported),
+        vector_status=first.vector_status if first else None,
     )
 
 
