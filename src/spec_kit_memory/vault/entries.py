@@ -97,7 +97,8 @@ def resolve(
     tier, warnings = _tier(front, found, settings, trusted=trusted)
     if front.triggers and not trusted:
         warnings = (*warnings, Warning_("its trigger phrases are ignored: nobody vouched for this text", code="trust"))
-    created_at = front.created_at or modified_at
+    # To the second, as front matter has it: of two from one second the later saved is the newer.
+    created_at = front.created_at or modified_at.replace(microsecond=0)
     attributes = Attributes(
         title=title,
         tier=tier,

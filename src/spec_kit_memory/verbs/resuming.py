@@ -6,14 +6,15 @@ decisions bear on it. Whole memories are offered, not loaded, unless auto-load w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spec_kit_memory.answers import ContextAnswer
 from spec_kit_memory.core import markdown, packing, tokens
 from spec_kit_memory.core import triggers as phrases
-from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
-from spec_kit_memory.errors import MissingParameter
+from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, StoredPassage, Tier
+from spec_kit_memory.errors import OutOfRange
 from spec_kit_memory.verbs import search as searching
 from spec_kit_memory.verbs import sessions
 from spec_kit_memory.verbs.folders import clean_folder
@@ -29,31 +30,46 @@ SHARES = {"triggers": 0.3, "folder": 0.5}
 
 @dataclass
 class _Page:
-    """The text as it grows, and what is left of the budget."""
+    """The text as it grows. It never takes more than its budget, whatever goes in."""
 
     budget: int
     text: list[str] = field(default_factory=list)
     parts: list[dict[str, Any]] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
+    _heading: str = ""
 
     def heading(self, words: str) -> None:
-        self.budget -= tokens.count(words) + 1
-        self.text.append(words)
+        """Stands above the next piece; if none fits, it is not said either."""
+        self._heading = words
 
     def add(self, kind: str, memory: Memory, said: str, *, most: int | None = None) -> bool:
         """Put a piece in if it fits, clipped to `most` tokens."""
-        room = min(self.budget, most) if most is not None else self.budget
-        head = f"**{memory.title}** (#{memory.id}, {memory.path})"
-        cost = tokens.count(head) + 2
-        clipped = tokens.clip(said, room - cost) if room > cost else ""
+        head = f"**{memory.title}** (#{memory.id}, {memory.path})\n"
+        room = self.budget - self._with(head)
+        clipped = tokens.clip(said, room if most is None else min(room, most - tokens.count(head)))
         if not clipped:
             return False
-        block = f"{head}\n{clipped}"
-        self.budget -= tokens.count(block) + 1
-        self.text.append(block)
-        self.parts.append({"kind": kind, "id": memory.id, "title": memory.title, "tokens": tokens.count(block)})
+        self._put(head + clipped)
+        self.parts.append(
+            {"kind": kind, "id": memory.id, "title": memory.title, "tokens": tokens.count(head + clipped)}
+        )
         self.shown.add(memory.id)
         return True
+
+    def name(self, words: str, memories: Sequence[Memory]) -> None:
+        """Name as many of these as fit."""
+        names = [f"{memory.title} (#{memory.id})" for memory in memories]
+        while names and self._with(words + ", ".join(names)) > self.budget:
+            names.pop()
+        if names:
+            self._put(words + ", ".join(names))
+
+    def _with(self, more: str) -> int:
+        return tokens.count("\n\n".join([*self.text, *filter(None, [self._heading]), more]))
+
+    def _put(self, block: str) -> None:
+        self.text += [*filter(None, [self._heading]), block]
+        self._heading = ""
 
 
 def context(
@@ -65,7 +81,7 @@ def context(
     max_tokens: int = 1500,
 ) -> ContextAnswer:
     if max_tokens < 1:
-        raise MissingParameter(f"maxTokens is {max_tokens}", hint="give a budget of at least 100 tokens")
+        raise OutOfRange(f"maxTokens is {max_tokens}", hint="give a budget of at least 100 tokens")
     page = _Page(budget=max_tokens)
     loading = _loading(wiring, prompt, session_id)
     folder = clean_folder(spec_folder) if spec_folder else None
@@ -119,8 +135,7 @@ def _rules(wiring: Wiring, page: _Page, prompt: str, budget: int) -> None:
     ruled = packing.rules(texts, count=tokens.count, budget_tokens=packing.rules_budget(budget), header_tokens=16)
     for id_, text in ruled.shown:
         page.add("rule", rules[id_], text)
-    if ruled.named:
-        page.heading("Also: " + ", ".join(f"{rules[id_].title} (#{id_})" for id_ in ruled.named))
+    page.name("Also: ", [rules[id_] for id_ in ruled.named])
 
 
 def _triggered(wiring: Wiring, page: _Page, prompt: str, budget: int) -> None:
@@ -134,19 +149,34 @@ def _triggered(wiring: Wiring, page: _Page, prompt: str, budget: int) -> None:
 
 def _folder(wiring: Wiring, page: _Page, folder: str, loading: str, budget: int) -> list[dict[str, Any]]:
     """Where the folder stands by its newest memory, and its memories as [1] [2] [3]."""
-    newest = wiring.store.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=OFFERS)
-    if not newest:
-        newest = wiring.store.find(Filter(spec_folder=folder), limit=OFFERS)
+    newest = _newest(wiring, folder)
     if not newest:
         return []
     page.heading(f"## {folder}")
     text = wiring.store.text(newest[0].id)
     said = sessions.body(text) if loading == "auto" else _standing(text)
     page.add("folder", newest[0], said or sessions.summary(text), most=budget)
-    return [
+    return _offers(newest)
+
+
+def _newest(wiring: Wiring, folder: str) -> list[Memory]:
+    """What was saved last in the folder and still holds; without saved memories its documents."""
+    for source in (Source.MEMORY, None):
+        found = wiring.store.find(Filter(spec_folder=folder, source=source))
+        if newest := [memory for memory in found if sessions.may_surface(wiring, memory)][:OFFERS]:
+            return newest
+    return []
+
+
+def _offers(newest: Sequence[Memory]) -> list[dict[str, Any]]:
+    """Nothing is loaded without consent: these are the choices to put before a person."""
+    offers: list[dict[str, Any]] = [
         {"choice": f"[{number}]", "id": memory.id, "title": memory.title, "path": memory.path}
         for number, memory in enumerate(newest, 1)
     ]
+    offers.append({"choice": "[all]", "ids": [memory.id for memory in newest]})
+    offers.append({"choice": "[skip]"})
+    return offers
 
 
 def _standing(text: str) -> str:
@@ -162,22 +192,27 @@ def _standing(text: str) -> str:
 
 
 def _decisions(wiring: Wiring, page: _Page, prompt: str | None, folder: str | None) -> None:
-    """Decisions that bear on the prompt, or on the folder's topic."""
+    """Decisions that bear on the prompt, or on the folder's topic: sections and memories of that kind, nothing else."""
     topic = prompt or (folder or "").replace("-", " ").replace("/", " ")
-    if not topic.strip():
-        return
-    found = []
+    page.heading("## Decisions that bear on it")
+    said: set[int] = set()
     for kind in (ContextType.DECISION, None):
         request = searching.Request(query=topic, spec_folder=folder, context_type=kind, include_constitutional=False)
-        found = [f for f in searching.rank(wiring, request).found if f.memory.id not in page.shown][:DECISIONS]
-        if found:
-            break
-    if found:
-        page.heading("## Decisions that bear on it")
-    for f in found:
-        passage = f.passages[0][0]
-        lines = wiring.store.text(f.memory.id).split("\n")[passage.first_line - 1 : passage.last_line]
-        page.add("decision", f.memory, "\n".join(lines).strip())
+        for found in searching.rank(wiring, request).found:
+            passage = _decided(found, shown=found.memory.id in page.shown)
+            if len(said) < DECISIONS and passage is not None and found.memory.id not in said:
+                lines = wiring.store.text(found.memory.id).split("\n")[passage.first_line - 1 : passage.last_line]
+                if page.add("decision", found.memory, sessions.without_tags("\n".join(lines))):
+                    said.add(found.memory.id)
+
+
+def _decided(found: searching.Found, *, shown: bool) -> StoredPassage | None:
+    """The passage of a match that holds a decision; of a memory that was shown only a section of decisions is new."""
+    sections = [passage for passage in found.matched if (passage.anchor or "").startswith("decision")]
+    if sections:
+        return sections[0]
+    whole = found.memory.attributes.context_type is ContextType.DECISION and not shown
+    return found.matched[0] if whole and found.matched else None
 
 
 def _summary(page: _Page, folder: str | None, loading: str) -> str:
@@ -192,7 +227,7 @@ def _hints(offers: list[dict[str, Any]], loading: str, page: _Page) -> list[str]
     hints = []
     if offers and loading == "ask":
         choices = " ".join(offer["choice"] for offer in offers)
-        hints.append(f"ask which memories to load: {choices} [all] [skip]; skipping never blocks")
+        hints.append(f"ask which memories to load: {choices}; skipping never blocks")
     if not page.parts:
         hints.append("run skm index, or save a first memory with memory_save")
     return hints

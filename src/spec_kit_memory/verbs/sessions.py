@@ -84,6 +84,8 @@ def triggers(
         told = turn.told()
         if turn.save_due and not any(s["kind"] == "save" for s in suggested):
             suggested.append({"kind": "save", "phrase": f"{turn.unsaved_turns} turns without a save"})
+    elif session_id and loading:
+        keep_session(wiring, replace(open_session(wiring, session_id), loading=loading))
     hidden = len(matches) - len(shown)
     return TriggerAnswer(
         summary=f"{len(matches)} memories match" if matches else "no trigger phrase occurs in the prompt",
@@ -103,10 +105,10 @@ def matching(wiring: Wiring, prompt: str) -> tuple[list[TriggerMatch], dict[int,
     memories = {memory.id: memory for memory in wiring.store.many([match.memory_id for match in found])}
     weights = {memory.id: memory.attributes.weight for memory in memories.values()}
     ranked = matcher.match(prompt, weights=weights) if len(found) > 1 else found
-    return [m for m in ranked if m.memory_id in memories and _may_surface(wiring, memories[m.memory_id])], memories
+    return [m for m in ranked if m.memory_id in memories and may_surface(wiring, memories[m.memory_id])], memories
 
 
-def _may_surface(wiring: Wiring, memory: Memory) -> bool:
+def may_surface(wiring: Wiring, memory: Memory) -> bool:
     return (
         memory.tier is not Tier.DEPRECATED
         and wiring.state(memory) is not State.ARCHIVED
@@ -135,6 +137,7 @@ class _Turn:
         self.session = replace(session, loading=loading or session.loading)
         self.save_due = attention.save_due(self.session, interval=wiring.settings.triggers.auto_save_interval)
         self._tiers: dict[int, Tier] = {}
+        self._titles: dict[int, str] = {}
 
     @property
     def unsaved_turns(self) -> int:
@@ -147,7 +150,10 @@ class _Turn:
         known = {**memories, **{memory.id: memory for memory, _ in near}}
         attended = [entry.memory_id for entry in self.session.attention]
         known |= {memory.id: memory for memory in self._wiring.store.many([i for i in attended if i not in known])}
+        # What was deleted takes no place in working memory.
+        self.session = attention.forget(self.session, [i for i in attended if i not in known])
         self._tiers = {memory.id: memory.tier for memory in known.values()}
+        self._titles = {memory.id: memory.title for memory in known.values()}
         session = attention.attend(self.session, {match.memory_id: 1.0 for match in shown}, tiers=self._tiers)
         self.session = attention.attend(
             session, {memory.id: power for memory, power in near}, tiers=self._tiers, via="link"
@@ -177,7 +183,7 @@ class _Turn:
             "turn": self.session.turn,
             "loading": self.session.loading,
             "workingMemory": [
-                {"id": memory_id, "attention": round(power, 3)}
+                {"id": memory_id, "title": self._titles[memory_id], "attention": round(power, 3)}
                 for memory_id, power in attention.working_memory(self.session, tiers=self._tiers)
             ],
         }
@@ -195,7 +201,7 @@ class _Turn:
         own = {memory.id: memory.spec_folder for memory in store.many(list(matched)) if memory.spec_folder}
         found = attention.co_activate(matched, links=self._links(matched, folders), folders={**folders, **own})
         power = {entry.memory_id: entry.strength for entry in found}
-        memories = [m for m in store.many(list(power)) if _may_surface(self._wiring, m)]
+        memories = [m for m in store.many(list(power)) if may_surface(self._wiring, m)]
         memories.sort(key=lambda memory: (-power[memory.id], -memory.attributes.weight, memory.id))
         return [(memory, power[memory.id]) for memory in memories[:limit]]
 
