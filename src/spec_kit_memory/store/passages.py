@@ -79,17 +79,20 @@ def _insert(connection: apsw.Connection, memory_id: int, title: str, passages: S
     title_length = _length(tokenizer, prepared_title)
     for number, passage in enumerate(passages, start=next_id):
         body = rows.clean(words.for_index(embedded(passage.headings, passage.text)))
+        # A conversation's title is mostly its own first words: on every turn they would only blur the match.
+        named = not passage.speaker or passage.ordinal == 0
         connection.execute(
             f"INSERT INTO passage ({rows.PASSAGE}, length, vector_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " (SELECT id FROM vector WHERE hash = ? AND model = (SELECT max(id) FROM model)))",
             (
                 number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
                 rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker),
-                title_length + _length(tokenizer, body), passage.hash,
+                (title_length if named else 0) + _length(tokenizer, body), passage.hash,
             ),
         )  # fmt: skip
         connection.execute(
-            "INSERT INTO passage_fts (rowid, title, body) VALUES (?, ?, ?)", (number, prepared_title, body)
+            "INSERT INTO passage_fts (rowid, title, body) VALUES (?, ?, ?)",
+            (number, prepared_title if named else "", body),
         )
 
 
