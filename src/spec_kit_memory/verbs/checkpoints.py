@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, CheckpointListAnswer
+from spec_kit_memory.core import redact
 from spec_kit_memory.core.memory import Filter, Scope
 from spec_kit_memory.errors import (
     BadParameter,
@@ -54,7 +56,13 @@ def create(
     folder = clean_folder(spec_folder) if spec_folder else None
     if folder is not None and not wiring.store.count(Filter(spec_folder=folder)):
         raise BadSpecFolder(f"spec folder {folder} has no memories", hint="list folders with skm stats")
-    made = _make(wiring, _checked(name), spec_folder=folder, description=description or "", metadata=metadata or {})
+    made = _make(
+        wiring,
+        _checked(name),
+        spec_folder=folder,
+        description=redact.redact(description or "").text,
+        metadata=metadata or {},
+    )
     pruned = _prune(wiring, keep={made.name})
     dropped = f"; {', '.join(pruned)} made room for it" if pruned else ""
     return CheckpointAnswer(
@@ -113,7 +121,8 @@ def _make(
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        kept: dict[str, Any] = json.loads(json.dumps(dict(metadata), allow_nan=False))
+        clean = redact.redact_data(dict(metadata), Counter())
+        kept: dict[str, Any] = json.loads(json.dumps(clean, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise BadParameter(f"metadata cannot be kept: {error}", hint="give an object of JSON values") from error
     return kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spec_kit_memory.answers import LinkAnswer, WhyAnswer
-from spec_kit_memory.core import links
+from spec_kit_memory.core import links, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
 from spec_kit_memory.errors import OutOfRange, SelfLink
 from spec_kit_memory.verbs.wiring import Wiring
@@ -37,7 +37,7 @@ def link(
         target_id=target_id,
         relation=kind,
         strength=strength,
-        evidence=evidence,
+        evidence=redact.redact(evidence).text,
         origin=Origin.HAND,
         created_at=wiring.now(),
     )
