@@ -32,6 +32,8 @@ __all__ = ["Workspace", "open_workspace", "utc_now"]
 
 _Answer = TypeVar("_Answer", bound=answers.Answer)
 
+_FIRST_READING = "the files are being read for the first time, so this is not complete yet: ask again in a moment"
+
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
@@ -560,7 +562,8 @@ class Workspace:
             latency_ms=round((time.perf_counter() - started) * 1000, 3),
             index_generation=self._wiring.store.generation(),
         )
-        return replace(answer, meta=meta)
+        unread = (_FIRST_READING,) if self._background and self._background.first_reading else ()
+        return replace(answer, meta=meta, hints=(*unread, *answer.hints))
 
 
 def _sync(whole: Store, settings: Settings, now: Callable[[], datetime]) -> Sync:

@@ -27,6 +27,7 @@ class Background:
         self._threads: list[threading.Thread] = []
         self._new_index = threading.Event()
         self.scanned = threading.Event()
+        self.first_reading = not wiring.whole.count()  # then answers lack what was not read yet
 
     def start(self) -> None:
         from spec_kit_memory.vault.watch import Watcher
@@ -70,9 +71,11 @@ class Background:
         """At the start, and whenever the index was deleted or replaced: the files are the truth."""
         while not self._stopping.is_set():
             self._new_index.clear()
+            self.first_reading = self.first_reading or not self._wiring.whole.count()
             try:
                 self._wiring.sync.scan(cancel=self._stopping.is_set)
             finally:
+                self.first_reading = False
                 self.scanned.set()
             self.wake()
             self._wiring.store.warm()
