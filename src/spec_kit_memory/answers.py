@@ -118,6 +118,9 @@ class FlatResult:
     source: Source
     id: int
     title: str
+    already_sent: bool | None = None  # true: this session has its text
+    before: int | None = None
+    after: int | None = None
     explain: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -569,3 +569,111 @@ def test_expired_memories_come_with_the_archived_ones(place: Place) -> None:
     answer = workspace.search("access tokens", include_archived=True)
     assert titles(answer) == ["Login tokens"]
     assert answer.held_back.expired == 0
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"group_by": "passage"},
+        {"group_by": "passage", "explain": True, "include_contiguity": True},
+        {"anchors": ["summary"]},
+        {"include_contiguity": True},
+        {"include_content": True, "explain": True},
+    ],
+    ids=str,
+)
+def test_every_shape_of_an_answer_stays_within_its_budget(place: Place, how: dict[str, object]) -> None:
+    from spec_kit_memory.serve import render
+
+    text = "The gateway limit is discussed here. " * 30
+    for number in range(30):
+        place.memory(
+            f"n{number}", f"# Note {number}\n\n<!-- ANCHOR:summary -->\n{text}{number}\n<!-- /ANCHOR:summary -->"
+        )
+    workspace = place.open(model="none")
+    for budget in (700, 1500, None):
+        answer = workspace.search("gateway limit", limit=30, max_tokens=budget, **how)  # type: ignore[arg-type]
+        assert answer.results
+        assert render.envelope(answer)["meta"]["tokens"] <= (budget or 4000)
+
+
+def test_a_long_question_does_not_use_up_the_budget(place: Place) -> None:
+    from spec_kit_memory.serve import render
+
+    place.memory("tokens", TOKENS)
+    answer = place.open().search("access tokens " + "x" * 9000, max_tokens=400)
+    assert titles(answer) == ["Login tokens"]
+    assert render.envelope(answer)["meta"]["tokens"] <= 400
+
+
+def test_a_budget_without_room_is_not_told_as_nothing_found(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    answer = place.open().search("access tokens", max_tokens=100)
+    assert not answer.results
+    assert answer.summary.startswith("1 memories found")
+    assert any("maxTokens" in hint for hint in answer.hints)
+
+
+def test_sections_without_room_are_counted_not_dropped_silently(place: Place) -> None:
+    place.memory("s", "# S\n\n<!-- ANCHOR:long -->\n" + "The gateway is fast. " * 400 + "\n<!-- /ANCHOR:long -->")
+    answer = place.open().search("gateway", anchors=["long"], max_tokens=600)
+    assert first(answer).sections == {}
+    assert any(hint.startswith("1 sections did not fit") for hint in answer.hints)
+
+
+def test_min_score_holds_for_each_passage_of_a_flat_list(place: Place) -> None:
+    sections = [f"## Part {n}\n\nzebra " + " ".join(f"word{n}x{m}" for m in range(250)) for n in range(4)]
+    place.memory("long", "# Long\n\nzebra migration savanna zebra migration savanna\n\n" + "\n\n".join(sections))
+    workspace = place.open(model="none")
+    assert len(workspace.search("zebra migration savanna", group_by="passage").results) > 1
+    found = workspace.search("zebra migration savanna", group_by="passage", min_score=0.5).results
+    assert found
+    assert all(result.score >= 0.5 for result in found)
+
+
+def test_a_flat_list_is_remembered_by_its_session_too(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    once = workspace.search("access tokens", group_by="passage", session_id="s").results[0]
+    again = workspace.search("access tokens", group_by="passage", session_id="s").results[0]
+    assert isinstance(once, FlatResult)
+    assert isinstance(again, FlatResult)
+    assert once.text
+    assert (again.text, again.already_sent, again.lines) == ("", True, once.lines)
+
+
+def test_the_rest_of_a_passage_that_was_cut_still_comes(place: Place) -> None:
+    place.memory("long", "# Long\n\n" + "\n".join(f"oauth matter number {n} is of this kind" for n in range(30)))
+    workspace = place.open()
+    cut = first(workspace.search("oauth", session_id="s", max_tokens=400))
+    assert cut.text
+    assert "number 29" not in cut.text
+    assert "number 29" in first(workspace.search("oauth", session_id="s")).text
+
+
+def test_content_from_the_cache_counts_as_use_too(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    for _ in range(10):
+        answer = workspace.search("access tokens", include_content=True)
+    assert answer.meta.cache_hit
+    assert workspace.list().memories[0].access_count == 10
+
+
+def test_long_rules_among_the_results_are_not_counted_in_the_limit(place: Place) -> None:
+    for number in range(5):
+        rule = "Access tokens must be kept short by everyone in the team at all times. " * 100
+        place.write(f"constitutional/r{number}.md", f"# Rule {number}\n\n{rule}{number}\n")
+    place.memory("tokens", TOKENS)
+    answer = place.open().search("access tokens", limit=1)
+    assert "Login tokens" in titles(answer)
+    assert len(answer.results) <= 4
+
+
+def test_rules_that_are_not_even_named_are_counted(place: Place) -> None:
+    for number in range(40):
+        place.write(f"constitutional/r{number}.md", f"# Rule {number} {'of a long name ' * 10}\n\nText {number}.\n")
+    answer = place.open().search("anything at all")
+    named = len(answer.constitutional)
+    assert named < 40
+    assert any(hint.startswith(f"{40 - named} more rules") for hint in answer.hints)

@@ -7,24 +7,34 @@ plain words on what was done, what was missing and what was held back.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from spec_kit_memory.answers import Card, FlatResult, Meta, Result, Rule, SearchAnswer, ShownPassage
 from spec_kit_memory.core import markdown, packing, tokens, triggers
-from spec_kit_memory.core.memory import Document, Filter, Memory
+from spec_kit_memory.core.memory import Document, Filter, Memory, StoredPassage, Tier
 from spec_kit_memory.core.packing import Block, Packed, Piece
+from spec_kit_memory.core.ranking import Scored
 from spec_kit_memory.verbs import search as searching
 from spec_kit_memory.verbs import sessions
 from spec_kit_memory.verbs.search import Found, Ranking, Request
 from spec_kit_memory.verbs.wiring import Opened, Wiring
 
-# What the answer's own words cost: method, stats, hints, held back.
-FRAME_TOKENS = 160
+# What the answer's own keys and numbers cost: method, stats, freshness, how many were held back.
+FRAME_TOKENS = 110
 # What one further line range costs: its keys, lines and score.
 RANGE_TOKENS = 24
+# What a neighbour's card costs beside its words.
+CARD_TOKENS = 120
+# A question may be long; the answer repeats as much of it as tells which one it was.
+ECHO_CHARACTERS = 300
+# Rules stand beside the limit, and no more of them among the results than above.
+MOST_RULES = 3
 CACHE_SECONDS = 60
+
+
+T = TypeVar("T")
 
 
 class Cache(Protocol):
@@ -43,6 +53,8 @@ def search(wiring: Wiring, request: Request, cache: Cache) -> SearchAnswer:
     key = (request, int(wiring.now().timestamp() // CACHE_SECONDS))
     known = cache.get(key, generation) if request.session_id is None else None
     if known is not None:
+        if request.include_content:
+            wiring.used([result.id for result in known.results])
         return replace(known, meta=replace(known.meta, cache_hit=True))
     answer = answer_from(wiring, request)
     if request.session_id is None:
@@ -53,29 +65,31 @@ def search(wiring: Wiring, request: Request, cache: Cache) -> SearchAnswer:
 def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
     ranking = searching.rank(wiring, request)
     budget = request.max_tokens or wiring.settings.search.max_tokens
-    rules, rule_tokens, ruled = _rules(wiring, request, budget)
-    found = [f for f in ranking.found if f.memory.id not in ruled]
-    room = max(0, budget - FRAME_TOKENS - rule_tokens)
+    ruled = _rules(wiring, request, budget)
+    found = [f for f in ranking.found if f.memory.id not in ruled.whole]
+    room = max(0, budget - _frame_tokens(wiring, request, ranking) - ruled.tokens)
+    desk = _Desk(wiring, request)
+    results: Sequence[Result | FlatResult]
     if request.group_by == "passage":
-        results: Sequence[Result | FlatResult] = _flat(wiring, request, found, room)
-        shown_ids = [result.id for result in results]
-        saved = 0
+        results = desk.passages(found, room)
     else:
-        shown = found[: request.limit]
-        desk = _Desk(wiring, request)
-        results, saved = desk.results(shown, room)
-        shown_ids = [result.id for result in results]
-        desk.remember(shown_ids)
+        results = desk.results(_beside_rules(request, found, lambda f: f), room)
+    desk.remember(list(dict.fromkeys(result.id for result in results)))
     stats = wiring.store.stats()
-    contiguous = _contiguity(wiring, results) if request.include_contiguity else ((), results)
+    contiguous = desk.contiguity(results)
+    hints = _hints(request, ranking, results, stats["memories"], found=len(found))
+    if ruled.unnamed:
+        hints.append(f"{ruled.unnamed} more rules: memory_list with tier constitutional names them")
+    if desk.unfit:
+        hints.append(f"{desk.unfit} sections did not fit the token budget; memory_load with anchorId reads one")
     return SearchAnswer(
-        summary=_summary(request, ranking, len(results)),
-        hints=tuple(_hints(request, ranking, results, stats["memories"], found=len(found))),
+        summary=_summary(request, ranking, found, len(results)),
+        hints=tuple(hints),
         meta=Meta(),
-        query=request.text,
+        query=_echo(request),
         method=ranking.method,
         results=tuple(contiguous[1]),
-        constitutional=rules,
+        constitutional=ruled.rules,
         total_found=len(found),
         held_back=ranking.held_back,
         unavailable=ranking.unavailable,
@@ -84,32 +98,75 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
             "lastIndexed": stats["last_indexed"],
             "pendingVectors": stats["pending_passages"],
         },
-        tokens_saved=saved,
+        tokens_saved=desk.saved,
         contiguous=tuple(contiguous[0]),
         explain=_explain(wiring, ranking) if request.explain else {},
     )
 
 
-def _count(text: str) -> int:
-    """Tokens of a text as it will stand in the answer's JSON."""
-    return tokens.count(json.dumps(text, ensure_ascii=False))
+def _count(thing: Any) -> int:
+    """Tokens of a text, or of what is made of texts, as it will stand in the answer's JSON."""
+    return tokens.count(json.dumps(thing, ensure_ascii=False))
+
+
+def _echo(request: Request) -> str:
+    return request.text if len(request.text) <= ECHO_CHARACTERS else f"{request.text[:ECHO_CHARACTERS]}…"
+
+
+def _frame_tokens(wiring: Wiring, request: Request, ranking: Ranking) -> int:
+    """What the answer says about itself, whatever was found."""
+    said: list[Any] = [_echo(request), ranking.held_back.best, ranking.unavailable]
+    if request.explain:
+        said.append(_explain(wiring, ranking))
+    return FRAME_TOKENS + _count(said)
+
+
+def _beside_rules(request: Request, rows: Sequence[T], found_of: Callable[[T], Found]) -> list[T]:
+    """The first rows within the limit. Rules that are too long to stand on top are not counted in it."""
+    kept, counted, rules = [], 0, 0
+    for row in rows:
+        if counted == request.limit:
+            break
+        if found_of(row).memory.tier is Tier.CONSTITUTIONAL and request.tier is None:
+            rules += 1
+            if rules > MOST_RULES:
+                continue
+        else:
+            counted += 1
+        kept.append(row)
+    return kept
 
 
 # --- rules on top ---------------------------------------------------------------
 
 
-def _rules(wiring: Wiring, request: Request, budget: int) -> tuple[tuple[Rule, ...], int, frozenset[int]]:
+@dataclass(frozen=True, slots=True)
+class _Ruled:
     """The constitutional memories to show, what they cost, and which are shown in full."""
+
+    rules: tuple[Rule, ...] = ()
+    tokens: int = 0
+    whole: frozenset[int] = frozenset()
+    unnamed: int = 0
+
+
+def _rules(wiring: Wiring, request: Request, budget: int) -> _Ruled:
     if not request.include_constitutional or request.tier is not None:
-        return (), 0, frozenset()
+        return _Ruled()
     memories = {m.id: m for m in wiring.rules()}
     if not memories:
-        return (), 0, frozenset()
+        return _Ruled()
     phrases = [(m.id, phrase) for m in memories.values() for phrase in m.attributes.triggers]
     triggered = {match.memory_id for match in triggers.Matcher(phrases).match(request.text)}
     bodies = {id_: _body(wiring.opened(memory).outline) for id_, memory in memories.items()}
     candidates = [
-        packing.Rule(id=m.id, title=m.title, text=bodies[m.id], weight=m.attributes.weight, triggered=m.id in triggered)
+        packing.Rule(
+            id=m.id,
+            title=f"{m.title} {m.path}",  # both are said of each
+            text=bodies[m.id],
+            weight=m.attributes.weight,
+            triggered=m.id in triggered,
+        )
         for m in memories.values()
     ]
     ruled = packing.rules(
@@ -118,7 +175,7 @@ def _rules(wiring: Wiring, request: Request, budget: int) -> tuple[tuple[Rule, .
     shown = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text=text) for id_, text in ruled.shown]
     named = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text="") for id_ in ruled.named]
     whole = frozenset(id_ for id_, text in ruled.shown if text == bodies[id_].strip())
-    return (*shown, *named), ruled.tokens, whole
+    return _Ruled((*shown, *named), ruled.tokens, whole, ruled.unnamed)
 
 
 def _body(document: Document) -> str:
@@ -140,8 +197,11 @@ class _Desk:
         self._sent = session.sent if session and self.request.dedup else frozenset()
         self._opened: dict[int, Opened] = {}
         self._shown_hashes: set[str] = set()
+        self._near: dict[int, tuple[Memory | None, Memory | None]] = {}
+        self.saved = 0  # tokens, by sending sections only
+        self.unfit = 0  # sections for which there was no room
 
-    def results(self, found: Sequence[Found], room: int) -> tuple[list[Result], int]:
+    def results(self, found: Sequence[Found], room: int) -> list[Result]:
         self._opened = {f.memory.id: self.wiring.opened(f.memory) for f in found}
         if self.request.anchors:
             return self._sections(found, room)
@@ -149,7 +209,7 @@ class _Desk:
             [self._block(f) for f in found], budget_tokens=room, count=_count, range_tokens=RANGE_TOKENS
         )
         packed = {block.id: block for block in fitted.blocks}
-        return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed], 0
+        return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed]
 
     def remember(self, shown_ids: Sequence[int]) -> None:
         """What was listed is HOT for this session; what came with its content counts as used."""
@@ -172,15 +232,23 @@ class _Desk:
             lines=lines,
             pieces=pieces,
             sections=ranges,
-            header_tokens=_header_tokens(f, self.request.explain),
+            header_tokens=self._header_tokens(f),
         )
 
+    def _header_tokens(self, f: Found) -> int:
+        """What naming a result costs, with its neighbours where they were asked for."""
+        return _header_tokens(f, self.request.explain) + self._near_tokens(f.memory)
+
+    def _near_tokens(self, memory: Memory) -> int:
+        if not self.request.include_contiguity:
+            return 0
+        if memory.id not in self._near:
+            self._near[memory.id] = _neighbours(self.wiring, memory)
+        return sum(_card_tokens(each) for each in self._near[memory.id] if each is not None)
+
     def _result(self, f: Found, packed: Packed) -> Result:
-        self._shown_hashes |= {
-            p.hash
-            for p, _ in f.passages
-            if any(s.first_line <= p.last_line and p.first_line <= s.last_line for s in packed.shown)
-        }
+        lines = self._opened[f.memory.id].lines
+        self._mark_sent(f, lines, [(shown.first_line, shown.last_line) for shown in packed.shown])
         best = max(packed.shown, key=lambda shown: shown.score, default=None)
         first, last = (best.first_line, best.last_line) if best else _lines_of(f)
         whole = best is not None and self.request.include_content and not best.cut and best.score > f.scored.score
@@ -199,28 +267,77 @@ class _Desk:
             already_sent=best is None and any(p.hash in self._sent for p, _ in f.passages),
         )
 
-    def _sections(self, found: Sequence[Found], room: int) -> tuple[list[Result], int]:
-        """Only the asked sections of each result, and what that saved."""
-        results, saved = [], 0
+    def _mark_sent(self, f: Found, lines: Sequence[str], ranges: Sequence[tuple[int, int]]) -> None:
+        """Only what was shown whole: the rest of a passage that was cut must still come."""
+        for passage in f.matched:
+            said = (n for n in range(passage.first_line, passage.last_line + 1) if lines[n - 1].strip())
+            if all(any(first <= n <= last for first, last in ranges) for n in said):
+                self._shown_hashes.add(passage.hash)
+
+    def _sections(self, found: Sequence[Found], room: int) -> list[Result]:
+        """Only the asked sections of each result, while there is room to name one."""
+        results = []
         for f in found:
             document = self._opened[f.memory.id].outline
+            asked = {wanted: markdown.find_section(document, wanted) for wanted in self.request.anchors}
+            missing = tuple(wanted for wanted, anchor in asked.items() if anchor is None)
+            room -= self._header_tokens(f) + _count(missing)
+            if room < 0:
+                break
             sections: dict[str, str] = {}
-            missing = []
-            room -= _header_tokens(f, self.request.explain)
-            for wanted in self.request.anchors:
-                anchor = markdown.find_section(document, wanted)
+            for wanted, anchor in asked.items():
                 if anchor is None:
-                    missing.append(wanted)
                     continue
                 text = markdown.lines(document, anchor.first_line, anchor.last_line).strip("\n")
-                if _count(text) <= room:
-                    room -= _count(text)
+                if _count({wanted: text}) <= room:
+                    room -= _count({wanted: text})
                     sections[wanted] = text
-            saved += max(0, tokens.count(document.text) - sum(tokens.count(text) for text in sections.values()))
-            results.append(
-                replace(_plain(f, explain=self.request.explain), sections=sections, missing_anchors=tuple(missing))
-            )
-        return results, saved
+                    self._mark_sent(f, self._opened[f.memory.id].lines, [(anchor.first_line, anchor.last_line)])
+                else:
+                    self.unfit += 1
+            self.saved += max(0, tokens.count(document.text) - sum(tokens.count(text) for text in sections.values()))
+            results.append(replace(_plain(f, explain=self.request.explain), sections=sections, missing_anchors=missing))
+        return results
+
+    # --- a flat list of passages
+
+    def passages(self, found: Sequence[Found], room: int) -> list[FlatResult]:
+        """The best passages of all memories. One too long for the room that is left is named without its text."""
+        least = self.request.min_score * 100
+        ordered = [(s.score, f, p, s) for f in found for p, s in f.passages if s.score >= least]
+        ordered.sort(key=lambda row: (-row[0], row[2].id))
+        results: list[FlatResult] = []
+        for _, f, passage, scored in _beside_rules(self.request, ordered, lambda row: row[1]):
+            sent = passage.hash in self._sent
+            lines = self.wiring.opened(f.memory).lines
+            text = "" if sent else "\n".join(lines[passage.first_line - 1 : passage.last_line])
+            known = any(result.id == f.memory.id for result in results)
+            room -= _flat_tokens(f, scored, self.request.explain) + (0 if known else self._near_tokens(f.memory))
+            if room < 0:
+                break
+            if _count(text) <= room:
+                room -= _count(text)
+                self._shown_hashes.add(passage.hash)
+            else:
+                text = ""
+            results.append(_flat(f, passage, scored, text, explain=self.request.explain, sent=sent))
+        return results
+
+    # --- neighbours in time
+
+    def contiguity(self, results: Sequence[Result | FlatResult]) -> tuple[list[Card], Sequence[Result | FlatResult]]:
+        """The memories saved just before and after each hit, in its spec folder or session."""
+        if not self.request.include_contiguity:
+            return [], results
+        cards: dict[int, Card] = {}
+        marked: list[Result | FlatResult] = []
+        for result in results:
+            before, after = self._near[result.id]
+            for memory in (before, after):
+                if memory is not None:
+                    cards[memory.id] = self.wiring.card(memory)
+            marked.append(replace(result, before=before.id if before else None, after=after.id if after else None))
+        return list(cards.values()), marked
 
 
 def _lines_of(f: Found) -> tuple[int, int]:
@@ -254,59 +371,38 @@ def _plain(f: Found, *, explain: bool) -> Result:
 
 def _header_tokens(f: Found, explain: bool) -> int:
     cost = 56 + tokens.count(f.memory.title) + tokens.count(f.memory.path) + tokens.count(f.memory.spec_folder or "")
-    return cost + (tokens.count(json.dumps(f.scored.explain())) + 8 if explain else 0)
+    if f.concepts or f.superseded_by or f.contradicts:
+        cost += _count([dict(f.concepts), f.superseded_by, f.contradicts]) + 16
+    return cost + (_count(f.scored.explain()) + 8 if explain else 0)
 
 
-# --- a flat list of passages -----------------------------------------------------
-
-
-def _flat(wiring: Wiring, request: Request, found: Sequence[Found], room: int) -> list[FlatResult]:
-    ordered = sorted(
-        ((s.score, f, p, s) for f in found for p, s in f.passages),
-        key=lambda row: (-row[0], row[2].id),
+def _flat(f: Found, passage: StoredPassage, scored: Scored, text: str, *, explain: bool, sent: bool) -> FlatResult:
+    return FlatResult(
+        path=f.memory.path,
+        lines=f"{passage.first_line}-{passage.last_line}",
+        text=text,
+        score=round(scored.score / 100, 4),
+        source=f.memory.source,
+        id=f.memory.id,
+        title=f.memory.title,
+        already_sent=sent or None,
+        explain=scored.explain() if explain else {},
     )
-    results = []
-    for score, f, passage, scored in ordered[: request.limit]:
-        lines = wiring.opened(f.memory).lines
-        text = "\n".join(lines[passage.first_line - 1 : passage.last_line])
-        cost = _count(text) + tokens.count(f.memory.path) + tokens.count(f.memory.title) + RANGE_TOKENS
-        if request.max_tokens is not None and cost > room:
-            text, cost = "", cost - _count(text)
-        room -= cost
-        results.append(
-            FlatResult(
-                path=f.memory.path,
-                lines=f"{passage.first_line}-{passage.last_line}",
-                text=text,
-                score=round(score / 100, 4),
-                source=f.memory.source,
-                id=f.memory.id,
-                title=f.memory.title,
-                explain=scored.explain() if request.explain else {},
-            )
-        )
-    return results
+
+
+def _flat_tokens(f: Found, scored: Scored, explain: bool) -> int:
+    cost = RANGE_TOKENS + 12 + tokens.count(f.memory.path) + tokens.count(f.memory.title)
+    return cost + (_count(scored.explain()) + 8 if explain else 0)
+
+
+def _card_tokens(memory: Memory) -> int:
+    attributes = memory.attributes
+    return CARD_TOKENS + _count(
+        [memory.path, memory.spec_folder, attributes.title, attributes.triggers, memory.aliases]
+    )
 
 
 # --- neighbours in time ------------------------------------------------------------
-
-
-def _contiguity(
-    wiring: Wiring, results: Sequence[Result | FlatResult]
-) -> tuple[list[Card], Sequence[Result | FlatResult]]:
-    """The memories saved just before and after each hit, in its spec folder or session."""
-    cards: dict[int, Card] = {}
-    marked: list[Result | FlatResult] = []
-    for result in results:
-        if isinstance(result, FlatResult):
-            marked.append(result)
-            continue
-        before, after = _neighbours(wiring, wiring.store.get(result.id))
-        for memory in (before, after):
-            if memory is not None:
-                cards[memory.id] = wiring.card(memory)
-        marked.append(replace(result, before=before.id if before else None, after=after.id if after else None))
-    return list(cards.values()), marked
 
 
 def _neighbours(wiring: Wiring, memory: Memory) -> tuple[Memory | None, Memory | None]:
@@ -326,11 +422,15 @@ def _neighbours(wiring: Wiring, memory: Memory) -> tuple[Memory | None, Memory |
 # --- in words --------------------------------------------------------------------
 
 
-def _summary(request: Request, ranking: Ranking, shown: int) -> str:
+def _summary(request: Request, ranking: Ranking, found: Sequence[Found], shown: int) -> str:
+    if not found:
+        beside = " beside the rules" if ranking.found else ""
+        return f"nothing found for {request.text[:80]!r}{beside}"
     if not shown:
-        return f"nothing found for {request.text[:80]!r}"
-    best = ranking.found[0]
-    return f"{shown} of {ranking.total} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
+        return f"{len(found)} memories found, but the token budget has no room for one"
+    what = f"{shown} passages of" if request.group_by == "passage" else f"{shown} of"
+    best = found[0]
+    return f"{what} {len(found)} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
 
 
 def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories: int, *, found: int) -> list[str]:
@@ -339,13 +439,15 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories:
         hints.append("the question asks about the past, so decay was left out")
     held = ranking.held_back
     if held.archived or held.dormant or held.expired:
-        hints.append("older matches were held back; includeArchived: true brings archived ones")
+        hints.append("older matches were held back; includeArchived: true brings archived and expired ones")
     left_out = min(request.limit, found) - len(results) if request.group_by == "memory" else 0
-    if results and left_out > 0:
-        hints.append(f"{left_out} more did not fit the token budget; a larger maxTokens or a narrower question helps")
+    if left_out > 0 or (found and not results):
+        hints.append(
+            f"{max(left_out, 1)} more did not fit the token budget; a larger maxTokens or a narrower question helps"
+        )
     if held.min_score:
         hints.append(f"{held.min_score} matches are below minScore {request.min_score}")
-    if not results:
+    if not results and not found:
         hints += _when_empty(request, memories)
     return hints
 

@@ -37,12 +37,13 @@ def load(
     whole, sent = tokens.count(text), tokens.count(shown)
     hints = [f"continue with memory_get path={memory.path} lines={end + 1}-{last}"] if end < last else []
     part = f"section {anchor_id}" if anchor_id else "whole text"
+    where = f"{first}-{end}" if end >= first else ""
     return LoadAnswer(
-        summary=f"{memory.title} (#{memory.id}), {part}, lines {first}-{end}, about {sent} tokens",
+        summary=f"{memory.title} (#{memory.id}), {part}, {f'lines {where}' if where else 'empty'}, about {sent} tokens",
         hints=tuple(hints),
         memory=wiring.card(memory),
         text=shown,
-        lines=f"{first}-{end}",
+        lines=where,
         anchor_id=anchor_id,
         tokens_saved=max(0, whole - sent) if anchor_id else 0,
         next_line=end + 1 if end < last else None,
@@ -82,6 +83,8 @@ def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
 
 def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int]:
     """Whole lines within the budget, at least one; and the last line that fitted."""
+    if last < first:
+        return "", last  # a section with nothing in it
     used, end = 0, first
     for number in range(first, last + 1):
         used += len(lines[number - 1].encode("utf-8", "surrogatepass")) + 1
