@@ -244,6 +244,41 @@ def _paths() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
+def test_matching_triggers_loads_neither_what_indexes_nor_what_draws(here: Path) -> None:
+    memory = here / "specs" / "007-auth" / "memory"
+    memory.mkdir(parents=True, exist_ok=True)
+    (memory / "a.md").write_text("---\ntrigger_phrases: [signed tokens]\n---\n# Tokens\n\nText.\n", encoding="utf-8")
+    assert run(["index", "--text-only", "--json"]) == 0
+    heavy = "numpy onnxruntime tokenizers mcp rich yaml detect_secrets watchfiles httpx2 asyncio json5 ahocorasick_rs"
+    ours = "vault.sync vault.discovery core.markdown core.redact core.words core.passages verbs.search verbs.saving"
+    names = [*heavy.split(), *(f"spec_kit_memory.{name}" for name in ours.split())]
+    code = (
+        "import sys; from spec_kit_memory.serve.shell import run\n"
+        "code = run(['triggers', 'where are signed tokens checked?', '--json'])\n"
+        f"sys.stderr.write(repr((code, [name for name in {names!r} if name in sys.modules])))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=here, check=True)
+    assert json.loads(done.stdout)["data"]["matches"][0]["title"] == "Tokens"
+    assert done.stderr == "(0, [])"
+
+
+def test_what_was_forgotten_is_listed_and_nothing_else(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    memory = here / "specs" / "007-auth" / "memory"
+    memory.mkdir(parents=True, exist_ok=True)
+    for name in ("keep", "drop"):
+        (memory / f"{name}.md").write_text(f"# {name.title()}\n\nText of {name}.\n", encoding="utf-8")
+    assert run(["index", "--text-only"]) == 0
+    capsys.readouterr()
+    assert run(["list", "--json"]) == 0
+    ids = {row["title"]: row["id"] for row in json.loads(capsys.readouterr().out)["data"]["memories"]}
+    assert run(["delete", str(ids["Drop"])]) == 0
+    assert run(["index", "--text-only"]) == 0  # the file is still there, and stays forgotten
+    capsys.readouterr()
+    for words, titles in ((["list"], ["Keep"]), (["list", "--forgotten"], ["Drop"])):
+        assert run([*words, "--json"]) == 0
+        assert [row["title"] for row in json.loads(capsys.readouterr().out)["data"]["memories"]] == titles
+
+
 def test_the_module_can_be_run() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "spec_kit_memory", "--version"], capture_output=True, text=True, check=True
@@ -278,6 +313,15 @@ def result(**more: Any) -> answers.Result:
         "created_at": NOW,
     }
     return answers.Result(**(known | more))
+
+
+@pytest.mark.parametrize(("count", "more"), [(5, ""), (6, "… and 1 more"), (400, "… and 395 more")])
+def test_a_scan_shows_five_warnings_and_counts_the_rest(count: int, more: str) -> None:
+    warnings = tuple({"path": f"{n}.md", "line": 3, "message": "unknown tier"} for n in range(count))
+    said = drawn(answers.IndexAnswer(summary="done", warnings=warnings)).splitlines()
+    assert sum("unknown tier" in line for line in said) == 5
+    assert said[-1].startswith(more)
+    assert any(line.startswith("…") for line in said) is bool(more)
 
 
 def test_text_of_a_memory_cannot_steer_the_terminal() -> None:

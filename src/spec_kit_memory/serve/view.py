@@ -19,6 +19,9 @@ from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Parameter
 
 __all__ = ["Block", "Line", "Quote", "Table", "ago", "as_typed", "blocks", "size"]
 
+# A first index of an old project warns hundreds of times; these show what kind there is.
+MOST_WARNINGS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -264,11 +267,11 @@ def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good")
     for bad in answer.bad:
         yield Line(f"{bad.get('code')} {bad.get('path')}: {bad.get('message')}", "bad")
-    for warning in answer.warnings[:20]:
+    for warning in answer.warnings[:MOST_WARNINGS]:
         line = f":{warning['line']}" if warning.get("line") else ""
         yield Line(f"{warning.get('path')}{line}: {warning.get('message')}", "dim")
-    if len(answer.warnings) > 20:
-        yield Line(f"… and {len(answer.warnings) - 20} more warnings; --json lists all", "dim")
+    if len(answer.warnings) > MOST_WARNINGS:
+        yield Line(f"… and {len(answer.warnings) - MOST_WARNINGS} more warnings; --json lists all", "dim")
 
 
 def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
