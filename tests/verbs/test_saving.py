@@ -164,7 +164,7 @@ def spellings(text: str) -> set[str]:
     return {folded(text), folded(quoted), folded(quoted.replace("\\u003c!--", "<!--"))}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=100)
 @given(data=SESSIONS)
 def test_any_session_data_is_found_again_in_the_parsed_file(place: Place, data: dict[str, Any]) -> None:
     workspace = place.opened[0] if place.opened else place.open(model="none", index=False)
@@ -382,6 +382,13 @@ def test_no_secret_reaches_the_disk_in_any_form(place: Place) -> None:
     assert sum(answer.redacted.values()) >= 6
     assert answer.id is not None
     workspace.update(answer.id, title=f"Again {KEY}", trigger_phrases=["deploy now", f"token {KEY}"])
+    other = workspace.save(text="Another fact")
+    assert other.id is not None
+    workspace.link(answer.id, other.id, "caused", evidence=f"seen with {KEY}")
+    workspace.checkpoint_create("kept", description=f"with {KEY}", metadata={"password": SECRET})
+    for shown in (workspace.checkpoint_list(), workspace.why(answer.id)):
+        assert KEY not in str(shown)
+        assert SECRET not in str(shown)
     workspace.search("deploy token")
     workspace.close()
     held = [p for p in place.root.rglob("*") if p.is_file()]

@@ -482,7 +482,7 @@ class _Reader:
         if not isinstance(value, Mapping):
             text = self._scalar(value, where)
             return {"": text} if text else None
-        return self._all({key: child for key, child in value.items() if child not in (None, "")}) or None
+        return self._all({key: child for key, child in value.items() if child is not None}) or None
 
 
 _DECISION = {
