@@ -172,3 +172,10 @@ def test_repair_of_a_sound_workspace_changes_nothing(workspace: Workspace) -> No
     assert answer.healthy
     assert answer.repaired == {}
     assert workspace.ledger_head().head == before
+
+
+def test_what_is_worth_a_look_is_counted_and_no_fault(place: Place) -> None:
+    place.write("specs/001-core/memory/latin.md", "x").write_bytes(b"caf\xe9")
+    workspace = place.open()
+    answer = workspace.health()
+    assert (answer.healthy, answer.summary) == (True, "healthy, with 1 thing to look at")

@@ -298,6 +298,8 @@ class Sync:
     def _bad(self, scan: _Scan, found: Found, code: str, message: str) -> None:
         report = scan.of(found.path)
         report.unknown += 1
+        # Every reader names the path in front of it; the whole path once more says nothing.
+        message = message.removeprefix(Path(found.real).as_posix()).strip()
         report.bad.append(BadFile(found.path, code, message, scan.change.at))
 
     def _index(self, scan: _Scan, found: Found, decision: Decision) -> None:

@@ -94,13 +94,19 @@ def health(wiring: Wiring, *, repair: bool = False) -> HealthAnswer:
         problems.append({"check": "meaning", "message": wiring.meaning.problem, "hint": _HINTS["meaning"]})
     serious = [problem for problem in problems if problem["check"] not in _NOTICES]
     return HealthAnswer(
-        summary="healthy" if not serious else f"{len(serious)} problems",
+        summary=_verdict(len(serious), len(problems) - len(serious)),
         hints=() if not serious or repair else ("mend what can be mended with repair: true",),
         healthy=not serious,
         problems=tuple(problems),
         checks=checks,
         repaired=repaired,
     )
+
+
+def _verdict(serious: int, notices: int) -> str:
+    if serious:
+        return f"{serious} problem{'s' if serious > 1 else ''}"
+    return f"healthy, with {notices} thing{'s' if notices > 1 else ''} to look at" if notices else "healthy"
 
 
 def _repaired(wiring: Wiring) -> dict[str, int]:

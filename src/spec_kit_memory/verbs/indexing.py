@@ -92,7 +92,7 @@ def _answer(wiring: Wiring, report: ScanReport, seconds_text: float, seconds_vec
         hints.append(f"{len(report.bad)} files could not be indexed; skm health lists them with the reason")
     waiting = sum(status.get(name, 0) for name in ("pending", "retry", "partial"))
     if waiting and wiring.meaning.wanted:
-        hints.append(f"{waiting} memories wait for their vectors; search uses their text meanwhile")
+        hints.append(f"{waiting} memories have no vectors yet; a running server or skm index makes them")
     return IndexAnswer(
         summary=_summary(indexed, report),
         hints=tuple(hints),

@@ -193,7 +193,8 @@ def _pending(wiring: Wiring, question: Question) -> tuple[str, ...]:
     if question.embedding is None:
         return ()
     waiting = wiring.store.stats()["pending_passages"]
-    return (f"the meaning of {waiting} passages is still being computed; their text is searched",) if waiting else ()
+    by_whom = "by a running server or by skm index"
+    return (f"the meaning of {waiting} passages is still being computed {by_whom}",) if waiting else ()
 
 
 # --- concepts -----------------------------------------------------------------
