@@ -221,6 +221,9 @@ def test_all_problems_of_all_sources_are_told_at_once(root: Path) -> None:
         ("semantic.enabled", 1),
         ("semantic.dimensions", True),
         ("semantic.dimensions", 1.5),
+        ("semantic.dimensions", float("inf")),
+        ("search.maxTokens", 10**400),
+        ("memory.decay.halfLifeDays", float("nan")),
         ("semantic.model", "gpt"),
         ("semantic.baseUrl", None),
         ("triggers.phrases", "save"),
@@ -329,6 +332,15 @@ def test_a_repository_may_not_read_outside(root: Path, path: str) -> None:
 def test_a_repository_may_not_write_its_index_outside(root: Path) -> None:
     configured(root, {"semantic": {"indexPath": "../index.sqlite"}})
     assert "indexPath" in refusal(root).message
+
+
+def test_a_repository_may_not_bring_a_state_folder_that_leads_outside(tmp_path: Path) -> None:
+    root, outside = tmp_path / "project", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (root / ".spec-kit-memory").symlink_to(outside, target_is_directory=True)
+    assert ".spec-kit-memory is a link out of the workspace" in refusal(root).message
+    assert loaded(root, user={"allow": {"outsidePaths": True}}).state_folder == root / ".spec-kit-memory"
 
 
 def test_paths_inside_are_fine_for_a_repository_and_any_for_the_user(root: Path) -> None:

@@ -10,6 +10,7 @@ page are all made from it. Later sources win:
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -607,7 +608,8 @@ def _boolean(raw: object) -> bool:
 
 
 def _number(key: Key, raw: object) -> int | float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float) or raw != raw:
+    endless = isinstance(raw, float) and not math.isfinite(raw)
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or endless:
         raise ValueError(f"must be a{'n integer' if key.kind == 'integer' else ' number'}")
     if key.kind == "integer" and raw != int(raw):
         raise ValueError("must be an integer")
@@ -646,6 +648,11 @@ def _refuse_overreach(root: Path, values: dict[str, Any], sources: dict[str, str
         )
     if values.get("allow.outsidePaths", False):
         return
+    if not _is_inside(root, STATE_FOLDER):
+        problems.append(
+            f"{STATE_FOLDER} is a link out of the workspace, which a repository can bring along; "
+            "that needs allow.outsidePaths in your own configuration."
+        )
     for name in sorted(from_repository & {"semantic.indexPath", "memory.extraPaths"}):
         paths = values[name] if name == "memory.extraPaths" else (values[name] or ".",)
         problems += [
