@@ -4,8 +4,8 @@
 
 WORKSPACE_DIR holds the `specs` folder that spec_folders.jsonl asks about: lines of {question, path, note},
 in words that the answer does not use. `path` is relative to the workspace; where several files answer, it is
-a list and any of them counts. A copy is indexed, archived folders are searched, and a question whose file is
-not in the index is a miss.
+a list and any of them counts. A copy is indexed and archived folders are searched. Questions that no copied
+file answers (with --only or --without) are left out, and their number is said.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _ask(workspace: Workspace, question: Question, outcome: Outcome, *, mode: st
 
 def show(outcome: Outcome) -> None:
     told = outcome.as_json()
-    print(f"{told['questions']} questions, {told['memories']} memories, {told['passages']} passages")
+    print(f"{told['questions']} questions ({told['left_out']} left out), {told['memories']} memories")
+    print(f"  {told['passages']} passages")
     print("  right memory among the first " + ", ".join(f"{n}: {told[f'any@{n}']:.2f}" for n in (1, 3, 5, 10)))
     print(f"  search p50 {told['p50_ms']} ms, p95 {told['p95_ms']} ms")
     for question, place, first in outcome.missed:
@@ -135,7 +136,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         root = Path(place).resolve()
         copy(given.workspace, root, only=given.only, without=given.without)
-        outcome = run(root, read_questions(), mode=given.mode, cache=given.cache)
+        questions = read_questions()
+        answerable = [each for each in questions if any((root / path).exists() for path in each.paths)]
+        outcome = run(root, answerable, mode=given.mode, cache=given.cache)
+        outcome.totals["left_out"] = len(questions) - len(answerable)
     if given.json:
         print(json.dumps(outcome.as_json()))
     else:
