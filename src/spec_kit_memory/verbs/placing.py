@@ -53,17 +53,20 @@ def place(
         return _at_root(wiring, user)
     if user and named is None:
         return _at_root(wiring, user)
-    existing = _existing(wiring, base)
+    memories = wiring.store.find()
+    existing = _existing(wiring, base, memories)
     if named is not None:
         name = alignment.resolve_name(named, existing, create=create)
-        return _named(wiring, base, name, words, named_files, new=name not in existing)
+        if name not in existing:
+            return _in(wiring, base, name, warnings=(f"made a new spec folder {name}",))
+        return _named(wiring, base, name, _aligned(wiring, memories, words, named_files, named=name))
     here = _working_folder(base, existing)
     if here is not None:
         return _in(wiring, base, here)
     if fact:
         # A single fact has too few words to tell its folder; it belongs to the whole project.
         return _at_root(wiring, None)
-    return _fitting(wiring, base, words, named_files)
+    return _fitting(wiring, base, _aligned(wiring, memories, words, named_files))
 
 
 def _base(wiring: Wiring) -> Path | None:
@@ -75,9 +78,9 @@ def _base(wiring: Wiring) -> Path | None:
     return None
 
 
-def _existing(wiring: Wiring, base: Path | None) -> set[str]:
+def _existing(wiring: Wiring, base: Path | None, memories: Sequence[Memory]) -> set[str]:
     """Spec folders by the index, and those on disk that have no documents yet."""
-    known = {memory.spec_folder for memory in wiring.store.find() if memory.spec_folder}
+    known = {memory.spec_folder for memory in memories if memory.spec_folder}
     return known | {name for name in _on_disk(base) if _is_reachable(wiring, base, name)} if base else known
 
 
@@ -133,12 +136,8 @@ def _working_folder(base: Path | None, existing: set[str]) -> str | None:
 # --- by what was said ---------------------------------------------------------------
 
 
-def _named(
-    wiring: Wiring, base: Path | None, name: str, words: str, named_files: Sequence[str], *, new: bool
-) -> Placed:
-    if new:
-        return _in(wiring, base, name, warnings=(f"made a new spec folder {name}",))
-    decision = alignment.decide(_aligned(wiring, words, named_files, named=name), named=name)
+def _named(wiring: Wiring, base: Path | None, name: str, aligned: Sequence[Alignment]) -> Placed:
+    decision = alignment.decide(aligned, named=name)
     warnings: tuple[str, ...] = ()
     if decision.outcome == "warned":
         better = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives)
@@ -146,8 +145,7 @@ def _named(
     return _in(wiring, base, name, warnings=warnings, alignment=_told(decision))
 
 
-def _fitting(wiring: Wiring, base: Path | None, words: str, named_files: Sequence[str]) -> Placed:
-    aligned = _aligned(wiring, words, named_files)
+def _fitting(wiring: Wiring, base: Path | None, aligned: Sequence[Alignment]) -> Placed:
     decision = alignment.decide(aligned)
     if decision.folder is None:
         raise _undecided(decision)
@@ -167,14 +165,16 @@ def _undecided(decision: Decision) -> UndecidedSpecFolder:
     )
 
 
-def _aligned(wiring: Wiring, words: str, named_files: Sequence[str], *, named: str | None = None) -> list[Alignment]:
+def _aligned(
+    wiring: Wiring, memories: Sequence[Memory], words: str, named_files: Sequence[str], *, named: str | None = None
+) -> list[Alignment]:
     said = alignment.talk(words, files=named_files)
-    return alignment.align(said, _profiles(wiring, words, named), now=wiring.now())
+    return alignment.align(said, _profiles(wiring, memories, words, named), now=wiring.now())
 
 
-def _profiles(wiring: Wiring, words: str, named: str | None) -> list[Profile]:
+def _profiles(wiring: Wiring, memories: Sequence[Memory], words: str, named: str | None) -> list[Profile]:
     grouped: dict[str, list[Memory]] = {}
-    for memory in wiring.store.find(Filter()):
+    for memory in memories:
         if memory.spec_folder and not memory.archived_folder:
             grouped.setdefault(memory.spec_folder, []).append(memory)
     names = grouped.keys() if len(grouped) <= FOLDERS else _nearest(wiring, grouped, words, named)

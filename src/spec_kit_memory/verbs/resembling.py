@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.core import front_edit, markdown, words
+from spec_kit_memory.core import front_edit, markdown, tokens, words
 from spec_kit_memory.core import similar as likeness
 from spec_kit_memory.core.context import Rendered
 from spec_kit_memory.core.memory import Filter, Memory, Source, Tier
@@ -23,6 +23,8 @@ from spec_kit_memory.verbs.wiring import Wiring
 # Near-copies share most words, so they are among the best text matches.
 CANDIDATES = 20
 SHOWN = 5
+# Texts of so different a length cannot share enough to be near-copies: they need not be read.
+LEAST_RATIO = 0.2
 _SEARCHED = Filter(tiers=frozenset(set(Tier) - {Tier.DEPRECATED}))
 _SAID = 4000
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -31,13 +33,15 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 def similar(wiring: Wiring, text: str, *, except_id: int | None = None) -> tuple[Mapping[str, Any], ...]:
     """The memories whose score with this text is at the threshold or above, best first."""
     own = body(text)
-    signature = likeness.signature(own)
+    signature, size = likeness.signature(own), max(1, tokens.count(own))
     hits = wiring.store.match_text(words.for_query(own[:_SAID]), _SEARCHED, CANDIDATES * 10)
     ids = [id_ for id_ in dict.fromkeys(hit.memory_id for hit in hits) if id_ != except_id][:CANDIDATES]
     found: list[dict[str, Any]] = []
     for memory in wiring.store.many(ids):
+        if memory.source is Source.CHAT or not LEAST_RATIO < memory.tokens / size < 1 / LEAST_RATIO:
+            continue
         score = likeness.score(signature, likeness.signature(body(wiring.store.text(memory.id))))
-        if score >= likeness.THRESHOLD and memory.source is not Source.CHAT:
+        if score >= likeness.THRESHOLD:
             found.append({"id": memory.id, "title": memory.title, "path": memory.path, "score": round(score, 3)})
     return tuple(sorted(found, key=lambda row: (-row["score"], row["id"]))[:SHOWN])
 
