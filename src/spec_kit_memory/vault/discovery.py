@@ -115,6 +115,7 @@ class _Walk:
         name = files.stored_form(self.settings, path)
         name = name.encode("utf-8", "backslashreplace").decode("utf-8")
         message = f"{error.message}; {error.hint}" if error.hint else error.message
+        message = message.removeprefix(path.as_posix()).removeprefix(name).strip()
         self.problems[name] = BadFile(name, error.code, message, datetime.now(UTC))
         if folder:
             self.unreadable.append(name)
