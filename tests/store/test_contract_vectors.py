@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from spec_kit_memory.core.memory import Filter, VectorStatus
@@ -113,3 +115,14 @@ def test_vectors_of_words_that_are_gone_go_too(store: Store) -> None:
 def test_an_empty_document_needs_no_vector(store: Store) -> None:
     store.put(entry(text="", fingerprint=""), BY_USER)
     assert status(store) is VectorStatus.SUCCESS
+
+
+def test_a_vector_for_words_that_are_gone_by_now_leaves_nothing_behind(store: Store) -> None:
+    """Its file changed while it was embedded, perhaps by another process."""
+    store.use_model("test-model", 3, "weights")
+    store.put(entry("memory/a.md", "first words"), BY_USER)
+    (work,) = store.vector_work(10)
+    store.put(entry("memory/a.md", "other words altogether"), BY_USER)
+    store.put_vectors({work.passage_hash: (struct.pack("<3f", 1, 1, 1), None)})
+    assert all(found == [] for found in store.check().values())
+    assert [one.passage_hash for one in store.vector_work(10)] != [work.passage_hash]

@@ -96,6 +96,7 @@ def put_vectors(database: Database, vectors: Mapping[str, tuple[bytes, bytes | N
         recorder = Recorder(connection)
         for hash_, (blob, states) in vectors.items():
             passages.attach_vector(connection, hash_, blob, states)
+        passages.prune_vectors(connection, set(vectors))  # its file may have changed while it was embedded
         _settle(connection, recorder, list(vectors))
 
 
