@@ -25,7 +25,7 @@ DIMENSIONS = 384
 # A batch that every system takes.
 BATCH = 500
 
-Document = dict[str, str]
+Document = dict[str, Any]
 
 
 def embed(url: str, texts: Sequence[str], *, model: str = "arctic") -> list[list[float]]:
@@ -134,7 +134,7 @@ class Lance:
             vectors = embed(self._url, [each["text"] for each in batch])
             rows += [{"id": e["id"], "text": e["text"], "vector": v} for e, v in zip(batch, vectors, strict=True)]
         self._table = self._database.create_table("turns", data=rows)
-        self._table.create_fts_index("text")
+        self._table.create_index("text", config=import_module("lancedb.index").FTS())
 
     def ask(self, text: str, *, limit: int) -> list[str]:
         (vector,) = embed(self._url, [text], model=self._query_model)
