@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sets everything up, indexes the example workspace and answers a question about it.
+# Sets everything up, indexes the example workspace, answers a question, and asks the server another one.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -15,6 +15,9 @@ say "Indexing $example"
 
 say "skm search \"how long do we wait for a dock to confirm an unlock\" --explain"
 "$skm" --workspace "$example" search "how long do we wait for a dock to confirm an unlock" --limit 3 --explain
+
+say "skm serve, asked by an MCP client: \"why did we leave polling\""
+"$(bin_of .venv)/python" -m tools.ask "$example" "why did we leave polling"
 
 say "It works. Next:"
 cat <<EOF
