@@ -376,6 +376,17 @@ def test_passages_are_explained_too() -> None:
     assert "relevance 0.5" in drawn(answer)
 
 
+def test_one_file_full_of_warnings_does_not_hide_the_others() -> None:
+    warnings: list[dict[str, Any]] = [{"path": "a.md", "line": n, "message": "odd"} for n in (1, 2, 3)]
+    warnings += [{"path": f"b{n}.md", "line": None, "message": "odd"} for n in range(view.MOST_WARNINGS + 2)]
+    shown = drawn(answers.IndexAnswer(summary="done", warnings=tuple(warnings), undiscovered=4))
+    assert "a.md:1: odd (and 2 more in this file)" in shown
+    assert "a.md:2" not in shown
+    assert "b0.md: odd" in shown
+    assert "… and 3 more files with warnings" in shown
+    assert "4 other markdown files" in shown
+
+
 def test_words_of_the_question_are_highlighted_on_a_terminal() -> None:
     answer = answers.SearchAnswer(summary="one", query="token", method="text", results=(result(),))
     assert "\x1b[1;33mtokens\x1b[0m" in drawn(answer, tty=True)

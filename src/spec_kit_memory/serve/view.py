@@ -267,11 +267,23 @@ def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good")
     for bad in answer.bad:
         yield Line(f"{bad.get('code')} {bad.get('path')}: {bad.get('message')}", "bad")
-    for warning in answer.warnings[:MOST_WARNINGS]:
-        line = f":{warning['line']}" if warning.get("line") else ""
-        yield Line(f"{warning.get('path')}{line}: {warning.get('message')}", "dim")
-    if len(answer.warnings) > MOST_WARNINGS:
-        yield Line(f"… and {len(answer.warnings) - MOST_WARNINGS} more warnings; --json lists all", "dim")
+    if answer.undiscovered:
+        others = f"{answer.undiscovered} other markdown files are no memories; memory.extraPaths can name some"
+        yield Line(others, "dim")
+    yield from _warnings(answer.warnings)
+
+
+def _warnings(warnings: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+    """The first of each file: one broken file must not hide the others."""
+    by_file: dict[object, list[Mapping[str, Any]]] = {}
+    for warning in warnings:
+        by_file.setdefault(warning.get("path"), []).append(warning)
+    for path, found in list(by_file.items())[:MOST_WARNINGS]:
+        line = f":{found[0]['line']}" if found[0].get("line") else ""
+        more = f" (and {len(found) - 1} more in this file)" if len(found) > 1 else ""
+        yield Line(f"{path}{line}: {found[0].get('message')}{more}", "dim")
+    if len(by_file) > MOST_WARNINGS:
+        yield Line(f"… and {len(by_file) - MOST_WARNINGS} more files with warnings; --json lists all", "dim")
 
 
 def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
