@@ -321,6 +321,23 @@ def test_a_client_that_vanishes_in_the_middle_of_calls_leaves_no_process_and_a_s
         assert len(saved) == len(files) <= 1
 
 
+def test_a_wrong_key_of_a_provider_keeps_neither_the_server_nor_a_search_from_answering(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Workspace(loaded(root)).index()
+    settings_ = ["semantic.model=openai", "semantic.baseUrl=http://127.0.0.1:9/v1"]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
+    process = started(root, *(word for pair in settings_ for word in ("--set", pair)))
+    say(process, INITIALIZE)
+    assert hear(process.stdout)["result"]["serverInfo"]["name"] == "spec_kit_memory"
+    say(process, INITIALIZED, call(2, "memory_search", query="zebra walks"))
+    found = hear(process.stdout)["result"]
+    assert not found["isError"]
+    assert len(found["structuredContent"]["data"]["results"]) == 3
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
 def test_a_client_killed_over_http_does_not_disturb_another(root: Path) -> None:
     words = [sys.executable, "-m", "spec_kit_memory", "serve", "--http", "--port", "0", "--workspace", str(root)]
     words += ["--set", "semantic.model=hashing"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import mcp_types as types
 import pytest
 from mcp import Client
 
@@ -42,6 +43,59 @@ def test_save_find_judge_link_forget_and_restore(real: LiveWorkspace, mode: str)
         with anyio.fail_after(60):
             async with Client(build_server(real), mode=mode) as client:
                 await tell(client)
+
+    anyio.run(story)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_folder_that_cannot_be_decided_is_asked_for_and_the_answer_is_where_it_is_saved(
+    real: LiveWorkspace, tmp_path: Path, mode: str
+) -> None:
+    for name in ("008-billing", "009-search"):
+        (tmp_path / "specs" / name).mkdir(parents=True)
+    asked: list[list[str]] = []
+
+    async def choose(context: Any, params: Any) -> types.ElicitResult:
+        names = params.requested_schema["properties"]["spec_folder"]["enum"]
+        asked.append(names)
+        return types.ElicitResult(action="accept", content={"spec_folder": "009-search"})
+
+    async def story() -> None:
+        with anyio.fail_after(60):
+            async with Client(build_server(real), mode=mode, elicitation_callback=choose) as client:
+                data = {"sessionSummary": "Planted tulips along the fence.", "title": "Tulips"}
+                answer = told(await client.call_tool("memory_save", {"context": data}))
+                assert "data" in answer, answer
+                saved = answer["data"]
+                assert saved["specFolder"] == "009-search"
+                assert (tmp_path / saved["path"]).is_relative_to(tmp_path / "specs" / "009-search" / "memory")
+            async with Client(build_server(real), mode=mode) as silent:
+                refused = await silent.call_tool("memory_save", {"context": {"sessionSummary": "Mended a bicycle."}})
+                assert refused.is_error
+                assert told(refused)["code"] == "E034"
+                assert told(refused)["alternatives"]
+
+    anyio.run(story)
+    assert len(asked) == 1
+    assert "009-search" in asked[0]
+
+
+def test_a_save_ends_the_turns_without_one(real: LiveWorkspace) -> None:
+    async def story() -> None:
+        with anyio.fail_after(60):
+            async with Client(build_server(real)) as client:
+
+                async def due(turn: int) -> bool:
+                    asked = {"prompt": "go on", "sessionId": "s", "turnNumber": turn}
+                    answer = told(await client.call_tool("memory_match_triggers", asked))["data"]
+                    return "save" in [each["kind"] for each in answer.get("suggestions", [])]
+
+                assert await due(20)
+                await client.call_tool(
+                    "memory_save", {"context": SESSION | {"sessionId": "s"}, "specFolder": "007-auth"}
+                )
+                assert not await due(39)
+                assert await due(40)
 
     anyio.run(story)
 

@@ -218,7 +218,7 @@ TOOLS: tuple[Tool, ...] = (
                 "context",
                 "object",
                 "sessionSummary, keyDecisions[], filesModified[], triggerPhrases[], technicalContext{}, nextSteps[], "
-                "blockers[], importanceTier, contextType, title, links{}; or userPrompts[], observations[], "
+                "blockers[], importanceTier, contextType, title, links{}, sessionId; or userPrompts[], observations[], "
                 "recentContext[]",
                 length=OBJECT_LENGTH,
             ),

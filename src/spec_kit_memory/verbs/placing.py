@@ -66,7 +66,7 @@ def place(
     if fact:
         # A single fact has too few words to tell its folder; it belongs to the whole project.
         return _at_root(wiring, None)
-    return _fitting(wiring, base, _aligned(wiring, memories, words, named_files))
+    return _fitting(wiring, base, _aligned(wiring, memories, words, named_files), existing)
 
 
 def _base(wiring: Wiring) -> Path | None:
@@ -145,18 +145,21 @@ def _named(wiring: Wiring, base: Path | None, name: str, aligned: Sequence[Align
     return _in(wiring, base, name, warnings=warnings, alignment=_told(decision))
 
 
-def _fitting(wiring: Wiring, base: Path | None, aligned: Sequence[Alignment]) -> Placed:
+def _fitting(wiring: Wiring, base: Path | None, aligned: Sequence[Alignment], existing: set[str]) -> Placed:
     decision = alignment.decide(aligned)
     if decision.folder is None:
-        raise _undecided(decision)
+        raise _undecided(decision, existing)
     warnings: tuple[str, ...] = ()
     if decision.outcome == "warned":
         warnings = (f"{decision.folder} was chosen with {decision.score:.0f} of 100; name the folder if that is wrong",)
     return _in(wiring, base, decision.folder, warnings=warnings, alignment=_told(decision))
 
 
-def _undecided(decision: Decision) -> UndecidedSpecFolder:
+def _undecided(decision: Decision, existing: set[str]) -> UndecidedSpecFolder:
     best = [{"name": other.folder, "score": other.score} for other in decision.alternatives]
+    # A folder without documents fits nothing yet, but may be the one that was made for this.
+    empty = sorted(existing - {other.folder for other in decision.alternatives}, reverse=True)
+    best += [{"name": name, "score": 0.0} for name in empty[: alignment.ALTERNATIVES - len(best)]]
     offered = ", ".join(f"{row['name']} ({row['score']:.0f})" for row in best)
     return UndecidedSpecFolder(
         f"no spec folder fits well enough; the best: {offered}" if best else "there are no spec folders yet",
