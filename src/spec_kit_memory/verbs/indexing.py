@@ -88,6 +88,8 @@ def _answer(wiring: Wiring, report: ScanReport, seconds_text: float, seconds_vec
     indexed = report.new + report.modified + report.reindexed
     status = dict(wiring.store.stats()["vectors"])
     hints = []
+    if not (indexed or report.unchanged or report.bad):
+        hints.append("write the first one: memory_save, or a markdown file in memory/ or specs/NAME/memory/")
     if report.bad:
         hints.append(f"{len(report.bad)} files could not be indexed; skm health lists them with the reason")
     waiting = sum(status.get(name, 0) for name in ("pending", "retry", "partial"))
@@ -115,7 +117,7 @@ def _answer(wiring: Wiring, report: ScanReport, seconds_text: float, seconds_vec
 
 def _summary(indexed: int, report: ScanReport) -> str:
     if not (indexed or report.deleted or report.moved or report.aliases):
-        return f"nothing to do: {report.unchanged} files are unchanged"
+        return f"nothing to do: {report.unchanged} files are unchanged" if report.unchanged else "no memories to read"
     parts = [f"{report.new} new", f"{report.modified} modified"]
     for count, word in ((report.reindexed, "indexed again"), (report.moved, "moved"), (report.deleted, "gone")):
         if count:
