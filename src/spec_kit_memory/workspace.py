@@ -597,6 +597,8 @@ class _SearchCache:
 
     def put(self, key: Any, generation: int, answer: answers.SearchAnswer) -> None:
         with self._lock:
-            if generation != self._generation or len(self._answers) >= self.SIZE:
+            if generation != self._generation:
                 self._generation, self._answers = generation, {}
+            elif len(self._answers) >= self.SIZE:
+                del self._answers[next(iter(self._answers))]
             self._answers[key] = answer

@@ -21,10 +21,15 @@ from spec_kit_memory.verbs import sessions
 from spec_kit_memory.verbs.search import Found, Ranking, Request
 from spec_kit_memory.verbs.wiring import Opened, Wiring
 
-# What the answer's own keys and numbers cost: method, stats, freshness, how many were held back.
-FRAME_TOKENS = 110
-# What one further line range costs: its keys, lines and score.
-RANGE_TOKENS = 24
+# What the answer's own keys and numbers cost, measured: method, stats, freshness; and if any were held back, how many.
+FRAME_TOKENS = 64
+HELD_TOKENS = 30
+# What one further line range costs, measured: its keys, lines and score.
+RANGE_TOKENS = 13
+# What a rule's keys, id and path cost beside its words.
+RULE_TOKENS = 24
+# What a result's keys and its short values cost, measured; its words come on top.
+HEADER_TOKENS = 60
 # What a neighbour's card costs beside its words.
 CARD_TOKENS = 120
 # A question may be long; the answer repeats as much of it as tells which one it was.
@@ -118,7 +123,9 @@ def _frame_tokens(wiring: Wiring, request: Request, ranking: Ranking) -> int:
     said: list[Any] = [_echo(request), ranking.held_back.best, ranking.unavailable]
     if request.explain:
         said.append(_explain(wiring, ranking))
-    return FRAME_TOKENS + _count(said)
+    held = ranking.held_back
+    kept_out = held.archived or held.dormant or held.expired or held.min_score
+    return FRAME_TOKENS + (HELD_TOKENS if kept_out else 0) + _count(said)
 
 
 def _beside_rules(request: Request, rows: Sequence[T], found_of: Callable[[T], Found]) -> list[T]:
@@ -170,7 +177,7 @@ def _rules(wiring: Wiring, request: Request, budget: int) -> _Ruled:
         for m in memories.values()
     ]
     ruled = packing.rules(
-        candidates, count=_count, budget_tokens=packing.rules_budget(budget), header_tokens=RANGE_TOKENS
+        candidates, count=_count, budget_tokens=packing.rules_budget(budget), header_tokens=RULE_TOKENS
     )
     shown = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text=text) for id_, text in ruled.shown]
     named = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text="") for id_ in ruled.named]
@@ -370,7 +377,12 @@ def _plain(f: Found, *, explain: bool) -> Result:
 
 
 def _header_tokens(f: Found, explain: bool) -> int:
-    cost = 56 + tokens.count(f.memory.title) + tokens.count(f.memory.path) + tokens.count(f.memory.spec_folder or "")
+    cost = (
+        HEADER_TOKENS
+        + tokens.count(f.memory.title)
+        + tokens.count(f.memory.path)
+        + tokens.count(f.memory.spec_folder or "")
+    )
     if f.concepts or f.superseded_by or f.contradicts:
         cost += _count([dict(f.concepts), f.superseded_by, f.contradicts]) + 16
     return cost + (_count(f.scored.explain()) + 8 if explain else 0)
@@ -391,7 +403,7 @@ def _flat(f: Found, passage: StoredPassage, scored: Scored, text: str, *, explai
 
 
 def _flat_tokens(f: Found, scored: Scored, explain: bool) -> int:
-    cost = RANGE_TOKENS + 12 + tokens.count(f.memory.path) + tokens.count(f.memory.title)
+    cost = RANGE_TOKENS + 18 + tokens.count(f.memory.path) + tokens.count(f.memory.title)
     return cost + (_count(scored.explain()) + 8 if explain else 0)
 
 
