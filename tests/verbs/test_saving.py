@@ -548,3 +548,15 @@ def test_among_very_many_folders_the_one_that_fits_is_still_found(place: Place) 
     )
     assert saved.alignment["folder"] == "777-zebra"
     assert not any("fits the text badly" in warning for warning in saved.warnings)
+
+
+def test_no_trigger_phrase_reaches_from_one_field_into_the_next(place: Place) -> None:
+    decision = {
+        "decision": "Where to store credentials",
+        "chosen": "PostgreSQL, one row per credential",
+        "rationale": "People have several devices",
+    }
+    context = {"title": "Login", "sessionSummary": "Login works.", "keyDecisions": [decision]}
+    triggers = place.open().save(context=context).triggers
+    assert not any("credentials PostgreSQL" in phrase or "credential People" in phrase for phrase in triggers)
+    assert any("credential" in phrase for phrase in triggers)

@@ -160,8 +160,9 @@ class _Draft:
         """Everything that was said, for finding phrases and the folder."""
         session = self.session
         parts = [session.title, session.summary, *session.next_steps, *session.blockers]
-        parts += [f"{d.text} {d.chosen} {d.rationale}" for d in context.decisions_of(session)]
-        parts += [f"{seen.title} {seen.text} {' '.join(seen.facts)}" for seen in session.observations]
+        # A line each: the end of one and the beginning of the next are no phrase.
+        parts += [said for d in context.decisions_of(session) for said in (d.text, d.chosen, d.rationale)]
+        parts += [said for seen in session.observations for said in (seen.title, seen.text, *seen.facts)]
         parts += [message.text for message in session.messages]
         parts += [json.dumps(session.technical, ensure_ascii=False)] if session.technical else []
         # Names and values meet here, and may only together be a secret.
