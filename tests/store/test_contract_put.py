@@ -172,6 +172,17 @@ def test_a_vanished_file_leaves_search_and_keeps_what_is_recorded(store: Store) 
     assert store.stored()["memory/a.md"].presence is Presence.GONE
 
 
+@pytest.mark.parametrize("said_to_have_moved", [True, False])
+def test_what_went_does_not_come_back_beside_a_living_copy(store: Store, said_to_have_moved: bool) -> None:
+    store.put(entry("memory/x.md"), BY_USER)
+    store.vanish("memory/x.md", change(minutes=1))
+    store.put(entry("memory/y.md", "something else"), change(minutes=2))
+    store.put(entry("memory/y.md"), change(minutes=3))
+    third = store.put(entry("memory/z.md"), change(minutes=4), memory_id=1 if said_to_have_moved else None)
+    assert (third.memory_id, third.alias) == (2, True)
+    assert (store.count(), store.get(2).aliases) == (1, ("memory/z.md",))
+
+
 def test_it_comes_back_by_its_path_with_its_id_and_use(store: Store) -> None:
     store.put(entry(), BY_USER)
     embed_all(store)

@@ -120,7 +120,11 @@ def _identify(
             return _Place(known_alias, alias=True, stays_forgotten=known_alias.presence is Presence.FORGOTTEN)
         _detach(connection, recorder, known_alias, entry.path)
     if memory_id is not None:
-        return _Place(require(connection, scope, memory_id, live=False))
+        moved = require(connection, scope, memory_id, live=False)
+        twin = _by_fingerprint(connection, scope, entry, explicit=explicit)
+        # What went long ago does not come back beside a living copy of itself in the same place.
+        living = twin.memory is not None and twin.memory.presence is Presence.LIVE
+        return twin if living and moved.presence is Presence.GONE else _Place(moved)
     if at_path := _at_path(connection, entry.path):
         if not allowed(scope, at_path):
             raise OutsideScope(f"{entry.path} is outside what this session may write")
@@ -161,7 +165,7 @@ def _by_fingerprint(connection: apsw.Connection, scope: Scope | None, entry: Ent
     ids = fetch(connection, "SELECT id FROM memory WHERE fingerprint = ? ORDER BY id", (entry.fingerprint,))
     alike = [memory for (id_,) in ids if (memory := load(connection, id_)) and _same_place(memory, entry)]
     alike = [memory for memory in alike if allowed(scope, memory)]
-    for presence in (Presence.GONE, Presence.LIVE, Presence.FORGOTTEN):
+    for presence in (Presence.LIVE, Presence.GONE, Presence.FORGOTTEN):
         for memory in alike:
             if memory.presence is presence:
                 forgotten = presence is Presence.FORGOTTEN and not explicit
