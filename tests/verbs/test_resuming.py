@@ -206,3 +206,14 @@ def test_what_was_shown_is_hot_for_the_session_and_counts_as_used(workspace: Wor
     workspace.close()
     again = place.open(index=False)
     assert next(card for card in again.list(limit=50).memories if card.id == id_).access_count == 1
+
+
+def test_a_decision_that_was_replaced_says_by_which(place: Place) -> None:
+    place.memory("old", "# Docks poll\n\nDocks poll the service every five seconds.", context_type="decision")
+    place.memory("new", "# Docks listen\n\nDocks listen on a socket to the service.", context_type="decision")
+    workspace = place.open()
+    old, new = place.id_of(workspace, "old.md"), place.id_of(workspace, "new.md")
+    workspace.link(new, old, "supersedes")
+    text = workspace.context("how do docks talk to the service").text
+    assert f"Superseded by #{new}: Docks poll" in text
+    assert text.count("Superseded by") == 1

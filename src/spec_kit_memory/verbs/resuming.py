@@ -202,8 +202,14 @@ def _decisions(wiring: Wiring, page: _Page, prompt: str | None, folder: str | No
             passage = _decided(found, shown=found.memory.id in page.shown)
             if len(said) < DECISIONS and passage is not None and found.memory.id not in said:
                 lines = wiring.store.text(found.memory.id).split("\n")[passage.first_line - 1 : passage.last_line]
-                if page.add("decision", found.memory, sessions.without_tags("\n".join(lines))):
+                if page.add("decision", found.memory, _replaced(found) + sessions.without_tags("\n".join(lines))):
                     said.add(found.memory.id)
+
+
+def _replaced(found: searching.Found) -> str:
+    """An agent that acts on a decision must know that it no longer holds."""
+    by = ", ".join(f"#{id_}" for id_ in found.superseded_by)
+    return f"Superseded by {by}: " if by else ""
 
 
 def _decided(found: searching.Found, *, shown: bool) -> StoredPassage | None:
