@@ -123,9 +123,9 @@ def test_headers_do_not_take_the_room_of_the_text() -> None:
     assert fitted.left_out
 
 
-def test_naming_a_range_has_its_price() -> None:
+def test_naming_a_further_range_has_its_price_and_the_header_names_the_first() -> None:
     fitted = packing.fit([block(1, (1, 1, 90), (9, 9, 80))], budget_tokens=100, count=count, range_tokens=3)
-    assert fitted.tokens == 4 + 2 * (5 + 3)
+    assert fitted.tokens == 4 + 5 + (5 + 3)
 
 
 def test_a_budget_of_nothing_gives_nothing() -> None:
@@ -163,7 +163,8 @@ def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
     spent = 0
     for packed in fitted.blocks:
         source = by_id[packed.id]
-        cost = source.header_tokens + sum(count(shown.text) + range_tokens for shown in packed.shown)
+        cost = source.header_tokens + sum(count(shown.text) for shown in packed.shown)
+        cost += range_tokens * max(0, len(packed.shown) - 1)
         assert packed.tokens == cost
         spent += cost
         for shown in packed.shown:

@@ -78,7 +78,7 @@ class Fitted:
 
 
 def fit(blocks: Sequence[Block], *, budget_tokens: int, count: Count, range_tokens: int = 0) -> Fitted:
-    """Pack results, best first, under a budget. `range_tokens` is what naming one line range costs."""
+    """Pack results, best first, under a budget. `range_tokens` is what naming one further line range costs."""
     trays = [_Tray(block, count=count, range_tokens=range_tokens) for block in blocks]
     room = budget_tokens - _reserve_headers(trays, int(budget_tokens * _HEADER_SHARE), budget_tokens)
     # By score alone: counting further passages of one memory for less was measured, and lost recall.
@@ -156,7 +156,7 @@ class _Tray:
             return 0
         ranges = self._with(*trimmed, piece.score, cut)
         header = 0 if self.named else self.block.header_tokens
-        extra = sum(each.tokens for each in ranges) - sum(each.tokens for each in self.ranges) + header
+        extra = self._cost(ranges) - self._cost(self.ranges) + header
         if extra > room:
             return None
         self.named = True
@@ -165,7 +165,8 @@ class _Tray:
 
     def show_beginning(self, piece: Piece, room: int) -> int | None:
         """As many whole lines of a passage as fit, if they are worth it."""
-        room_for_text = room - (0 if self.named else self.block.header_tokens) - self._range_tokens
+        header = 0 if self.named else self.block.header_tokens
+        room_for_text = room - header - (self._range_tokens if self.ranges else 0)
         fitting, too_many = piece.first_line - 1, piece.last_line
         while too_many - fitting > 1:
             middle = (fitting + too_many) // 2
@@ -198,8 +199,12 @@ class _Tray:
             Shown(each.first_line, each.last_line, self._text(each.first_line, each.last_line), each.score, each.cut)
             for each in self.ranges
         )
-        tokens = self.block.header_tokens + sum(each.tokens for each in self.ranges)
+        tokens = self.block.header_tokens + self._cost(self.ranges)
         return Packed(self.block.id, shown, tokens, left_out=sum(not self._covers(each) for each in self.block.pieces))
+
+    def _cost(self, ranges: Sequence[_Range]) -> int:
+        """The header names the first range; every further one names itself."""
+        return sum(each.tokens for each in ranges) + self._range_tokens * max(0, len(ranges) - 1)
 
     def _with(self, first: int, last: int, score: float, cut: bool) -> list[_Range]:
         """The ranges with one more, which swallows those it touches. Blank lines between two do not part them."""
@@ -210,7 +215,7 @@ class _Tray:
                 first, last, score = min(first, each.first_line), max(last, each.last_line), max(score, each.score)
             else:
                 apart.append(each)
-        merged = _Range(first, last, score, self._count(self._text(first, last)) + self._range_tokens, cut)
+        merged = _Range(first, last, score, self._count(self._text(first, last)), cut)
         return sorted([*apart, merged], key=lambda each: each.first_line)
 
     def _touch(self, each: _Range, first: int, last: int) -> bool:

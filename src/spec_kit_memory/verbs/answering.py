@@ -22,7 +22,7 @@ from spec_kit_memory.verbs.search import Found, Ranking, Request
 from spec_kit_memory.verbs.wiring import Opened, Wiring
 
 # What the answer's own keys and numbers cost, measured: method, stats, freshness; and if any were held back, how many.
-FRAME_TOKENS = 64
+FRAME_TOKENS = 52
 HELD_TOKENS = 30
 # What one further line range costs, measured: its keys, lines and score.
 RANGE_TOKENS = 13
