@@ -67,6 +67,9 @@ def test_a_provider_key_is_replaced_wherever_it_stands(kind: str, around: str) -
     [
         ('password = "{}"', "hunter2", "password"),
         ("password: {}", "Tr0ub4dor&3", "password"),
+        ("password: {}", "hunter2", "password"),
+        ("services:\n  db:\n    MYSQL_ROOT_PASSWORD: {}\n    PORT: 1", "rootpw99", "password"),
+        ("- passwd: {}  # for now", "abcd1234", "password"),
         ("DB_PASSWORD={}", "correcthorse", "password"),
         ("DB_PASS={}", "s3cr3tpw", "password"),
         ('"password": "{}"', "letmeinplease", "password"),
@@ -109,6 +112,10 @@ def test_a_value_given_to_a_telling_name_is_replaced_and_the_name_stays(line: st
     "text",
     [
         "password: string",
+        "password: SHA256",
+        "- Password: bcrypt12",
+        "The password: section2 of the guide has it.",
+        "password: see2 below",
         "password: str",
         "password?: string;",
         "password: z.string().min(8)",

@@ -53,6 +53,13 @@ _OPTION = re.compile(r"[ =][\"']?([^\s\"'`,;<>|()\[\]{}\\-][^\s\"'`,;<>|()\[\]{}
 _BEARER = re.compile(r"(?:bearer|basic|token)[ \t]{1,4}([A-Za-z0-9_.~+/=-]{16,2000})", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"://[^\s:@/\"'`<>]{0,100}:([^\s/\"'`<>]{1,200})@(?=[\w\[])")
 
+_SETTING = re.compile(r"[ \t]*(?:[-*][ \t]+)?[\"'`]?[A-Za-z0-9_.-]*")
+_END = re.compile(r"[ \t]*\r?(?:#[^\n]*)?(?:\n|\Z)")
+_ALGORITHM = re.compile(
+    r"(?:hmac|pbk?df|sha|md|aes|rsa|ed|bcrypt|argon|scrypt|oauth|base|utf|http|saml|tls|ssl|totp|web3?|v)+\d+\w{0,4}",
+    re.IGNORECASE,
+)
+
 _PLACEHOLDER_PARTS = re.compile(
     r"your|example|placeholder|change[-_]?(?:me|this|it)|redacted|dummy|replace|insert|sample|xxxx|\*\*\*|\.\.\.|…|"
     r"process\.env|environ|getenv|import\.meta|env\.|secrets\.|config\.|settings\.|vault[:.]|keyring|localhost",
@@ -92,10 +99,28 @@ def assigned(text: str, word_start: int, word_end: int, kind: str) -> Span | Non
             value, group = match["bare"].rstrip(".*_:!?"), "bare"
         start = match.start(group)
         code = bool(match["after"]) if group == "bare" else False
-        if not code and _is_secret(value, kind, quoted=group == "quoted", sign=match["sign"]):
+        if code:
+            return None
+        if _is_secret(value, kind, quoted=group == "quoted", sign=match["sign"]) or (
+            kind == "password" and _is_a_line_of_settings(text, word_start, match) and _is_simple_password(value)
+        ):
             return start, start + len(value), kind
         return None
     return _option(text, word_start, word_end, kind)
+
+
+def _is_a_line_of_settings(text: str, word_start: int, match: re.Match[str]) -> bool:
+    """Does the line hold a name, a colon and a value of one word, as in YAML? Prose goes on behind it."""
+    if match["sign"] != ":" or match["bare"] is None:
+        return False
+    line = text.rfind("\n", 0, word_start) + 1
+    return bool(_SETTING.fullmatch(text, max(line, word_start - 80), word_start) and _END.match(text, match.end()))
+
+
+def _is_simple_password(value: str) -> bool:
+    """A word with a number, such as people choose; not the name of an algorithm or a version."""
+    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    return len(value) >= 6 and mixed and value.isalnum() and not _ALGORITHM.fullmatch(value)
 
 
 def _option(text: str, word_start: int, word_end: int, kind: str) -> Span | None:
