@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,7 @@ from spec_kit_memory import answers
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core.memory import Actor, ContextType, Source, State, Tier
 from spec_kit_memory.embed import Embedder
+from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store, open_store
 from spec_kit_memory.verbs.wiring import Meaning, Wiring
@@ -31,12 +33,21 @@ if TYPE_CHECKING:
 __all__ = ["Workspace", "open_workspace", "utc_now"]
 
 _Answer = TypeVar("_Answer", bound=answers.Answer)
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 _FIRST_READING = "the files are being read for the first time, so this is not complete yet: ask again in a moment"
 
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+def _one_of(kind: type[_Choice], value: str | None, name: str) -> _Choice | None:
+    """A caller's word as one of the values there are."""
+    try:
+        return kind(value) if value else None
+    except ValueError:
+        raise BadParameter(f"{name} is {value!r}", hint=f"use one of {', '.join(kind)}") from None
 
 
 def open_workspace(
@@ -155,11 +166,11 @@ class Workspace:
             query=query,
             concepts=tuple(concepts),
             spec_folder=spec_folder,
-            tier=Tier(tier) if tier else None,
-            context_type=ContextType(context_type) if context_type else None,
-            source=None if source in (None, "all") else Source(source),
-            state_filter=State(state_filter) if state_filter else None,
-            min_state=State(min_state) if min_state else None,
+            tier=_one_of(Tier, tier, "tier"),
+            context_type=_one_of(ContextType, context_type, "contextType"),
+            source=None if source == "all" else _one_of(Source, source, "source"),
+            state_filter=_one_of(State, state_filter, "stateFilter"),
+            min_state=_one_of(State, min_state, "minState"),
             include_archived=include_archived,
             limit=limit,
             min_score=min_score,
@@ -221,8 +232,8 @@ class Workspace:
             lambda: reading.list_(
                 self._wiring,
                 spec_folder=spec_folder,
-                tier=Tier(tier) if tier else None,
-                source=None if source in (None, "all") else Source(source),
+                tier=_one_of(Tier, tier, "tier"),
+                source=None if source == "all" else _one_of(Source, source, "source"),
                 limit=limit,
                 offset=offset,
                 sort_by=sort_by,
@@ -355,8 +366,8 @@ class Workspace:
                 title=title,
                 trigger_phrases=trigger_phrases,
                 importance_weight=importance_weight,
-                importance_tier=Tier(importance_tier) if importance_tier else None,
-                context_type=ContextType(context_type) if context_type else None,
+                importance_tier=_one_of(Tier, importance_tier, "importanceTier"),
+                context_type=_one_of(ContextType, context_type, "contextType"),
                 confirm=confirm,
             )
         )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spec_kit_memory.answers import FlatResult, Result, SearchAnswer
 from spec_kit_memory.core.memory import Relation, State, Tier
-from spec_kit_memory.errors import NothingToSearch, OutOfRange
+from spec_kit_memory.errors import NothingToSearch, OutOfRange, SpecKitMemoryError
 from spec_kit_memory.settings import Search
 from tests.verbs.conftest import Clock, Place
 
@@ -677,3 +677,31 @@ def test_rules_that_are_not_even_named_are_counted(place: Place) -> None:
     named = len(answer.constitutional)
     assert named < 40
     assert any(hint.startswith(f"{40 - named} more rules") for hint in answer.hints)
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ({"tier": "huge"}, "E030"),
+        ({"context_type": "mood"}, "E030"),
+        ({"source": "rumour"}, "E030"),
+        ({"state_filter": "LUKEWARM"}, "E030"),
+        ({"min_state": "LUKEWARM"}, "E030"),
+        ({"group_by": "day"}, "E030"),
+        ({"mode": "guess"}, "E030"),
+        ({"limit": 0}, "E032"),
+        ({"limit": -1}, "E032"),
+        ({"min_score": 1.5}, "E032"),
+        ({"max_tokens": 0}, "E032"),
+    ],
+    ids=str,
+)
+def test_python_callers_get_a_code_and_a_hint_for_a_value_that_is_none(
+    place: Place, how: dict[str, object], code: str
+) -> None:
+    place.memory("tokens", TOKENS)
+    with pytest.raises(SpecKitMemoryError) as failure:
+        place.open(model="none").search("tokens", **how)  # type: ignore[arg-type]
+    assert failure.value.code == code
+    assert failure.value.hint
+    assert str(next(iter(how.values()))) in failure.value.message

@@ -29,7 +29,7 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.ranking import Scored
-from spec_kit_memory.errors import NothingToSearch, OutOfRange
+from spec_kit_memory.errors import BadParameter, NothingToSearch, OutOfRange
 from spec_kit_memory.verbs import matching
 from spec_kit_memory.verbs.folders import clean_folder
 from spec_kit_memory.verbs.matching import Pool, Question
@@ -114,6 +114,18 @@ def check(request: Request) -> None:
         raise NothingToSearch("one of the concepts is empty", hint="give each concept a word")
     if request.concepts and not 2 <= len(request.concepts) <= 5:
         raise OutOfRange(f"{len(request.concepts)} concepts were given", hint="pass 2 to 5, or use query")
+    if request.limit < 1:
+        raise OutOfRange(f"limit is {request.limit}", hint="ask for at least one result")
+    if not 0 <= request.min_score <= 1:
+        raise OutOfRange(f"minScore is {request.min_score}", hint="give a score from 0 to 1")
+    if request.max_tokens is not None and request.max_tokens < 1:
+        raise OutOfRange(f"maxTokens is {request.max_tokens}", hint="give a budget of at least 100 tokens")
+    for name, value, known in (
+        ("groupBy", request.group_by, ("memory", "passage")),
+        ("mode", request.mode, ("hybrid", "text", "vector")),
+    ):
+        if value not in known:
+            raise BadParameter(f"{name} is {value!r}", hint=f"use {' or '.join(known)}")
 
 
 def hard_filter(request: Request) -> Filter:
