@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from spec_kit_memory.core import tokens
 from spec_kit_memory.errors import OutOfRange
+from spec_kit_memory.serve import render
 from spec_kit_memory.workspace import Workspace
 from tests.verbs.conftest import Place
 
@@ -189,7 +190,15 @@ def test_no_budget_is_ever_exceeded(crowded: Workspace, budget: int, prompt: str
     answer = crowded.context(prompt, spec_folder=folder, max_tokens=budget)
     assert tokens.count(answer.text) <= budget
     assert sum(part["tokens"] for part in answer.parts) <= budget + len(answer.parts)
+    if budget >= 100:
+        assert render.envelope(answer)["meta"]["tokens"] <= budget
     assert not answer.text.rstrip().split("\n")[-1].startswith("## ")
+
+
+def test_a_text_that_is_cut_does_not_end_with_a_heading(crowded: Workspace) -> None:
+    for budget in range(100, 700, 7):
+        text = crowded.context("auto-load memories about tokens", spec_folder="007-auth", max_tokens=budget).text
+        assert not text.rstrip().split("\n")[-1].startswith(("#", "<!--")), budget
 
 
 @pytest.mark.parametrize("budget", [0, -5])

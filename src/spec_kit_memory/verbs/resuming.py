@@ -6,6 +6,7 @@ decisions bear on it. Whole memories are offered, not loaded, unless auto-load w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,11 +29,28 @@ OFFERS = 3
 SHARES = {"triggers": 0.3, "folder": 0.5}
 
 
+# What the answer costs that says nothing: its keys and the loading preference.
+FRAME_TOKENS = 16
+
+
+def _count(thing: Any) -> int:
+    return tokens.count(json.dumps(thing, ensure_ascii=False, separators=(",", ":")))
+
+
+def _without_announcements(clipped: str) -> str:
+    """A text that was cut, without headings and tags at its end: what they announce is not there."""
+    lines = clipped.rstrip().split("\n")
+    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith(("#", "<!--"))):
+        lines.pop()
+    return "\n".join(lines)
+
+
 @dataclass
 class _Page:
-    """The text as it grows. It never takes more than its budget, whatever goes in."""
+    """The text as it grows. With what is said about it, it never takes more than its budget, whatever goes in."""
 
     budget: int
+    beside: int = 0  # tokens of the answer that are neither text nor parts
     text: list[str] = field(default_factory=list)
     parts: list[dict[str, Any]] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
@@ -45,14 +63,16 @@ class _Page:
     def add(self, kind: str, memory: Memory, said: str, *, most: int | None = None) -> bool:
         """Put a piece in if it fits, clipped to `most` tokens."""
         head = f"**{memory.title}** (#{memory.id}, {memory.path})\n"
-        room = self.budget - self._with(head)
+        part = {"kind": kind, "id": memory.id, "title": memory.title, "tokens": self.budget}
+        room = self.budget - self._with(head, part)
         clipped = tokens.clip(said, room if most is None else min(room, most - tokens.count(head)))
+        while clipped and (over := self._with(head + clipped, part) - self.budget) > 0:
+            clipped = tokens.clip(clipped, tokens.count(clipped) - over)
+        clipped = _without_announcements(clipped) if clipped != said else clipped
         if not clipped:
             return False
         self._put(head + clipped)
-        self.parts.append(
-            {"kind": kind, "id": memory.id, "title": memory.title, "tokens": tokens.count(head + clipped)}
-        )
+        self.parts.append({**part, "tokens": tokens.count(head + clipped)})
         self.shown.add(memory.id)
         return True
 
@@ -64,8 +84,10 @@ class _Page:
         if names:
             self._put(words + ", ".join(names))
 
-    def _with(self, more: str) -> int:
-        return tokens.count("\n\n".join([*self.text, *filter(None, [self._heading]), more]))
+    def _with(self, more: str, *parts: dict[str, Any]) -> int:
+        """Tokens of the answer's JSON with one more piece."""
+        text = "\n\n".join([*self.text, *filter(None, [self._heading]), more])
+        return self.beside + _count([text, *self.parts, *parts])
 
     def _put(self, block: str) -> None:
         self.text += [*filter(None, [self._heading]), block]
@@ -82,15 +104,16 @@ def context(
 ) -> ContextAnswer:
     if max_tokens < 1:
         raise OutOfRange(f"maxTokens is {max_tokens}", hint="give a budget of at least 100 tokens")
-    page = _Page(budget=max_tokens)
     loading = _loading(wiring, prompt, session_id)
     folder = clean_folder(spec_folder) if spec_folder else None
+    newest = _newest(wiring, folder) if folder and loading != "skip" else []
+    offers = _offers(newest, most=max_tokens // 4)
+    page = _Page(budget=max_tokens, beside=FRAME_TOKENS + _count(offers))
     _rules(wiring, page, prompt or "", max_tokens)
     if prompt:
         _triggered(wiring, page, prompt, int(max_tokens * SHARES["triggers"]))
-    offers: list[dict[str, Any]] = []
-    if folder and loading != "skip":
-        offers = _folder(wiring, page, folder, loading, int(max_tokens * SHARES["folder"]))
+    if folder and newest:
+        _folder(wiring, page, folder, newest[0], loading, int(max_tokens * SHARES["folder"]))
     if loading != "skip" and (prompt or folder):
         _decisions(wiring, page, prompt, folder)
     wiring.used(page.shown)
@@ -147,16 +170,12 @@ def _triggered(wiring: Wiring, page: _Page, prompt: str, budget: int) -> None:
         page.add("trigger", memory, sessions.summary(wiring.store.text(memory.id)), most=budget // len(wanted))
 
 
-def _folder(wiring: Wiring, page: _Page, folder: str, loading: str, budget: int) -> list[dict[str, Any]]:
-    """Where the folder stands by its newest memory, and its memories as [1] [2] [3]."""
-    newest = _newest(wiring, folder)
-    if not newest:
-        return []
+def _folder(wiring: Wiring, page: _Page, folder: str, newest: Memory, loading: str, budget: int) -> None:
+    """Where the folder stands by its newest memory."""
     page.heading(f"## {folder}")
-    text = wiring.store.text(newest[0].id)
+    text = wiring.store.text(newest.id)
     said = sessions.body(text) if loading == "auto" else _standing(text)
-    page.add("folder", newest[0], said or sessions.summary(text), most=budget)
-    return _offers(newest)
+    page.add("folder", newest, said or sessions.summary(text), most=budget)
 
 
 def _newest(wiring: Wiring, folder: str) -> list[Memory]:
@@ -168,15 +187,17 @@ def _newest(wiring: Wiring, folder: str) -> list[Memory]:
     return []
 
 
-def _offers(newest: Sequence[Memory]) -> list[dict[str, Any]]:
-    """Nothing is loaded without consent: these are the choices to put before a person."""
-    offers: list[dict[str, Any]] = [
+def _offers(newest: Sequence[Memory], *, most: int) -> list[dict[str, Any]]:
+    """Nothing is loaded without consent: the choices to put before a person, by id alone where room is short."""
+    if not newest:
+        return []
+    named: list[dict[str, Any]] = [
         {"choice": f"[{number}]", "id": memory.id, "title": memory.title, "path": memory.path}
         for number, memory in enumerate(newest, 1)
     ]
-    offers.append({"choice": "[all]", "ids": [memory.id for memory in newest]})
-    offers.append({"choice": "[skip]"})
-    return offers
+    if _count(named) > most:
+        named = [{"choice": offer["choice"], "id": offer["id"]} for offer in named]
+    return [*named, {"choice": "[all]", "ids": [memory.id for memory in newest]}, {"choice": "[skip]"}]
 
 
 def _standing(text: str) -> str:
