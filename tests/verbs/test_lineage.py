@@ -232,7 +232,7 @@ def test_the_drawings_name_every_memory_and_survive_odd_titles(place: Place) -> 
     mermaid = graph.draw(answer, "mermaid")
     assert mermaid.startswith("flowchart")
     assert len(re.findall(r'^\s+m\d+\["[^"\[\]|<>]*"\]$', mermaid, re.MULTILINE)) == 2
-    assert re.search(r"m1 -->\|caused\| m2", mermaid)
+    assert re.search(r"m1 -->\|caused 1\| m2", mermaid)
     dot = graph.draw(answer, "dot")
     assert dot.count("{") == dot.count("}") == 1
     assert '\\"quoted\\"' in dot
