@@ -1,6 +1,6 @@
 """Does the server answer an agent? Start it as a host does, ask one question, print the answer.
 
-    python -m tools.ask WORKSPACE QUESTION
+python -m tools.ask WORKSPACE QUESTION
 """
 
 from __future__ import annotations

@@ -249,9 +249,7 @@ def state_of(memory: Memory) -> dict[str, Any]:
 
 def passage_from(row: tuple[Any, ...]) -> StoredPassage:
     id_, memory_id, ordinal, first, last, hash_, tokens, anchor, headings, speaker = row
-    return StoredPassage(
-        id_, memory_id, ordinal, first, last, hash_, tokens, anchor, _headings(headings), speaker
-    )
+    return StoredPassage(id_, memory_id, ordinal, first, last, hash_, tokens, anchor, _headings(headings), speaker)
 
 
 @lru_cache(maxsize=1_024)
