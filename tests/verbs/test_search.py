@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spec_kit_memory.answers import FlatResult, Result, SearchAnswer
 from spec_kit_memory.core.memory import Relation, State, Tier
 from spec_kit_memory.errors import NothingToSearch, OutOfRange, SpecKitMemoryError
-from spec_kit_memory.settings import Search
+from spec_kit_memory.settings import Decay, Search
 from tests.verbs.conftest import Clock, Place
 
 TOKENS = "# Login tokens\n\nAccess tokens live fifteen minutes and are signed with an Ed25519 key."
@@ -705,3 +705,17 @@ def test_python_callers_get_a_code_and_a_hint_for_a_value_that_is_none(
     assert failure.value.code == code
     assert failure.value.hint
     assert str(next(iter(how.values()))) in failure.value.message
+
+
+def test_by_turns_a_memory_fades_with_the_session_that_leaves_it(place: Place) -> None:
+    place.memory("tokens", TOKENS, trigger_phrases='["signed tokens"]')
+    workspace = place.open(model="none", decay=Decay(model="turns"))
+
+    def recency(**how: str) -> object:
+        return first(workspace.search("access tokens", explain=True, **how)).explain["recency"]  # type: ignore[arg-type]
+
+    workspace.triggers("signed tokens", session_id="s")
+    for _ in range(5):
+        workspace.triggers("something else", session_id="s")
+    assert recency(session_id="s") == pytest.approx(20 * 0.8**5)
+    assert recency() == pytest.approx(20)

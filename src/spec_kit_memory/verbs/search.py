@@ -260,13 +260,14 @@ def _score(
     grouped = pool.by_memory()
     best = max((r.value for r in pool.relevance.values()), default=0.0)
     weights, now = wiring.settings.search.weights, wiring.now()
+    turn, since = _turns(wiring, request)
     found = []
     for memory in wiring.store.many(list(grouped)):
         passages = grouped[memory.id]
         state = _state(memory, hot, now)
         shared = ranking.Shared(
             tier=memory.tier,
-            recency=_recency(wiring, request, query, memory, state, now),
+            recency=_recency(wiring, request, query, memory, state, now, turns=since.get(memory.id, turn)),
             keywords=ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor]),
             usage=usage.boost(memory.access_count, memory.last_access, now),
             best_relevance=best,
@@ -293,12 +294,23 @@ def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
     )
 
 
-def _recency(wiring: Wiring, request: Request, query: Query, memory: Memory, state: State, now: datetime) -> float:
+def _turns(wiring: Wiring, request: Request) -> tuple[int, Mapping[int, int]]:
+    """The session's turn, and how many turns ago it came upon each memory; nothing fades without a session."""
+    asked = request.session_id if wiring.settings.decay.model == "turns" else None
+    session = wiring.store.session(asked) if asked else None
+    if session is None:
+        return 0, {}
+    return session.turn, {entry.memory_id: session.turn - entry.turn for entry in session.attention}
+
+
+def _recency(
+    wiring: Wiring, request: Request, query: Query, memory: Memory, state: State, now: datetime, *, turns: int
+) -> float:
     settings = wiring.settings.decay
     if not request.use_decay or query.historical or not settings.enabled:
         return 1.0
     days = decay.days_since(memory.last_access, memory.attributes.created_at, now)
-    return decay.factor(memory.tier, model=settings.model, days=days, state=state, settings=settings)
+    return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
 
 
 def _without_dim(request: Request, found: list[Found]) -> tuple[list[Found], list[Found]]:
