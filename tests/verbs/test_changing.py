@@ -307,3 +307,15 @@ def test_rewriting_asks_before_it_ignores_a_mode(place: Place) -> None:
         rewriting.rewrite(path, str.upper)
     with pytest.raises(FileMissing):
         rewriting.rewrite(place.root / "memory/none.md", str.upper)
+
+
+def test_a_scan_says_that_a_copy_of_something_deleted_stays_out(place: Place) -> None:
+    place.memory("tokens", "# Tokens\n\nThey live for an hour.")
+    workspace = place.open(model="none")
+    workspace.delete(1, delete_file=True)
+    copy = place.memory("copy", "# Tokens\n\nThey live for an hour.", folder="002-other")
+    answer = workspace.index()
+    assert not workspace.list().memories
+    assert any(hint.startswith("1 files hold text that was deleted on request") for hint in answer.hints)
+    workspace.save(file_path=str(copy))
+    assert [memory.path for memory in workspace.list().memories] == ["specs/002-other/memory/copy.md"]

@@ -88,7 +88,10 @@ def _answer(wiring: Wiring, report: ScanReport, seconds_text: float, seconds_vec
     indexed = report.new + report.modified + report.reindexed
     status = dict(wiring.store.stats()["vectors"])
     hints = []
-    if not (indexed or report.unchanged or report.bad):
+    if report.forgotten:
+        what = f"{report.forgotten} files hold text that was deleted on request and stay out"
+        hints.append(f"{what}; skm list --forgotten names it, skm save PATH brings a file back")
+    if not (indexed or report.unchanged or report.bad or report.forgotten):
         hints.append("write the first one: memory_save, or a markdown file in memory/ or specs/NAME/memory/")
     if report.bad:
         hints.append(f"{len(report.bad)} files could not be indexed; skm health lists them with the reason")
@@ -115,9 +118,13 @@ def _answer(wiring: Wiring, report: ScanReport, seconds_text: float, seconds_vec
     )
 
 
+def _nothing(report: ScanReport) -> str:
+    return "nothing to do" if report.forgotten else "no memories to read"
+
+
 def _summary(indexed: int, report: ScanReport) -> str:
     if not (indexed or report.deleted or report.moved or report.aliases):
-        return f"nothing to do: {report.unchanged} files are unchanged" if report.unchanged else "no memories to read"
+        return f"nothing to do: {report.unchanged} files are unchanged" if report.unchanged else _nothing(report)
     parts = [f"{report.new} new", f"{report.modified} modified"]
     for count, word in ((report.reindexed, "indexed again"), (report.moved, "moved"), (report.deleted, "gone")):
         if count:
