@@ -290,6 +290,18 @@ def test_a_forgotten_file_that_moves_stays_forgotten(sync: Sync, store: Store, a
     assert live(store) == {}
 
 
+def test_the_same_text_in_another_folder_is_not_forgotten_with_a_deleted_file(
+    sync: Sync, store: Store, aged: Write
+) -> None:
+    file = aged("specs/001-a/memory/a.md")
+    sync.scan()
+    store.forget(live(store)["specs/001-a/memory/a.md"], CHANGE)
+    file.unlink()
+    aged("specs/002-b/memory/other.md")
+    sync.scan()
+    assert list(live(store)) == ["specs/002-b/memory/other.md"]
+
+
 def test_a_forgotten_file_comes_back_when_it_is_named(sync: Sync, store: Store, aged: Write) -> None:
     aged("memory/a.md")
     sync.scan()

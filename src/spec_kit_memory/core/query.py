@@ -47,7 +47,7 @@ def check(text: str | None, concepts: Sequence[str] = ()) -> None:
         raise NothingToSearch("neither query nor concepts was given", hint="pass query, or 2 to 5 concepts")
     if text is not None and not _UNUSABLE.sub(" ", text).strip():
         raise NothingToSearch("the query is empty", hint="describe what you are looking for")
-    if text is None and not 2 <= len(concepts) <= 5:
+    if concepts and not 2 <= len(concepts) <= 5:
         raise OutOfRange(f"{len(concepts)} concepts were given", hint="pass 2 to 5, or use query")
     if any(not concept.strip() for concept in concepts):
         raise NothingToSearch("one of the concepts is empty", hint="give each concept a word")

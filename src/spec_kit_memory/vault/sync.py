@@ -351,13 +351,18 @@ class Sync:
         ]
 
     def _is_forgotten(self, scan: _Scan, entry: Entry, stored: Stored | None) -> bool:
-        """Was exactly this text deleted on request, here or at the place it was moved from?"""
+        """Was exactly this text deleted on request, in this folder or at the place it was moved from?
+
+        A file that moved keeps its name; the same words under another name elsewhere are a memory of their own.
+        """
         if stored is not None:
             return stored.presence is Presence.FORGOTTEN and _same_text(stored, entry)
         paths = scan.by_text.get(entry.fingerprint, ()) if entry.fingerprint else ()
         rows = ((path, scan.stored[path]) for path in paths if owner_of(path) == entry.owner)
+        name = PurePosixPath(entry.path).name
         return any(
-            row.presence is Presence.FORGOTTEN and (row.spec_folder == entry.spec_folder or not self._on_disk(path))
+            row.presence is Presence.FORGOTTEN
+            and (row.spec_folder == entry.spec_folder or (PurePosixPath(path).name == name and not self._on_disk(path)))
             for path, row in rows
         )
 

@@ -11,17 +11,21 @@ from typing import Any
 from spec_kit_memory.answers import HealthAnswer, StatsAnswer
 from spec_kit_memory.core import decay, links, tiers
 from spec_kit_memory.core.memory import Memory, Tier
+from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.vault import checkpoints as shelf
 from spec_kit_memory.vault import counters, locks
 from spec_kit_memory.verbs import freshness, indexing, sessions
 from spec_kit_memory.verbs.wiring import Wiring
 
 # Weights of the composite order of spec folders: how much, how fresh, how important.
+RANKINGS = ("count", "recency", "importance", "composite")
 _TOTALS = ("memories", "gone", "forgotten", "passages", "tokens", "triggers", "aliases")
 COMPOSITE = {"count": 0.3, "recency": 0.4, "importance": 0.3}
 
 
 def stats(wiring: Wiring, *, folder_ranking: str = "count", limit: int = 10) -> StatsAnswer:
+    if folder_ranking not in RANKINGS:
+        raise BadParameter(f"folderRanking is {folder_ranking!r}", hint=f"use one of: {', '.join(RANKINGS)}")
     raw = wiring.store.stats()
     memories = wiring.store.find()
     ids = [memory.id for memory in memories]

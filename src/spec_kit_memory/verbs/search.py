@@ -29,7 +29,7 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.ranking import Scored
-from spec_kit_memory.errors import BadParameter, NothingToSearch, OutOfRange
+from spec_kit_memory.errors import BadParameter, OutOfRange
 from spec_kit_memory.verbs import matching
 from spec_kit_memory.verbs.folders import clean_folder
 from spec_kit_memory.verbs.matching import Pool, Question
@@ -106,14 +106,7 @@ class Ranking:
 
 
 def check(request: Request) -> None:
-    if request.query is None and not request.concepts:
-        raise NothingToSearch("neither query nor concepts was given", hint="pass query, or 2 to 5 concepts")
-    if not request.text.strip():
-        raise NothingToSearch("the query is empty", hint="describe what you are looking for")
-    if any(not concept.strip() for concept in request.concepts):
-        raise NothingToSearch("one of the concepts is empty", hint="give each concept a word")
-    if request.concepts and not 2 <= len(request.concepts) <= 5:
-        raise OutOfRange(f"{len(request.concepts)} concepts were given", hint="pass 2 to 5, or use query")
+    queries.check(request.query, request.concepts)
     if request.limit < 1:
         raise OutOfRange(f"limit is {request.limit}", hint="ask for at least one result")
     if not 0 <= request.min_score <= 1:
