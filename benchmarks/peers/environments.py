@@ -43,5 +43,6 @@ def _pip(python: Path, arguments: list[str]) -> None:
     except subprocess.TimeoutExpired:
         raise InstallError(f"pip took more than {_LONGEST_SECONDS} s") from None
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        told = [line for line in done.stderr.splitlines() if not line.startswith("WARNING")]
+        lines = [line for line in told if line.startswith("ERROR")] or told
         raise InstallError(lines[-1] if lines else f"pip ended with {done.returncode}")

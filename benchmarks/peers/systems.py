@@ -20,6 +20,19 @@ class System:
     query_prefix: bool = False
 
 
+# What txtai names, but for torch: gigabytes, which vectors from elsewhere never touch.
+_TXTAI_NEEDS = (
+    "faiss-cpu",
+    "huggingface-hub",
+    "msgpack",
+    "numpy",
+    "pyyaml",
+    "regex",
+    "safetensors",
+    "tqdm",
+    "transformers>=5.9",
+)
+
 SYSTEMS = (
     System(OURS, OURS, "defaults"),
     System("chromadb", "chromadb", "defaults", ("chromadb", "openai"), adapter="Chroma"),
@@ -42,12 +55,13 @@ SYSTEMS = (
         adapter="Lance",
         query_prefix=True,
     ),
-    System("txtai", "txtai", "vectors (default)", ("txtai",), adapter="Txtai"),
-    System("txtai-hybrid", "txtai", "hybrid=True", ("txtai",), adapter="TxtaiHybrid"),
+    System("txtai", "txtai", "vectors (default)", _TXTAI_NEEDS, ("txtai",), adapter="Txtai"),
+    System("txtai-hybrid", "txtai", "hybrid=True", _TXTAI_NEEDS, ("txtai",), adapter="TxtaiHybrid"),
     System(
         "txtai-hybrid-prefix",
         "txtai",
         "hybrid=True, query instruction",
+        _TXTAI_NEEDS,
         ("txtai",),
         adapter="TxtaiHybrid",
         query_prefix=True,
