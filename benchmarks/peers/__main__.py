@@ -10,11 +10,14 @@ fails, is a row of the table too; a question that fails counts as a zero.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,15 +79,23 @@ class Group:
 
 
 class Worker:
-    """A system's process: one line in, one line out."""
+    """A system's process: one line in, one line out, and an end after so many minutes."""
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path, *, minutes: float) -> None:
+        self._ended = "its process ended"
         self._log = log.open("ab")
         # No proxy may stand between a system and the loopback endpoint.
         environment = {**os.environ, "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, env=environment, text=True
         )
+        self._limit = threading.Timer(minutes * 60, self._stop, (minutes,))
+        self._limit.daemon = True
+        self._limit.start()
+
+    def _stop(self, minutes: float) -> None:
+        self._ended = f"stopped after {minutes:g} minutes"
+        self._process.kill()
 
     def ask(self, **asked: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -93,10 +104,10 @@ class Worker:
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise WorkerError("its process ended") from None
+            raise WorkerError(self._ended) from None
         line = self._process.stdout.readline()
         if not line:
-            raise WorkerError("its process ended")
+            raise WorkerError(self._ended)
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise WorkerError(answer["error"])
@@ -105,7 +116,10 @@ class Worker:
     def close(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        self._limit.cancel()
+        # What could not be written to a process that ended is lost with it.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
         self._log.close()
@@ -128,11 +142,11 @@ def _as_text(row: Row) -> str:
     return f"[{row['time']}] {said}" if row.get("speaker") and row.get("time") else said
 
 
-def run(system: System, folder: Path, groups: Sequence[Group], endpoint: Endpoint, *, cache: Path) -> Figures:
+def run(system: System, folder: Path, groups: Sequence[Group], endpoint: Endpoint, *, given: Namespace) -> Figures:
     figures = Figures(system, folder.name)
     try:
-        command = _command(system, figures, cache)
-        worker = Worker(command, cache / "peers" / f"{system.name}.log")
+        command = _command(system, figures, given.cache)
+        worker = Worker(command, given.cache / "peers" / f"{system.name}.log", minutes=given.minutes)
     except InstallError as error:
         figures.failure = f"not installed: {error}"
         return figures
@@ -209,6 +223,7 @@ def main() -> None:
     parser.add_argument("--systems", metavar="NAME,NAME", help=", ".join(system.name for system in SYSTEMS))
     parser.add_argument("--groups", type=int, metavar="N", help="only the first so many groups of each dataset")
     parser.add_argument("--cache", type=Path, default=default_folder(), help="environments and embeddings")
+    parser.add_argument("--minutes", type=float, default=15, help="the longest a system may take for a dataset")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     (given.cache / "peers").mkdir(parents=True, exist_ok=True)
@@ -223,7 +238,7 @@ def main() -> None:
             told = []
             for system in systems:
                 print(f"  {system.name}", file=sys.stderr)
-                told.append(run(system, folder, groups, endpoint, cache=given.cache).as_json())
+                told.append(run(system, folder, groups, endpoint, given=given).as_json())
             if given.json:
                 print("\n".join(json.dumps(row) for row in told), flush=True)
             else:
