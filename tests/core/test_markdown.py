@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -437,3 +439,16 @@ def test_an_outline_has_the_structure_of_the_parsed_document(text: str) -> None:
 
 def test_an_outline_never_moves_the_lines_of_what_was_indexed() -> None:
     assert outline("said\rtwice\n# Title").headings[0].first_line == 2
+
+
+@pytest.mark.parametrize("piece", ["- ", "? ", "- ? ", ": "])
+def test_deep_nesting_in_one_line_of_yaml_ends_no_process(piece: str) -> None:
+    """The YAML builder recurses in C: without a bound, sixty kilobytes overflow the stack."""
+    program = (
+        "from spec_kit_memory.core import markdown\n"
+        f"document = markdown.parse('---\\ntitle: T\\ntriggers:\\n  - ' + {piece!r} * 14000 + 'x\\n---\\nBody.\\n')\n"
+        "print(len(document.warnings))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr[-500:]
+    assert int(ran.stdout) >= 1

@@ -18,6 +18,7 @@ from spec_kit_memory.core.memory import ContextType, FrontMatter, LinkClaim, Rel
 __all__ = ["KEYS", "Block", "canonical", "combine", "interpret", "load", "loader", "locate"]
 
 MAX_CHARACTERS = 64_000
+MAX_DEPTH = 64
 MAX_BRACKETS = 1_000  # the YAML scanner's time is quadratic in open brackets
 
 # Canonical name -> spellings, the first being the one that is written when a file has none.
@@ -55,6 +56,9 @@ _RELATIONS: Mapping[str, tuple[Relation, bool, float]] = {
 }
 _NOTHING = frozenset({"", "none", "n/a", "never"})
 _KEY_LINE = re.compile(r"[\"']?[A-Za-z_][\w .-]{0,60}[\"']?[ \t]*:(?:[ \t]|$)")
+
+
+_INDICATOR = re.compile(r"[-?:][ \t]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,29 @@ def _refusal(text: str) -> str:
         return f"more than {MAX_BRACKETS:,} brackets"
     if "*" in text and _has_alias(text):
         return "YAML aliases are not allowed"
+    if _too_deep(text):
+        return f"nested more than {MAX_DEPTH} levels deep"
     return ""
+
+
+def _too_deep(text: str) -> bool:
+    """Would building it overflow the stack? The builder recurses in C, where nothing stops it; events do not.
+
+    Deep nesting in few characters stands in one line ("- - - -", "? ? ?"): only such lines are looked into.
+    """
+    if not any(len(_INDICATOR.findall(line)) > MAX_DEPTH for line in text.split("\n")):
+        return False
+    import yaml
+
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=loader()):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                return True
+    except yaml.YAMLError:
+        return False  # loading it will say what is wrong, at the same place
+    return False
 
 
 def _has_alias(text: str) -> bool:
