@@ -186,7 +186,7 @@ def test_broken_yaml_is_a_warning_with_its_line_and_the_text_is_still_read() -> 
         ("a: &a [x]\nb: [*a, *a]", "aliases"),
         ("title: " + "x" * 70_000, "characters"),
         ("a: " + "[" * 2_000, "brackets"),
-        ("a:\n" + "- " * 5_000 + "x", "Recursion"),
+        ("a:\n" + "- " * 5_000 + "x", "levels deep"),
     ],
 )
 def test_hostile_yaml_is_refused_with_a_warning(yaml: str, reason: str) -> None:
