@@ -313,9 +313,9 @@ def test_a_scan_says_that_a_copy_of_something_deleted_stays_out(place: Place) ->
     place.memory("tokens", "# Tokens\n\nThey live for an hour.")
     workspace = place.open(model="none")
     workspace.delete(1, delete_file=True)
-    copy = place.memory("copy", "# Tokens\n\nThey live for an hour.", folder="002-other")
+    copy = place.memory("copy", "# Tokens\n\nThey live for an hour.")
     answer = workspace.index()
     assert not workspace.list().memories
     assert any(hint.startswith("1 files hold text that was deleted on request") for hint in answer.hints)
     workspace.save(file_path=str(copy))
-    assert [memory.path for memory in workspace.list().memories] == ["specs/002-other/memory/copy.md"]
+    assert [memory.path for memory in workspace.list().memories] == ["specs/001-core/memory/copy.md"]

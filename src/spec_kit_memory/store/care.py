@@ -76,8 +76,11 @@ _FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def check(database: Database, scope: Scope | None, *, now: datetime | None = None) -> dict[str, list[str]]:
+    # A connection of its own: one that has searched keeps the text index's outline, and SQLite's check of the
+    # whole file trusts that outline even where others have written since, and calls it corruption.
+    with database.apart() as fresh:
+        found = {"integrity": _integrity(fresh)}
     with database.reading() as connection:
-        found = {"integrity": _integrity(connection)}
         for name, faults in _FAULTS.items():
             found[name] = _counted(connection, faults)
         found["sessions"] = _old_sessions(connection, now) if now else []
