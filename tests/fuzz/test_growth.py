@@ -29,7 +29,7 @@ from spec_kit_memory.serve.hosts import jsonc
 
 SHORT, LONG = 15_000, 60_000
 MOST_GROWTH = 10.0
-# What is this quick at 60 KB is bounded well enough: a backtracking pattern would take minutes. Shorter times are noise.
+# What is this quick at 60 KB is bounded well enough: a backtracking pattern would take minutes. Less is noise.
 ENOUGH_SECONDS = 1.0
 
 PIECES = (
