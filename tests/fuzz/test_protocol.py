@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.serve.tools import TOOLS, Parameter, Tool
-from tests.faults.talking import Talk
+from tests.faults.talking import Answer, Talk
 from tests.fuzz.material import EXAMPLES, broken, data, fuzzed
 
 NOT_TRIED = {"memory_index_scan", "checkpoint_restore"}  # slow, and tried elsewhere
@@ -69,9 +69,7 @@ def test_any_arguments_get_an_answer_or_a_code(server: Talk, asked: tuple[str, d
 
 
 def finite(thing: Any) -> Any:
-    """JSON has no NaN; a frame with half a surrogate pair is no JSON to the SDK, which then answers nothing."""
-    if isinstance(thing, str):
-        return thing.encode("utf-8", "replace").decode()
+    """JSON has no NaN."""
     if isinstance(thing, float) and not abs(thing) < 1e309:
         return 0
     if isinstance(thing, dict):
@@ -120,6 +118,54 @@ FRAMES = [
 def test_a_frame_that_makes_no_sense_is_survived(server: Talk, frame: bytes) -> None:
     server.send(frame)
     assert server.search("zebra3").titles[0] == "Note 3"
+
+
+ANSWERED = [
+    (b"not json\n", None, -32700),
+    (b"\xff\xfe\x00\x01\n", None, -32700),
+    (b"[" * 100_000 + b"\n", None, -32700),
+    (b'{"jsonrpc": "2.0", "id": 901, "method": "tools/list"\n', None, -32700),
+    (b"[]\n", None, -32600),
+    (b'{"jsonrpc": "2.0", "id": 902, "method": 7}\n', 902, -32600),
+    (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": 7}\n', "\ufffd", -32600),
+    (b'{"jsonrpc": "1.0", "id": "nine", "method": "tools/list"}\n', "nine", -32600),
+]
+
+
+@pytest.mark.parametrize(("frame", "number", "code"), ANSWERED, ids=lambda said: repr(said)[:50])
+def test_a_line_that_is_no_message_is_answered_with_the_protocols_error(
+    server: Talk, frame: bytes, number: object, code: int
+) -> None:
+    server.request("ping", {})  # what was sent before has its answer
+    server.send(frame)
+    said = server.response(number)
+    assert said["error"]["code"] == code
+    assert said["error"]["message"]
+
+
+@pytest.mark.parametrize("frame", [b"\n", b"  \n", b'{"jsonrpc": "2.0", "id": 903, "result": 7, "error": 8}\n'])
+def test_an_empty_line_and_a_broken_answer_get_none(server: Talk, frame: bytes) -> None:
+    server.send(frame)
+    server.request("ping", {})
+    assert not server.answered([903])
+
+
+def test_half_a_surrogate_pair_is_a_question_like_any_other(server: Talk) -> None:
+    """A host that cuts a prompt in the middle of an emoji sends it."""
+    server.send(
+        b'{"jsonrpc": "2.0", "id": 904, "method": "tools/call", "params": {"name": "memory_search", "arguments": '
+        b'{"query": "zebra2 \\ud83d"}}}\n'
+    )
+    assert Answer(server.response(904)["result"]).titles[0] == "Note 2"
+    server.send(
+        b'{"jsonrpc": "2.0", "id": 905, "method": "tools/call", "params": {"name": "memory_save", "arguments": '
+        b'{"specFolder": "001-core", "context": {"title": "Cut \\udc00off", '
+        b'"sessionSummary": "An okapi \\ud83d\\ude00."}}}}\n'
+    )
+    assert not Answer(server.response(905)["result"]).is_error
+    found = server.search("okapi", includeContent=True)
+    assert found.titles[0] == "Cut \ufffdoff"
+    assert "\U0001f600" in json.dumps(found.data, ensure_ascii=False)
 
 
 @fuzzed

@@ -386,5 +386,7 @@ async def _stdio(server: Server[Any]) -> None:
     # The SDK keeps standard output for the protocol: what anything prints goes to standard error.
     from mcp.server.stdio import stdio_server
 
+    from spec_kit_memory.serve.frames import Answered
+
     async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+        await server.run(Answered(incoming, outgoing), outgoing, server.create_initialization_options())

@@ -1,0 +1,106 @@
+"""What becomes of a line on standard input that is no message? The SDK drops it; here the client hears of it.
+
+Half a surrogate pair, which hosts send when they cut a text in the middle of an emoji, becomes U+FFFD and the
+request is served. Anything else gets the protocol's own error, with the request's id where it can be read.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+
+__all__ = ["Answered", "reply"]
+
+
+def reply(error: ValidationError) -> SessionMessage | types.JSONRPCError | None:
+    """The message that the line was meant to be, else what to answer; None for what deserves no answer."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    if first["type"] != "json_invalid":
+        return _refusal(_whole(error), types.INVALID_REQUEST, "Not a JSON-RPC message.")
+    line = str(first["input"])
+    if not line.strip():
+        return None
+    try:
+        said = _sendable(json.loads(line))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_python(said, by_name=False))
+    except ValidationError:
+        return _refusal(said, types.INVALID_REQUEST, "Not a JSON-RPC message.")
+    except (ValueError, RecursionError):
+        return _refusal(None, types.PARSE_ERROR, "Not JSON: one message a line, in UTF-8.")
+
+
+def _whole(error: ValidationError) -> Any:
+    """The frame, which errors about its parts carry as the input of a missing field."""
+    inputs = [one["input"] for one in error.errors(include_url=False, include_context=False)]
+    return next((one for one in inputs if isinstance(one, dict) and "jsonrpc" in one), None)
+
+
+def _refusal(said: Any, code: int, message: str) -> types.JSONRPCError | None:
+    about = said if isinstance(said, dict) else {}
+    if "result" in about or "error" in about:
+        return None  # a response that makes no sense: answering it would answer an answer
+    number = about.get("id")
+    known = number if isinstance(number, str) or type(number) is int else None
+    return types.JSONRPCError(jsonrpc="2.0", id=known, error=types.ErrorData(code=code, message=message))
+
+
+def _sendable(said: Any) -> Any:
+    if isinstance(said, str):
+        return said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(said, dict):
+        return {_sendable(key): _sendable(value) for key, value in said.items()}
+    return [_sendable(each) for each in said] if isinstance(said, list) else said
+
+
+class Answered:
+    """The SDK's stream of incoming messages, with an answer to each line that is none."""
+
+    def __init__(self, incoming: ReadStream[SessionMessage | Exception], outgoing: WriteStream[SessionMessage]) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._incoming, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        while True:
+            item = await self._incoming.receive()
+            if not isinstance(item, ValidationError):
+                return item
+            found = reply(item)
+            if isinstance(found, SessionMessage):
+                return found
+            if found is not None:
+                with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client has gone
+                    await self._outgoing.send(SessionMessage(found))
+
+    async def aclose(self) -> None:
+        await self._incoming.aclose()
+
+    def __aiter__(self) -> Answered:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Answered:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
