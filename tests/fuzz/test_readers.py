@@ -63,6 +63,8 @@ def test_any_text_is_a_document_with_true_lines(text: str) -> None:
 
 
 @fuzzed
+@example("\ufeff", "A title", [])
+@example("\ufeff---\ntitle: x\n---\nText", "A title", ["a phrase"])
 @given(
     texts, st.text(min_size=1, max_size=30).filter(str.strip), st.lists(st.text(min_size=1, max_size=12), max_size=3)
 )

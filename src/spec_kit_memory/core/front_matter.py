@@ -80,6 +80,8 @@ def canonical(key: object) -> str | None:
 
 def locate(lines: Sequence[str]) -> Block | None:
     """Find front matter: the first thing in the file but for comments and empty lines."""
+    if lines and lines[0].startswith("\ufeff"):  # a second byte order mark, as joined files have
+        lines = [lines[0].lstrip("\ufeff"), *lines[1:]]
     number = _skip_comments(lines)
     if number > len(lines) or lines[number - 1].rstrip() != "---":
         return None
