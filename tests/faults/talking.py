@@ -35,6 +35,7 @@ class Answer:
         self.code: str = content.get("code", "")
         self.message: str = content.get("message", "")
         self.hint: str = content.get("hint", "")
+        self.hints: list[str] = content.get("hints", [])
         assert "Traceback" not in json.dumps(content)
 
     def __repr__(self) -> str:
@@ -53,6 +54,7 @@ class Talk:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(command, cwd=root.parent, env=environment(root, **environ), **pipes)  # type: ignore[call-overload]
         self._next = 0
+        self._early: dict[object, dict[str, Any]] = {}  # answers that came before they were asked about
         self.errors: list[bytes] = []
         self._drain = threading.Thread(target=self._collect, daemon=True)
         self._drain.start()
@@ -90,12 +92,22 @@ class Talk:
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The whole response to one request; every line on the way must be the protocol's."""
+        return self.response(self.ask(method, params))
+
+    def ask(self, method: str, params: dict[str, Any]) -> int:
+        """Send a request and wait for nothing; `response` takes its number."""
         self._next += 1
         asked = {"jsonrpc": "2.0", "id": self._next, "method": method, "params": params}
         self.send(json.dumps(asked).encode() + b"\n")
-        return self.response(self._next)
+        return self._next
 
-    def response(self, number: int) -> dict[str, Any]:
+    def answered(self, numbers: Sequence[int]) -> list[int]:
+        """Which of these requests were answered before the last one that was waited for."""
+        return [number for number in numbers if number in self._early]
+
+    def response(self, number: object) -> dict[str, Any]:
+        if number in self._early:
+            return self._early.pop(number)
         hang = threading.Timer(ANSWER_SECONDS, self.process.kill)
         hang.start()
         try:
@@ -106,6 +118,8 @@ class Talk:
                 assert said["jsonrpc"] == "2.0"
                 if said.get("id") == number:
                     return said
+                if said.get("id") is not None:  # null is no request's answer
+                    self._early[said["id"]] = said
         finally:
             hang.cancel()
 

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from spec_kit_memory.errors import DatabaseBusy
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.store.sqlite import SqliteStore
 from spec_kit_memory.workspace import Workspace
-from tests.faults.talking import environment
+from tests.faults.talking import Answer, Talk, environment
 from tests.verbs.conftest import Place
 
 HOLDER = (
@@ -162,3 +163,40 @@ def test_nothing_of_it_touches_a_network(root: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "refused\n"  # the hook does refuse
+
+
+def test_reads_go_on_beside_a_write_that_waits_half_a_minute_for_another_process(root: Path) -> None:
+    """With the usual settings and a real holder: the only test that waits the whole time."""
+    memory = root / "specs" / "001-core" / "memory"
+    with Talk(root) as server:
+        server.ready(memories=20)
+        with held(root / ".spec-kit-memory" / "index.sqlite"):
+            started = time.monotonic()
+            waiting = [server.ask(*save(f"Kept in spite of it {number}")) for number in range(3)]
+            (memory / "note-4.md").write_text("# Note 4\n\nThe quagga4 came instead.\n", encoding="utf-8")
+            asked = [(f"zebra{number}", f"Note {number}") for number in range(5, 17)]  # more than worker threads
+            for query, title in asked:
+                assert server.search(query, sessionId="s", includeContent=True).titles[0] == title
+            older = server.call("memory_load", memoryId=server.search("zebra4").data["results"][0]["id"])
+            assert "zebra4" in older.data["text"]
+            assert "as last indexed" in older.hints[0]
+            assert not server.call("memory_match_triggers", prompt="zebra", sessionId="s").is_error
+            assert not server.call("memory_context", prompt="zebra7", sessionId="s").is_error
+            # Every answer above came while the writes still waited.
+            assert not server.answered(waiting)
+            refused = [Answer(server.response(number)["result"]) for number in waiting]
+            assert time.monotonic() - started >= 25
+        for each in refused:
+            assert each.code == "E025", each
+            assert "30 seconds" in each.message
+            assert "The text is kept in" in each.message
+            assert "skm index" in each.hint
+        assert not server.call("memory_index_scan").is_error
+        found = server.search("kept in spite of it", limit=20)
+        assert {f"Kept in spite of it {number}" for number in range(3)} <= set(found.titles)
+        assert "quagga4" in server.call("memory_get", path="specs/001-core/memory/note-4.md").data["text"]
+
+
+def save(title: str) -> tuple[str, dict[str, object]]:
+    about = {"title": title, "sessionSummary": f"{title}, while another process held the index."}
+    return "tools/call", {"name": "memory_save", "arguments": {"context": about, "specFolder": "001-core"}}

@@ -106,6 +106,10 @@ class Store(Protocol):
         """Scans write many transactions: inside, each is not synced to disk, but leaving the block is."""
         ...
 
+    def hurried(self) -> AbstractContextManager[None]:
+        """Inside, this thread's writes give up after a moment instead of waiting for whoever else writes."""
+        ...
+
     # --- write (each call is one transaction)
     def put(self, entry: Entry, change: Change, *, memory_id: int | None = None, explicit: bool = False) -> PutResult:
         """Index one document: text, passages, full text, triggers, front matter's links.

@@ -60,6 +60,7 @@ class Database:
         self._pid = os.getpid()
         self._identity: tuple[int, int] | None = None
         self._lock = threading.RLock()
+        self._registering = threading.Lock()  # of its own: a writer may hold the other one while it waits for others
         self._threads = threading.local()
         self._readers: WeakSet[apsw.Connection] = WeakSet()
         self._writer: apsw.Connection | None = None
@@ -225,13 +226,14 @@ class Database:
         self._ensure_current()
         connection: apsw.Connection | None = getattr(self._threads, "reader", None)
         if connection is None:
-            with self._lock, self._translated():
+            with self._translated():
                 connection = self._register(self._connect())
         return connection
 
     def _register(self, connection: apsw.Connection) -> apsw.Connection:
         self._threads.reader = connection
-        self._readers.add(connection)
+        with self._registering:
+            self._readers.add(connection)
         return connection
 
     @contextmanager
@@ -268,7 +270,9 @@ class Database:
         and is not synced, since nobody was promised it.
         """
         self._ensure_current()
-        with self._lock, self._translated():
+        seconds = min(self.busy_seconds, ASIDE_SECONDS) if aside or self._hurried else self.busy_seconds
+        deadline = time.monotonic() + seconds
+        with self._alone(seconds), self._translated():
             self._ensure_current()  # while we waited for the lock
             connection = self._writer
             if connection is None:
@@ -279,7 +283,7 @@ class Database:
             if connection.in_transaction:
                 raise DatabaseUnusable("a write was started inside another write")
             self._set_sync(connection, "NORMAL" if self.in_bulk or aside else "FULL")
-            self._begin(connection, min(self.busy_seconds, ASIDE_SECONDS) if aside else self.busy_seconds)
+            self._begin(connection, max(0.0, deadline - time.monotonic()))
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -287,6 +291,33 @@ class Database:
                 if connection.in_transaction:  # SQLite itself rolls back when the disk is full
                     connection.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def _alone(self, seconds: float) -> Iterator[None]:
+        """Before the other threads of this process, one of which may itself be waiting for another process."""
+        lock = self._lock
+        if not lock.acquire(timeout=seconds):
+            raise DatabaseBusy(
+                f"another call held {self.path} for more than {seconds:g} seconds",
+                hint="try again; `skm health` names the processes that hold locks",
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @property
+    def _hurried(self) -> bool:
+        return getattr(self._threads, "hurried", 0) > 0
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """This thread's writes wait only a moment for others: somebody waits for a read that comes by here."""
+        self._threads.hurried = getattr(self._threads, "hurried", 0) + 1
+        try:
+            yield
+        finally:
+            self._threads.hurried = max(0, getattr(self._threads, "hurried", 0) - 1)
 
     def _begin(self, connection: apsw.Connection, seconds: float) -> None:
         connection.set_busy_timeout(round(seconds * 1000))
@@ -329,7 +360,9 @@ class Database:
                 self._close_all()
 
     def _close_all(self) -> None:
-        for connection in [*self._readers, self._writer]:
+        with self._registering:
+            opened = [*self._readers, self._writer]
+        for connection in opened:
             if connection is not None:
                 with suppress(apsw.Error):
                     connection.close()

@@ -141,6 +141,9 @@ class SqliteStore:
     def bulk(self) -> AbstractContextManager[None]:
         return self._database.bulk()
 
+    def hurried(self) -> AbstractContextManager[None]:
+        return self._database.hurried()
+
     # --- write
 
     def put(self, entry: Entry, change: Change, *, memory_id: int | None = None, explicit: bool = False) -> PutResult:

@@ -28,7 +28,9 @@ def load(
     max_tokens: int = 10_000,
 ) -> LoadAnswer:
     """One memory's text, or one of its sections; deprecated ones too."""
-    memory = _current(wiring, _wanted(wiring, memory_id, spec_folder))
+    wanted = _wanted(wiring, memory_id, spec_folder)
+    older = freshness.refresh(wiring, wanted.path)
+    memory = wiring.store.get(wanted.id)
     text = wiring.store.text(memory.id)
     lines = text.split("\n")
     first, last = _section(memory, text, anchor_id) if anchor_id else (1, len(lines))
@@ -40,7 +42,7 @@ def load(
     where = f"{first}-{end}" if end >= first else ""
     return LoadAnswer(
         summary=f"{memory.title} (#{memory.id}), {part}, {f'lines {where}' if where else 'empty'}, about {sent} tokens",
-        hints=tuple(hints),
+        hints=(older, *hints) if older else tuple(hints),
         memory=wiring.card(memory),
         text=shown,
         lines=where,
@@ -61,12 +63,6 @@ def _wanted(wiring: Wiring, memory_id: int | None, spec_folder: str | None) -> M
     if not found:
         raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with skm stats")
     return found[0]
-
-
-def _current(wiring: Wiring, memory: Memory) -> Memory:
-    """The memory after its file, if it changed, was indexed again."""
-    freshness.refresh(wiring, memory.path)
-    return wiring.store.get(memory.id)
 
 
 def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
@@ -99,7 +95,7 @@ def get(
 ) -> GetAnswer:
     """Exactly those lines of a memory, redacted as search shows them."""
     stored = freshness.stored_path(wiring, path)
-    freshness.refresh(wiring, stored)
+    older = freshness.refresh(wiring, stored)
     memory = wiring.store.by_path(stored)
     if memory is None:
         raise MemoryNotFound(f"{path} is not a memory of this workspace", hint="`skm list --json` lists paths")
@@ -109,6 +105,7 @@ def get(
     text = "\n".join(every[first - 1 : last])
     return GetAnswer(
         summary=f"{memory.path} lines {first}-{last} of {len(every)}",
+        hints=(older,) if older else (),
         path=memory.path,
         lines=f"{first}-{last}",
         text=text,
