@@ -21,7 +21,7 @@ from spec_kit_memory import answers
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core.memory import Actor, ContextType, Source, State, Tier
 from spec_kit_memory.embed import Embedder
-from spec_kit_memory.errors import BadParameter
+from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store, open_store
 from spec_kit_memory.verbs.wiring import Meaning, Wiring
@@ -34,8 +34,6 @@ __all__ = ["Workspace", "open_workspace", "utc_now"]
 
 _Answer = TypeVar("_Answer", bound=answers.Answer)
 _Choice = TypeVar("_Choice", bound=StrEnum)
-
-_FIRST_READING = "the files are being read for the first time, so this is not complete yet: ask again in a moment"
 
 
 def utc_now() -> datetime:
@@ -123,6 +121,7 @@ class Workspace:
 
         if self._background is None:
             self._background = Background(self._wiring)
+            self._wiring.doing = self._background.doing
             self._background.start()
 
     def _embed_soon(self) -> None:
@@ -567,14 +566,24 @@ class Workspace:
 
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:
         started = time.perf_counter()
-        answer = verb()
+        if self._background:
+            self._background.settle()
+        try:
+            answer = verb()
+        except MemoryNotFound as error:
+            if not self._unread:
+                raise
+            raise MemoryNotFound(error.message, hint=f"{self._unread}; {error.hint}", **error.details) from error
         meta = replace(
             answer.meta,
             latency_ms=round((time.perf_counter() - started) * 1000, 3),
             index_generation=self._wiring.store.generation(),
         )
-        unread = (_FIRST_READING,) if self._background and self._background.first_reading else ()
-        return replace(answer, meta=meta, hints=(*unread, *answer.hints))
+        return replace(answer, meta=meta, hints=(*filter(None, (self._unread,)), *answer.hints))
+
+    @property
+    def _unread(self) -> str:
+        return self._background.unread if self._background else ""
 
 
 def _sync(whole: Store, settings: Settings, now: Callable[[], datetime]) -> Sync:

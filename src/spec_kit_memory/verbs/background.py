@@ -6,8 +6,10 @@ Nothing here may take a server down: an error is kept for `memory_health` and tr
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.verbs import indexing
@@ -17,22 +19,29 @@ logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 5.0
 RETRY_SECONDS = 30.0
+# What a call gives to reading the files again after the index was deleted or replaced; a small workspace is read in it.
+SETTLE_SECONDS = 2.0
+
+_FIRST = "the files are being read for the first time, so this is not complete yet: ask again in a moment"
+_AGAIN = "the index was replaced and the files are being read again, so this is not complete yet: ask again in a moment"
 
 
 class Background:
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
+        self._pid = os.getpid()
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._threads: list[threading.Thread] = []
         self._new_index = threading.Event()
+        self._embedding = False
         self.scanned = threading.Event()
-        self.first_reading = not wiring.whole.count()  # then answers lack what was not read yet
+        self.unread = "" if wiring.whole.count() else _FIRST  # why answers may lack something
 
     def start(self) -> None:
         from spec_kit_memory.vault.watch import Watcher
 
-        self._wiring.whole.when_new(self._new_index.set)
+        self._wiring.whole.when_new(self._renewed)
         watcher = Watcher(self._wiring.sync, self._wiring.settings, on_indexed=self.wake)
         for name, work in (
             ("scan", self._scan),
@@ -47,6 +56,27 @@ class Background:
     def wake(self) -> None:
         """There may be passages without a vector."""
         self._wanted.set()
+
+    def settle(self) -> None:
+        """Before a call: look whether the index is still the one we know, and if not give its files a moment."""
+        with suppress(SpecKitMemoryError):  # the call meets it as well, and knows what to say
+            self._wiring.whole.generation()
+        if self.unread == _AGAIN:
+            self.scanned.wait(SETTLE_SECONDS)
+
+    def doing(self) -> str:
+        """What goes on now, in words; "" if nothing does."""
+        if self.unread:
+            return "the files are being read"
+        return "vectors are being made" if self._embedding or self._wanted.is_set() else ""
+
+    def _renewed(self) -> None:
+        """Whoever noticed the new index is about to answer from it."""
+        if os.getpid() != self._pid:
+            return  # a fork has none of these threads
+        self.unread = _AGAIN
+        self.scanned.clear()
+        self._new_index.set()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -71,12 +101,14 @@ class Background:
         """At the start, and whenever the index was deleted or replaced: the files are the truth."""
         while not self._stopping.is_set():
             self._new_index.clear()
-            self.first_reading = self.first_reading or not self._wiring.whole.count()
+            if not self._wiring.whole.count():
+                self.unread = self.unread or _FIRST
             try:
                 self._wiring.sync.scan(cancel=self._stopping.is_set)
             finally:
-                self.first_reading = False
-                self.scanned.set()
+                if not self._new_index.is_set():  # else these were the files of an index that is gone
+                    self.unread = ""
+                    self.scanned.set()
             self.wake()
             self._wiring.store.warm()
             self._new_index.wait()
@@ -85,9 +117,13 @@ class Background:
         done = True
         while not self._stopping.is_set():
             self._wanted.wait(None if done else RETRY_SECONDS)  # a provider that was down is asked again
+            self._embedding = not self._stopping.is_set()
             self._wanted.clear()
-            if not self._stopping.is_set():
-                done = indexing.embed_pending(self._wiring, cancelled=self._stopping.is_set)
+            if self._embedding:
+                try:
+                    done = indexing.embed_pending(self._wiring, cancelled=self._stopping.is_set)
+                finally:
+                    self._embedding = False
 
     def _flush(self) -> None:
         while not self._stopping.wait(FLUSH_SECONDS):

@@ -143,6 +143,8 @@ class Wiring:
     accesses: usage.Accumulator = field(default_factory=usage.Accumulator)
     # Embedding in the foreground is for one saved file; scans leave it to the background.
     embed_soon: Callable[[], None] = lambda: None
+    # What goes on behind the answers, in words.
+    doing: Callable[[], str] = lambda: ""
     # What was rebuilt to answer as of an earlier moment; `Workspace.close` closes it.
     past: Past | None = None
     shelf: Shelf = field(default_factory=Shelf)
