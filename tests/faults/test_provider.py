@@ -27,6 +27,9 @@ class Provider:
     url: str = ""
     answer: Callable[[list[str]], bytes | None] = lambda texts: vectors(texts)  # None: never, until the test ends
     asked: int = 0
+    # Bytes of nothing before an answer, twenty a second: JSON may begin with spaces. None: until `hurry` is set.
+    spaces: int | None = 0
+    hurry: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
 
 
@@ -49,11 +52,20 @@ def provider() -> Iterator[Provider]:
                 body = b"too late"
             try:
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
+                if found.spaces == 0:
+                    self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
+                self.drip()
                 self.wfile.write(body)
             except OSError:
                 return
+
+        def drip(self) -> None:
+            sent = 0
+            while (found.spaces is None or sent < found.spaces) and not found.hurry.wait(0.05):
+                self.wfile.write(b" ")
+                self.wfile.flush()
+                sent += 1
 
         def log_message(self, format: str, *args: object) -> None:
             """The test output stays readable."""
@@ -64,6 +76,7 @@ def provider() -> Iterator[Provider]:
     found.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     yield found
     found.over.set()
+    found.hurry.set()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -125,6 +138,58 @@ def test_a_provider_that_never_answers_holds_up_neither_start_nor_search_nor_sav
         assert not saved.is_error
         assert saved.data["vectorStatus"] in ("pending", "retry")
         assert provider.asked > 0
+
+
+def test_a_slow_answer_that_comes_in_time_is_used(place: Place, provider: Provider) -> None:
+    place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
+    provider.spaces = 8
+    with Workspace(Settings(root=place.root, semantic=semantic(provider)), now=place.clock) as workspace:
+        workspace.index()
+        assert workspace.stats().vectors == {"success": 1}
+        found = workspace.search("zebra walks")
+        assert found.method == "hybrid"
+        assert found.unavailable == ()
+        assert workspace.save(text="Saved at its pace", spec_folder="001-core").vector_status == "success"
+
+
+def test_an_answer_that_drips_past_the_deadline_costs_meaning_for_a_while_and_nothing_else(
+    place: Place, provider: Provider
+) -> None:
+    for number in range(3):
+        place.memory(f"zebra-{number}", f"# Zebra {number}\n\nThe zebra{number} walks alone.")
+    provider.spaces = None
+    with Workspace(Settings(root=place.root, semantic=semantic(provider)), now=place.clock) as workspace:
+        workspace.start_background()
+        assert workspace._background is not None
+        assert workspace._background.scanned.wait(30)
+        found = workspace.search("zebra2 walks")  # its own answer drips until this gives up
+        assert found.results[0].title == "Zebra 2"
+        assert found.method == "text"
+        assert any("E004" in said and "in time" in said for said in found.unavailable), found.unavailable
+        asked = provider.asked
+        assert workspace.search("zebra1 walks").results[0].title == "Zebra 1"
+        assert provider.asked == asked  # the next question does not wait at all
+        saved = workspace.save(text="Saved while the provider was slow", spec_folder="001-core")
+        assert saved.id
+        assert saved.vector_status in ("pending", "retry")
+        assert workspace.health().healthy or "meaning" in workspace.health().checks
+        provider.hurry.set()
+        workspace._embed_soon()
+        until(lambda: workspace.stats().vectors == {"success": 4})  # the background has caught up by itself
+        place.clock.pass_(seconds=31)
+        again = workspace.search("zebra0 walks")
+        assert again.method == "hybrid"
+        assert again.unavailable == ()
+        assert workspace.search("saved while the provider was slow").results[0].id == saved.id
+        assert workspace.health().healthy
+
+
+def until(happened: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if happened():
+            return
+        threading.Event().wait(0.02)
+    raise AssertionError("it did not happen within a minute")
 
 
 def test_a_provider_that_comes_back_is_asked_again(place: Place, provider: Provider) -> None:
