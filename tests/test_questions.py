@@ -1,0 +1,88 @@
+"""Are the questions over real spec folders well formed, and do they keep their own rules?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+import pytest
+
+from benchmarks.questions import wording
+from benchmarks.questions.__main__ import SETS, Outcome, Question, read_questions
+
+QUESTIONS = {name: read_questions(path) for name, path in SETS.items()}
+ALL = [question for each in QUESTIONS.values() for question in each]
+
+
+def named(question: Question) -> str:
+    return question.text[:50]
+
+
+def test_there_are_fifty_questions_and_at_least_thirty_held_out() -> None:
+    assert len(QUESTIONS["fifty"]) == 50
+    assert len(QUESTIONS["held-out"]) >= 30
+
+
+def test_no_question_is_asked_twice_in_either_set() -> None:
+    assert len({question.text.casefold() for question in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("question", ALL, ids=named)
+def test_a_question_reads_as_one_and_says_how_it_was_judged(question: Question) -> None:
+    assert question.text.endswith("?")
+    assert question.text[0].isupper()
+    assert 6 <= len(question.text.split()) <= 30
+    assert question.note.strip()
+    assert question.judgement.strip()
+
+
+@pytest.mark.parametrize("question", ALL, ids=named)
+def test_answers_are_distinct_memories_within_the_workspace(question: Question) -> None:
+    assert question.paths
+    assert list(question.paths) == sorted(set(question.paths))
+    for path in map(PurePosixPath, question.paths):
+        assert path.parts[0] == "specs"
+        assert path.suffix == ".md"
+        assert not {"..", "."} & set(path.parts)
+        assert str(path) in question.paths, "written as it is compared"
+
+
+@pytest.mark.parametrize("question", ALL, ids=named)
+def test_a_question_does_not_name_the_folder_or_file_that_answers(question: Question) -> None:
+    assert wording.names_used(question.text, question.paths) == set()
+
+
+@pytest.mark.parametrize("question", ALL, ids=named)
+def test_a_question_has_no_digits_paths_or_code(question: Question) -> None:
+    assert not re.search(r"[0-9`_/\\<>{}]", question.text)
+
+
+def test_shared_telling_words_are_the_rare_ones_of_the_nearest_answer() -> None:
+    texts = {f"specs/{n}.md": "The memory index is common." for n in range(60)}
+    texts["specs/1.md"] += " Herons were counting marmalades."
+    texts["specs/2.md"] += " A heron."
+    found = wording.shared([("Which memory counted a heron?", ["specs/1.md", "specs/2.md"])], texts)
+    assert found == [wording.Shared("Which memory counted a heron?", ("count", "heron"))]
+
+
+def test_a_question_without_an_indexed_answer_shares_nothing() -> None:
+    assert wording.shared([("Which heron?", ["specs/gone.md"])], {"specs/a.md": "heron"})[0].words == ()
+
+
+def test_names_are_found_in_folders_and_files_but_everyday_nouns_are_free() -> None:
+    paths = ["specs/003-system/014-anchor-enforcement/memory/16-12-25__warning.md"]
+    assert wording.names_used("Which memory has the anchor warning of enforcement?", paths) == {
+        "warning",
+        "enforcement",
+    }
+
+
+def test_a_question_counts_as_found_by_its_best_answer_within_the_first_five() -> None:
+    question = Question("Which?", ("specs/b.md", "specs/f.md"), "b", "both")
+    assert question.place_in(["specs/a.md", "specs/b.md", "specs/f.md"]) == 2
+    assert question.place_in(["specs/a.md"]) is None
+    outcome = Outcome("fifty", "hybrid", True, places=[1, 5, 6, None])
+    assert outcome.share(1) == 0.25
+    assert outcome.share(5) == 0.5
+    low, high = outcome.interval()
+    assert 0 <= low < 0.5 < high <= 1
