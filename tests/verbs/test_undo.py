@@ -202,6 +202,38 @@ def test_a_restore_is_taken_back(place: Place, files: bool) -> None:
     assert ledger_verifies(workspace)
 
 
+def test_undoing_a_restore_takes_the_files_away_that_it_had_made(place: Place) -> None:
+    vanished = place.memory("vanished", "# Vanished\n\nIts file was removed by hand.")
+    deleted = place.memory("deleted", "# Deleted\n\nIt was deleted on request.")
+    edited = place.memory("edited", "# Edited\n\nChanged after it was restored.")
+    stays = place.memory("stays", TOKENS)
+    workspace = place.open()
+    workspace.checkpoint_create("before")
+    text = vanished.read_text(encoding="utf-8")
+    vanished.unlink()
+    edited.unlink()
+    workspace.index()
+    workspace.delete(place.id_of(workspace, "deleted"), delete_file=True)
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("before", restore_files=True)
+    assert all(path.exists() for path in (vanished, deleted, edited))
+    edited.write_text("# Edited\n\nSomebody goes on writing here.\n", encoding="utf-8")
+    place.clock.pass_(minutes=1)
+    answer = workspace.undo()
+    assert (vanished.exists(), deleted.exists(), edited.exists(), stays.exists()) == (False, False, True, True)
+    assert any("vanished.md" in hint and "trash" in hint for hint in answer.hints)
+    assert any("edited.md" in hint and "stays" in hint for hint in answer.hints)
+    assert [path.name for path in (place.root / ".spec-kit-memory" / "trash").rglob("vanished.md")] == ["vanished.md"]
+    assert {card.title for card in workspace.list().memories} == {"Login tokens"}
+    assert {card.title for card in workspace.list(forgotten=True).memories} == {"Deleted", "Edited"}
+    workspace.index()
+    assert {card.title for card in workspace.list().memories} == {"Login tokens", "Edited"}  # its text is a new one
+    place.write("specs/001-core/memory/vanished.md", text)
+    workspace.index()
+    assert "Vanished" in {card.title for card in workspace.list().memories}  # it was gone, not forgotten
+    assert ledger_verifies(workspace)
+
+
 def test_undoing_a_restore_leaves_what_was_made_after_it(place: Place) -> None:
     place.memory("tokens", TOKENS)
     workspace = place.open()

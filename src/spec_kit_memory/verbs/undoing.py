@@ -7,6 +7,7 @@ reason names the entries that it takes back, so that the next one goes one furth
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -319,12 +320,13 @@ def _unrestore(wiring: Wiring, operation: _Operation) -> _Done | None:
         return None
     rows = [row for row in opened.rows() if _concerns(row, untouched)]
     where = Filter(ids=frozenset(untouched))
+    written = _filed(wiring, operation, found[1])
+    new = written & untouched - {row["id"] for row in rows if row["kind"] == "memory"}
+    hints = [_taken_away(wiring, operation, memory_id) for memory_id in sorted(new)]
     wiring.store.restore(_without_loose(rows), wiring.change(operation.whole), clear=True, where=where)
-    filed = refiling.Filed()
-    if _wrote_files(wiring, operation, found[1]):
-        filed = refiling.write_back(wiring, rows, reason=operation.whole)
+    filed = refiling.write_back(wiring, rows, reason=operation.whole) if written else refiling.Filed()
     wiring.embed_soon()
-    hints = [f"not written: {path} ({reason})" for path, reason in filed.refused.items()]
+    hints += [f"not written: {path} ({reason})" for path, reason in filed.refused.items()]
     kept = len({entry.memory_ids[0] for entry in operation.entries}) - len(untouched)
     if kept:
         hints.append(f"{kept} memories changed since and were left as they are")
@@ -357,9 +359,33 @@ def _without_loose(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _wrote_files(wiring: Wiring, operation: _Operation, name: str) -> bool:
-    following = wiring.store.ledger(after=operation.entries[-1].sequence, limit=1)
-    return any(entry.reason == f"file of checkpoint {name}" for entry in following)
+def _filed(wiring: Wiring, operation: _Operation, name: str) -> set[int]:
+    """The memories whose files the restore wrote."""
+    following = wiring.store.ledger(after=operation.entries[-1].sequence)
+    return {entry.memory_ids[0] for entry in following if entry.reason == f"file of checkpoint {name}"}
+
+
+def _taken_away(wiring: Wiring, operation: _Operation, memory_id: int) -> str:
+    """Where there was no file before the restore there is none after its undo; a scan would not know why there is."""
+    memory = wiring.store.get(memory_id)
+    path = files.absolute(wiring.settings, memory.path)
+    stored = wiring.store.stored(memory.path).get(memory.path)
+    if stored is None or not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != stored.raw_hash:
+        return f"{memory.path} was changed since the restore and stays; the next scan reads it"
+    moved = trash.discard(path, settings=wiring.settings, at=wiring.now())
+    entry = next(entry for entry in operation.entries if entry.memory_ids[0] == memory_id)
+    if not _was_forgotten(wiring, entry):
+        wiring.store.vanish(memory.path, wiring.change(operation.whole))  # gone, as it was: it may come back
+    return f"{memory.path}, which the restore had written, is in {moved.as_posix()}"
+
+
+def _was_forgotten(wiring: Wiring, restored: LedgerEntry) -> bool:
+    earlier = [
+        entry
+        for entry in wiring.store.ledger()
+        if entry.sequence < restored.sequence and entry.memory_ids[0] == restored.memory_ids[0]
+    ]
+    return bool(earlier) and _IN_TRASH.sub("", earlier[-1].reason).startswith(("delete", "merge into "))
 
 
 # --- opinions, links, trust ------------------------------------------------------------
