@@ -5,12 +5,21 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from spec_kit_memory.core.memory import ContextType, Tier
-from spec_kit_memory.errors import AccessDenied, FileMissing, Invalid, MemoryNotFound, MissingParameter, OutOfRange
+from spec_kit_memory.errors import (
+    AccessDenied,
+    BadParameter,
+    FileMissing,
+    Invalid,
+    MemoryNotFound,
+    MissingParameter,
+    OutOfRange,
+)
 from spec_kit_memory.vault import rewriting
 from spec_kit_memory.workspace import Workspace
 from tests.verbs.conftest import Place
@@ -319,3 +328,38 @@ def test_a_scan_says_that_a_copy_of_something_deleted_stays_out(place: Place) ->
     assert any(hint.startswith("1 files hold text that was deleted on request") for hint in answer.hints)
     workspace.save(file_path=str(copy))
     assert [memory.path for memory in workspace.list().memories] == ["specs/001-core/memory/copy.md"]
+
+
+def test_writing_to_a_file_without_a_date_does_not_make_its_memory_newer(place: Place) -> None:
+    path = place.memory("undated", "# Undated\n\nNobody wrote down when.")
+    workspace = place.open()
+    id_ = place.id_of(workspace, "undated")
+    created = workspace.load(id_).memory.created_at
+    place.clock.pass_(days=30)
+    workspace.update(id_, title="Another title", importance_tier="temporary")
+    assert workspace.load(id_).memory.created_at == created
+    workspace.index(force=True)
+    workspace.index(rebuild=True)
+    assert workspace.load(id_).memory.created_at == created
+    workspace.undo()
+    assert workspace.load(id_).memory.created_at == created
+    text = path.read_text(encoding="utf-8")
+    path.unlink()  # a branch switched away and back
+    workspace.index()
+    path.write_text(text, encoding="utf-8")
+    workspace.index()
+    assert workspace.load(id_).memory.created_at == created
+    path.write_text(f"---\ncreated: 2026-02-03\n---\n{text}", encoding="utf-8")
+    workspace.index()
+    assert workspace.load(id_).memory.created_at == datetime(2026, 2, 3, tzinfo=UTC)
+
+
+def test_a_delete_of_one_memory_and_of_a_folder_at_once_is_refused(place: Place) -> None:
+    place.memory("one", "# One\n\nText.")
+    place.memory("other", "# Other\n\nText.", folder="002-other")
+    workspace = place.open()
+    with pytest.raises(BadParameter) as refused:
+        workspace.delete(place.id_of(workspace, "one"), spec_folder="002-other", confirm=True)
+    assert refused.value.code == "E030"
+    assert "002-other" in refused.value.message
+    assert workspace.list().total == 2

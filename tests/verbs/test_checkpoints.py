@@ -433,8 +433,7 @@ def test_a_diff_names_what_was_added_removed_and_changed(filled: Place) -> None:
     assert [row["title"] for row in answer.added] == ["Extra"]
     assert [row["title"] for row in answer.removed] == ["Lunch"]
     changed = {row["id"]: row["changed"] for row in answer.changed}
-    # Without a date in its front matter a document's date is its file's.
-    assert changed == {tokens: ["created_at", "text", "title"], broker: ["validations"]}
+    assert changed == {tokens: ["text", "title"], broker: ["validations"]}
 
 
 # --- damage ---------------------------------------------------------------------------------

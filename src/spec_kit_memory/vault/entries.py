@@ -40,17 +40,29 @@ def vouched(source: Source) -> bool:
     return source not in _FROM_OUTSIDE
 
 
-def make_entry(found: Found, file: FileText, *, settings: Settings, trusted: bool | None = None) -> Entry:
-    """A file's entry. `trusted` is what a person said about it; None leaves it to its source."""
+def make_entry(
+    found: Found,
+    file: FileText,
+    *,
+    settings: Settings,
+    trusted: bool | None = None,
+    known_since: datetime | None = None,
+) -> Entry:
+    """A file's entry. `trusted` is what a person said about it; None leaves it to its source.
+
+    A file without a date of its own has the time of its file, or `known_since` if that is earlier: writing to
+    a file or checking it out again does not make its memory a new one.
+    """
     believed = vouched(found.source) if trusted is None else trusted
     clean = redact.redact(file.text)
     document = markdown.parse(clean.text)
+    modified_at = datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC)
     attributes, warnings = resolve(
         document.front,
         found,
         settings,
         title=document.title or PurePosixPath(found.path).stem,
-        modified_at=datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC),
+        modified_at=min(modified_at, known_since) if known_since else modified_at,
         trusted=believed,
     )
     redactions = sum(clean.found.values())

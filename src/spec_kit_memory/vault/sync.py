@@ -517,13 +517,13 @@ class Sync:
     # --- small things
 
     def _entry(self, found: Found, file: FileText) -> Entry:
-        trusted = None
-        if not entries.vouched(found.source):
-            known = self._store.by_path(found.path, any_presence=True)
-            # Of this very text: a second name of something trusted, or its heir, is not what was vouched for.
-            same = known is not None and known.path == found.path and known.source is found.source
-            trusted = known is not None and same and known.trusted
-        return entries.make_entry(found, file, settings=self._settings, trusted=trusted)
+        known = self._store.by_path(found.path, any_presence=True)
+        # Of this very file: a second name of another one, or its heir, is not what was dated or vouched for.
+        if known is None or known.path != found.path or known.source is not found.source:
+            known = None
+        trusted = None if entries.vouched(found.source) else known is not None and known.trusted
+        since = known.attributes.created_at if known else None
+        return entries.make_entry(found, file, settings=self._settings, trusted=trusted, known_since=since)
 
     def _change(self, reason: str) -> Change:
         return Change(actor=Actor.SYSTEM, at=self._now(), reason=reason)

@@ -15,6 +15,7 @@ from spec_kit_memory.core import front_edit, redact
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
 from spec_kit_memory.errors import (
     AccessDenied,
+    BadParameter,
     Invalid,
     MemoryNotFound,
     MissingParameter,
@@ -146,6 +147,11 @@ def delete(
 ) -> DeleteAnswer:
     """Forget one memory, or, with `confirm`, all of a spec folder after a checkpoint."""
     if memory_id is not None:
+        if spec_folder is not None:
+            raise BadParameter(
+                f"delete was given id {memory_id} and specFolder {spec_folder}",
+                hint="give id for one memory, or specFolder with confirm: true for all of a folder",
+            )
         memory = wiring.store.get(memory_id)
         moved = _forget(wiring, memory, delete_file=delete_file, reason="delete")
         return _deleted([memory], [moved] if moved else [], None)
