@@ -127,6 +127,16 @@ def test_wrong_usage_ends_with_2_and_json_says_why(
     assert error["message"]
 
 
+@pytest.mark.parametrize("arguments", [["link", "1", "2", "likes"], ["why", "1", "--relations", "likes"]], ids=" ".join)
+def test_an_unknown_relation_has_the_code_that_tools_give_it(
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert run([*arguments, "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "E102"
+    assert "supersedes" in error["hint"]
+
+
 def test_no_workspace_is_an_error_with_a_next_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

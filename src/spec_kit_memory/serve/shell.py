@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
+from spec_kit_memory.errors import BadParameter, SpecKitMemoryError, UnknownRelation
 from spec_kit_memory.serve.tools import BY_COMMAND, Parameter, Tool
 
 if TYPE_CHECKING:
@@ -182,7 +182,10 @@ def _in_our_words(tool: Tool, error: SpecKitMemoryError) -> SpecKitMemoryError:
     message = error.message.replace(tool.name, f"skm {tool.command}")
     for parameter in tool.parameters:
         message = message.replace(repr(parameter.name), parameter.flag)
-    return type(error)(message, hint=f"`skm {tool.command} --help` shows every option.", **error.details)
+    hint = f"`skm {tool.command} --help` shows every option."
+    if isinstance(error, UnknownRelation):
+        hint = error.hint  # it lists them
+    return type(error)(message, hint=hint, **error.details)
 
 
 # --- the group ------------------------------------------------------------------------------
@@ -360,12 +363,23 @@ def _option(parameter: Parameter) -> click.Option:
 
 def _type(parameter: Parameter) -> click.ParamType[Any]:
     if parameter.choices:
-        return click.Choice(parameter.choices, case_sensitive=False)
+        kind = Relations if parameter.name in ("relation", "relations") else click.Choice
+        return kind(parameter.choices, case_sensitive=False)
     if parameter.kind == "object":
         return JsonObject()
     if parameter.kind == "integer":
         return click.INT
     return click.FLOAT if parameter.kind == "number" else click.STRING
+
+
+class Relations(click.Choice[str]):
+    """An unknown one has a code of its own, which the table's reader gives it, here as over MCP."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            return value
 
 
 class JsonObject(click.ParamType[Any]):
