@@ -48,6 +48,7 @@ SETS = {"fifty": HERE / "spec_folders.jsonl", "held-out": HERE / "spec_folders_h
 MODES = ("text", "vector", "hybrid")
 FIRST = 5
 DEPTH = 20
+BUDGET = 100_000  # tokens: enough that an answer is never cut before DEPTH
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def copy(source: Path, target: Path, *, only: str, without: Sequence[str]) -> No
         if left_out or (only == "memory" and inside.parent.name != "memory"):
             continue
         (target / inside).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target / inside)
+        shutil.copy2(path, target / inside)  # an undated memory has its file's date
 
 
 def run(
@@ -144,7 +145,12 @@ def _tell(step: str, done: int, of: int) -> None:
 def _ask(workspace: Workspace, question: Question, outcome: Outcome) -> None:
     started = time.perf_counter()
     answer = workspace.search(
-        question.text, include_archived=True, limit=DEPTH, mode=outcome.mode, use_decay=outcome.decay
+        question.text,
+        include_archived=True,
+        limit=DEPTH,
+        mode=outcome.mode,
+        use_decay=outcome.decay,
+        max_tokens=BUDGET,
     )
     outcome.latencies_ms.append((time.perf_counter() - started) * 1000)
     ranked = [result.path for result in answer.results if isinstance(result, Result)]
