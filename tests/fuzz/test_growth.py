@@ -26,11 +26,11 @@ from spec_kit_memory.core import (
     words,
 )
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.serve.hosts import jsonc
+from spec_kit_memory.serve.hosts import jsonc, toml
 
 SHORT, LONG = 15_000, 60_000
 MOST_GROWTH = 10.0
-# What is this quick at 60 KB needs no comparison; readers of a person's own TOML are the standard library's.
+# What is this quick at 60 KB needs no comparison.
 ENOUGH_SECONDS = 0.05
 
 PIECES = (
@@ -95,6 +95,7 @@ PIECES = (
         "a\n\n",
     ),
     *("## a {#b}\n", "{#", "$", "%", "^", "\x0b", "2026-01-01", "[REDACTED:", "```yaml\n", "\x85", "\u2028"),
+    *("# spec-kit-memory begin\n", "spec-kit-memory begin\n", "[a]\n", "[[a]]\n", "a.b = 1\n", "'''", '"""', "x = {"),
 )
 
 
@@ -106,6 +107,14 @@ def refused(read: Callable[[str], object]) -> Callable[[str], None]:
             return
 
     return work
+
+
+SERVER = "[mcp_servers.skm]\ncommand = 1\n"
+
+
+def commented(text: str) -> str:
+    """As lines that TOML allows, so that the editor behind its reader is reached."""
+    return "".join(f"# {line}\n" for line in text.replace("\r", "").split("\n"))
 
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -123,6 +132,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "noise": noise.cleaned,
     "jsonc": refused(settings_module.read_jsonc),
     "host jsonc": refused(lambda text: jsonc.put(text, ["a"], 1)),
+    "host toml": refused(lambda text: toml.put(text, ["mcp_servers", "skm"], {"command": "skm"})),
+    "host toml with a table": refused(
+        lambda text: toml.put(SERVER + commented(text), ["mcp_servers", "skm"], {"a": 1})
+    ),
 }
 
 

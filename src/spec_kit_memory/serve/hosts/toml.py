@@ -13,9 +13,10 @@ __all__ = ["Malformed", "find", "parse", "put", "remove"]
 BEGIN = "# spec-kit-memory begin: written by `skm install`"
 END = "# spec-kit-memory end"
 
-_BLOCK = re.compile(
-    r"(?:\r?\n)?^# spec-kit-memory begin\b[^\n]*\n.*?^# spec-kit-memory end[^\n]*(?:\n|\Z)", re.M | re.S
-)
+_BEGINS, _ENDS = re.compile(r"# spec-kit-memory begin\b"), re.compile(r"# spec-kit-memory end")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+# The standard library's reader takes the square of the parts of a dotted key, and no configuration has so many.
+MOST_DOTS = 1_000
 _HEADER = re.compile(r"^[ \t]*\[")
 
 
@@ -24,6 +25,9 @@ class Malformed(ValueError):  # noqa: N818 - named after what it is
 
 
 def parse(text: str) -> dict[str, Any]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > MOST_DOTS:
+            raise Malformed(f"line {number} has more than {MOST_DOTS:,} dots")
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
@@ -53,11 +57,27 @@ def remove(text: str, path: Sequence[str]) -> str:
     tree = parse(text)
     if find(tree, path) is None:
         return text
-    without = _BLOCK.sub("", text)
+    without = _without_block(text)
     if find(parse(without), path) is not None:
         without = _without_table(without, path)
     _check(without, path, tree, None)
     return without
+
+
+def _without_block(text: str) -> str:
+    """What stands between our marks is taken out, with the empty line that was written before it."""
+    kept: list[str] = []
+    held: list[str] = []
+    for line in _LINE.findall(text):
+        if not held and not _BEGINS.match(line):
+            kept.append(line)
+            continue
+        held.append(line)
+        if _ENDS.match(line):
+            held = []
+            if kept and kept[-1] in ("\n", "\r\n"):
+                kept.pop()
+    return "".join([*kept, *held])
 
 
 def _without_table(text: str, path: Sequence[str]) -> str:
