@@ -619,7 +619,7 @@ def _number(key: Key, raw: object) -> int | float:
 
 
 def _text(key: Key, raw: object) -> str:
-    if not isinstance(raw, str) or "\0" in raw:
+    if not isinstance(raw, str) or re.search("[\0\ud800-\udfff]", raw):  # no path and no key can have these
         raise ValueError("must be a list of texts" if key.kind in ("texts", "choices") else "must be a text")
     if key.choices and raw not in key.choices:
         raise ValueError(f"must be {' or '.join(key.choices)}")

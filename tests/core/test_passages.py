@@ -252,3 +252,10 @@ def test_passages_of_any_chat_are_exact_lines_of_its_text(spoken: list[Turn]) ->
         assert passage.text == "\n".join(every[passage.first_line - 1 : passage.last_line])
         assert passage.speaker in ("user", "bot\n2")
         last = passage.last_line
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_file_of_nothing_but_front_matter_has_a_passage(end: str) -> None:
+    """Without a last line end it could not be cut, and so not be indexed at all."""
+    (only,) = split(parse(f"---\ntitle: Harbour\n---{end}"))
+    assert only.text == "title: Harbour"

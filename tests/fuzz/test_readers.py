@@ -58,6 +58,7 @@ def read_document(text: str) -> None:
 @example("---\na: &a [x]\nb: [*a, *a]\n---\n")
 @example("---\n" + "a: " + "[" * 500 + "\n---\n")
 @example("# \x00\x1b[31m\u202e")
+@example("---\ntitle: x\n---")
 def test_any_text_is_a_document_with_true_lines(text: str) -> None:
     read_document(text)
 
@@ -114,8 +115,12 @@ def test_any_configuration_is_read_or_refused_by_name(text: str) -> None:
 
 
 @fuzzed
+@example(given_={"memory.extraPaths": ["\ud800"]})
+@example(given_={"semantic.indexPath": "\udfff.sqlite"})
 @given(
-    keyed("semantic.model", "semantic", "memory.decay.model", "isolation.allowedPaths", "memory.extraPaths", "exclude")
+    given_=keyed(
+        "semantic.model", "semantic", "memory.decay.model", "isolation.allowedPaths", "memory.extraPaths", "exclude"
+    )
 )
 def test_a_configuration_with_any_values_is_taken_or_names_the_key(tmp_path_factory: Any, given_: Any) -> None:
     root = tmp_path_factory.mktemp("config")

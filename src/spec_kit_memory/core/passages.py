@@ -136,6 +136,8 @@ def _announces(line: str) -> bool:
 def _sections(page: _Page, document: Document) -> list[_Run]:
     """Runs between one heading or anchor tag and the next, without those that say nothing."""
     starts = sorted(_borders(page, document))
+    if not starts:
+        return []  # the file ends with its front matter
     chains = _AnchorChains(document.anchors)
     path = _HeadingPath(document.headings)
     runs = []
