@@ -48,6 +48,10 @@ done
 "$tested" -m pytest "$@"
 took
 
+say "Known vulnerabilities of what it stands on"
+"$tested" -m tools.audit
+took
+
 say "Programs that others wrote, against the wheel's server"
 "$tested" -m tools.conformance
 took
