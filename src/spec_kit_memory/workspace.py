@@ -93,7 +93,8 @@ class Workspace:
         # A caller who forgets to close still has its counts of use written.
         atexit.register(self.close)
         if _left_pending(settings):
-            self._wiring.sync.recover()
+            with whole.hurried():  # what cannot be indexed now, the next scan indexes
+                self._wiring.sync.recover()
 
     # --- life
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,6 +77,34 @@ def test_a_locked_index_is_read_and_a_write_is_told_where_its_text_is(place: Pla
     workspace.index()
     assert workspace.search("written while another one writes").results[0].title.startswith("Written while")
     assert workspace.load(1).memory.validation_count == 0
+
+
+def test_a_start_after_a_crash_does_not_wait_for_whoever_writes(place: Place) -> None:
+    """With the usual patience of half a minute: a hook that only reads must not spend it on another's rest."""
+    place.memory("zebra", "# Zebra\n\nThe zebra walks.")
+    place.open().close()
+    text = "# Left\n\nThe okapi was left behind by a process that died.\n"
+    left = place.write("specs/001-core/memory/left_pending.md", text)
+    records = place.root / ".spec-kit-memory" / "pending"
+    records.mkdir(exist_ok=True)
+    said = {"final": "specs/001-core/memory/left.md", "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    (records / "died.json").write_text(json.dumps(said))
+    answered = threading.Event()
+
+    def start() -> None:
+        with Workspace(Settings(root=place.root, semantic=Semantic(model="hashing")), now=place.clock) as workspace:
+            if workspace.search("zebra").results[0].title == "Zebra":
+                answered.set()
+
+    with held(place.root / ".spec-kit-memory" / "index.sqlite"):
+        thread = threading.Thread(target=start)
+        thread.start()
+        soon = answered.wait(20)
+    thread.join()
+    assert soon
+    assert not left.exists()
+    assert (left.parent / "left.md").read_text() == text
+    assert place.open().search("okapi").results[0].title == "Left"
 
 
 def test_what_was_counted_while_the_index_was_locked_is_written_later(place: Place) -> None:
