@@ -338,4 +338,4 @@ def _paired(tags: list[_Tag], warnings: list[Warning_]) -> list[Anchor]:
 def _anchor(start: _Tag, end: _Tag) -> Anchor:
     first = start.line if start.text_after else start.line + 1
     last = end.line if end.text_before else end.line - 1
-    return Anchor(start.id, first, last)
+    return Anchor(start.id, first, max(last, first - 1))  # with nothing between its tags it ends before it begins
