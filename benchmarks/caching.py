@@ -48,9 +48,6 @@ class CachingEmbedder:
     def embed_query(self, text: str) -> QueryEmbedding:
         return self._inner.embed_query(text)
 
-    def interact(self, query: QueryEmbedding, states: Sequence[bytes | None]) -> list[float | None]:
-        return self._inner.interact(query, states)
-
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         keys = [self._key(text) for text in texts]
         known = {key: self._read(key) for key in keys}

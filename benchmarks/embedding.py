@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from spec_kit_memory.embed import QueryEmbedding, local, states
+from spec_kit_memory.embed import local, states
 
 LENGTHS = {"short (30 words)": (30, 96), "medium (120 words)": (120, 32), "long (300 words)": (300, 16)}
 
@@ -142,9 +142,9 @@ def latencies() -> None:
     packed: list[bytes | None] = [states.pack(drawn.standard_normal((80, 384))) for _ in range(300)]
     for count in (5, 8, 15):
         rows = drawn.standard_normal((count, 384)).astype(np.float32)
-        query = QueryEmbedding(vector=rows[0], states=rows / np.linalg.norm(rows, axis=1, keepdims=True))
+        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         label = f"interaction, {count} query states, 300 passages of 80"
-        _percentiles(label, lambda query=query: embedder.interact(query, packed), 100)  # type: ignore[misc]
+        _percentiles(label, lambda unit=unit: states.interact(unit, packed), 100)  # type: ignore[misc]
     long = texts(400, 8, seed=1)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: embedder.embed_documents(long), range(2)))

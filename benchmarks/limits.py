@@ -46,9 +46,6 @@ class Synthetic:
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         return [Embedding(vector=vectors(1, seed=len(text))[0]) for text in texts]
 
-    def interact(self, query: QueryEmbedding, states: Sequence[bytes | None]) -> list[float | None]:
-        return [None] * len(states)
-
 
 def vocabulary() -> list[str]:
     chance = random.Random(1)

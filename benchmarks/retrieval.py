@@ -119,7 +119,17 @@ class Shelf:
         self.workspace.index(embed=False)
         text_done = time.perf_counter()
         self.workspace.index()
-        return text_done - started, time.perf_counter() - text_done
+        vectors_done = time.perf_counter()
+        self._unite()
+        return text_done - started, vectors_done - text_done
+
+    def _unite(self) -> None:
+        """Files with the same text are one memory, found under the path of the first: all of them are found."""
+        offset = 0
+        while cards := self.workspace.list(limit=100, offset=offset).memories:
+            for card in cards:
+                self._places[card.path] += [place for alias in card.aliases for place in self._places.get(alias, ())]
+            offset += len(cards)
 
     def _write(self, number: int, document: Row) -> None:
         path = self.workspace.settings.root / "memory" / f"{number:06d}.md"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 from hypothesis import given
@@ -25,7 +26,9 @@ def block(id: int, *pieces: tuple[int, int, float], size: int = 40, header: int 
     text = more.get("lines", lines(size))
     assert isinstance(sections, tuple)
     assert isinstance(text, list)
-    return Block(id=id, lines=text, pieces=[Piece(*piece) for piece in pieces], header_tokens=header, sections=sections)
+    return Block(
+        id=id, lines=text, pieces=[Piece(*piece) for piece in pieces], header_tokens=header, sections=lambda: sections
+    )
 
 
 def ranges(packed: packing.Packed) -> list[tuple[int, int]]:
@@ -147,7 +150,9 @@ def blocks(draw: st.DrawFn) -> list[Block]:
                 id=id,
                 lines=text,
                 pieces=pieces,
-                sections=[(first - draw(st.integers(0, first - 1)), last + 1) for first, last in spans[:3]],
+                sections=partial(
+                    list, [(first - draw(st.integers(0, first - 1)), last + 1) for first, last in spans[:3]]
+                ),
                 header_tokens=draw(st.integers(0, 12)),
             )
         )

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from spec_kit_memory.embed import open_embedder
+from spec_kit_memory.embed import states as token_states
 from spec_kit_memory.embed.local import HASHES, MODEL_FOLDER, QUERY_PREFIX, LocalEmbedder
 from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.settings import Semantic
@@ -113,9 +114,9 @@ def test_the_instruction_in_front_of_a_query_has_no_states(embedder: LocalEmbedd
 
 def test_late_interaction_prefers_the_passage_that_answers(embedder: LocalEmbedder) -> None:
     query = embedder.embed_query("When did Caroline go to the support group?")
-    near, far = embedder.interact(query, [e.states for e in embedder.embed_documents([SUPPORT, BORROW])])
-    assert near is not None
-    assert far is not None
+    assert query.states is not None
+    packed = [e.states for e in embedder.embed_documents([SUPPORT, BORROW])]
+    near, far = token_states.interact(query.states, packed).mean(axis=0)
     assert near > far + 0.2
 
 
@@ -124,7 +125,8 @@ def test_any_text_can_be_embedded(embedder: LocalEmbedder, text: str) -> None:
     assert np.isfinite(embedder.embed_documents([text, text])[1].vector).all()
     query = embedder.embed_query(text)
     assert np.isfinite(query.vector).all()
-    assert len(embedder.interact(query, [None])) == 1
+    assert query.states is not None
+    assert np.isfinite(query.states).all()
 
 
 def test_nothing_to_embed_gives_nothing(embedder: LocalEmbedder) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spec_kit_memory.embed import QueryEmbedding, open_embedder
+from spec_kit_memory.embed import open_embedder
 from spec_kit_memory.embed.remote import RemoteEmbedder
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
 from spec_kit_memory.settings import Semantic
@@ -178,9 +178,8 @@ def test_nothing_to_embed_asks_nothing(provider: Provider, embedder: RemoteEmbed
 
 
 def test_there_are_no_token_states(embedder: RemoteEmbedder) -> None:
-    query = embedder.embed_query("x")
-    assert query.states is None
-    assert embedder.interact(QueryEmbedding(vector=query.vector), [b"abc", None]) == [None, None]
+    assert embedder.embed_query("x").states is None
+    assert [document.states for document in embedder.embed_documents(["x", "y"])] == [None, None]
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

@@ -41,19 +41,36 @@ def test_rarer_words_weigh_more_and_more_occurrences_too(store: Store) -> None:
     assert hits[0].score > hits[1].score > hits[2].score > 0
 
 
-def test_scores_are_those_of_bm25(store: Store) -> None:
+def test_scores_are_those_of_bm25_as_a_share_of_a_full_match(store: Store) -> None:
     texts = ["red green blue", "red red yellow purple orange pink", "green"]
     for number, text in enumerate(texts):
         store.put(entry(f"memory/{number}.md", text, title="x"), BY_USER)
     lengths = [len(text.split()) + 1 for text in texts]
     average = sum(lengths) / 3
-    idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     expected = [
-        idf * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * length / average))
+        times / (times + 1.2 * (0.25 + 0.75 * length / average))
         for times, length in zip((1, 2), lengths[:2], strict=True)
     ]
     found = {hit.memory_id: hit.score for hit in store.match_text(["red"], Filter(), 5)}
     assert found == pytest.approx({1: expected[0], 2: expected[1]}, rel=1e-5)
+
+
+def test_a_word_that_nothing_has_makes_every_match_a_smaller_share(store: Store) -> None:
+    store.put(entry("memory/0.md", "red green", title="x"), BY_USER)
+    [alone] = store.match_text(["red"], Filter(), 5)
+    [beside] = store.match_text(["red", "violet"], Filter(), 5)
+    assert 0 < beside.score < alone.score < 1
+
+
+def test_no_passage_needs_to_have_all_of_a_long_question(store: Store) -> None:
+    for number, word in enumerate(["red", "green", "blue", "pink", "grey", "cyan", "lime", "navy", "teal", "rust"]):
+        store.put(entry(f"memory/{number}.md", word, title="x"), BY_USER)
+    six = [f"unknown{number}" for number in range(6)]
+    [few] = store.match_text(["red", *six[:5]], Filter(), 5)
+    [many] = store.match_text(["red", *six, "unknown6", "unknown7"], Filter(), 5)
+    [full] = store.match_text(["red", *six], Filter(), 5)
+    assert many.score == full.score
+    assert few.score >= full.score
 
 
 def test_a_term_with_spaces_is_a_phrase(store: Store) -> None:

@@ -43,7 +43,7 @@ class Block:
     id: int
     lines: Sequence[str] = ()  # the memory's whole text
     pieces: Sequence[Piece] = ()
-    sections: Sequence[tuple[int, int]] = ()  # line ranges of anchors and headings, and of the whole body
+    sections: Callable[[], Sequence[tuple[int, int]]] = tuple  # line ranges of anchors, headings, the body; if needed
     header_tokens: int = 0  # what naming the result costs
 
 
@@ -180,11 +180,11 @@ class _Tray:
 
     def widen(self, shown: _Range, room: int) -> int:
         """Show the smallest section around a range instead of the range, if that fits."""
-        if shown not in self.ranges:
+        if shown not in self.ranges or room < _LEAST_CUT:
             return 0
         around = [
             (last - first, first, last)
-            for first, last in self.block.sections
+            for first, last in self.block.sections()
             if first <= shown.first_line
             and shown.last_line <= last
             and last - first > shown.last_line - shown.first_line

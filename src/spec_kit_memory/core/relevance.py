@@ -1,48 +1,49 @@
 """How well does each passage match the query, all legs taken together?
 
 In come passages with the numbers that the legs gave them: text (BM25), vector (cosine) and
-late (mean best match of the query's words); out comes one relevance, 0 to 1, and its parts.
-The formula and what each piece of it is worth stand in docs/explain/ranking.md.
+late (how well each word of the query meets its best match); out comes one relevance, 0 to 1,
+and its parts. The formula and what each piece of it is worth stand in docs/explain/ranking.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import log
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["Candidate", "Relevance", "fuse"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+
+__all__ = ["Candidate", "Relevance", "fuse", "promise"]
 
 RRF_K = 60
 
-# What late interaction and vectors are worth beside each other, as cosines; text, as share of the best text match.
-LATE_WEIGHT = 1.0
+# What the legs are worth beside each other: cosines as they are, text as the share of a full match.
 VECTOR_WEIGHT = 0.5
-TEXT_WEIGHT = 0.12
-# The more words a passage has, the better the best of them matches anything.
-LENGTH_DISCOUNT = 0.04  # per e-fold of tokens
-SHORTEST_TOKENS, LONGEST_TOKENS = 32, 512  # a bare title gains nothing; the model reads no more than the latter
-# What passages score that have nothing to do with the query. Where few passages are candidates,
-# the worst of them may be good: it should not be called worthless.
-UNRELATED_LATE = 0.05
-UNRELATED_VECTOR = 0.50
+TEXT_WEIGHT = 0.4
+# Added to the spread of a word's matches before it divides: few passages, or a word that matches alike, decide nothing.
+EVEN = 0.1
+# The more words a message has, the better the best of them matches anything. Documents are cut to one size.
+LENGTH_DISCOUNT = 0.06  # per e-fold of tokens
+USUAL_TOKENS, MOST_TOKENS = 64, 512  # what people say in one go; the model reads no more than the latter
+# What a passage without anything in common with the query has. Where few passages are candidates, the worst of them
+# may be good: it should not be called worthless.
+UNRELATED = 0.45
 
-# Without late interaction, text and vector count alike; a vector's worth is its place between the
-# best and the worst, as models differ in their scale.
+# Without late interaction, text and vector count alike; a vector by its place between the best and the worst, as
+# models differ in their scale.
 TEXT_SHARE = 0.5
 LEAST_VECTOR_SPAN = 0.2
 
 # An answer stands beside its question, and a session has a topic.
-NEIGHBOUR_WEIGHT = 0.15
+WORD_NEIGHBOUR_WEIGHT = 0.5
+NEIGHBOUR_WEIGHT = 0.15  # where words are not known one by one
 SESSION_WEIGHT = 0.5
-# A turn with usual neighbours, the best of its session, comes out as it went in: chats and documents mix fairly.
-TURN_SCALE = 1.0 / (1.0 + NEIGHBOUR_WEIGHT + SESSION_WEIGHT)
-
-Parts = dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A passage that at least one leg found. None: that leg did not give it a number."""
 
     passage_id: int
@@ -50,165 +51,234 @@ class Candidate:
     ordinal: int
     speaker: str = ""  # not empty: a turn of a conversation
     tokens: int = 0
-    text: float | None = None
+    text: float | None = None  # BM25 as the share of a full match
     vector: float | None = None
-    late: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Relevance:
+class Relevance(NamedTuple):
     value: float  # 0 to 1; the best candidate has 1
-    parts: Mapping[str, float] = field(default_factory=dict)  # what it is made of; they add up to it
+    parts: Mapping[str, float]  # what it is made of; they add up to it
+
+
+Parts = dict[str, "Floats"]
+
+
+def promise(text: float, vector: float) -> float:
+    """How much a passage promises before its words are looked at: the best of them are worth the look."""
+    return vector + TEXT_WEIGHT * text
 
 
 def fuse(
-    candidates: Sequence[Candidate], *, method: str = "best", role_prior: Mapping[str, float] | None = None
+    candidates: Sequence[Candidate],
+    *,
+    words: Floats | None = None,
+    method: str = "best",
+    role_prior: Mapping[str, float] | None = None,
 ) -> dict[int, Relevance]:
     """The relevance of every candidate by its passage id.
 
-    "rrf" is plain reciprocal rank over text and vector, divided by the best possible. `role_prior`
-    adds to the relevance of a speaker's turns; only "best" knows it.
+    `words` has a row for each word of the query and a column for each candidate: the cosine of its
+    best match there, nan where that is not known. "rrf" is plain reciprocal rank over text and
+    vector, divided by the best possible. `role_prior` adds to the relevance of a speaker's turns;
+    only "best" knows it.
     """
+    if method not in ("best", "rrf"):
+        raise ValueError(f"fusion must be 'best' or 'rrf', not {method!r}")
     if not candidates:
         return {}
-    if method == "rrf":
-        return _reciprocal_rank(candidates)
-    if method != "best":
-        raise ValueError(f"fusion must be 'best' or 'rrf', not {method!r}")
-    with_late = any(each.late is not None for each in candidates)
-    parts = _by_late_interaction(candidates) if with_late else _by_text_and_vector(candidates)
-    _talk(candidates, parts)
-    found = _over_the_best(parts)
-    priors = {name: prior for name, prior in (role_prior or {}).items() if prior and name}
-    if any(each.speaker in priors for each in candidates):
-        for each, of in zip(candidates, found, strict=True):
-            if each.speaker in priors:
-                of["role"] = priors[each.speaker]
-        found = _over_the_best(found)
+    parts = _reciprocal_rank(candidates) if method == "rrf" else _best(candidates, words, role_prior or {})
+    names = list(parts)
+    values = _total(parts).tolist()
     return {
-        each.passage_id: Relevance(max(0.0, sum(of.values())), of) for each, of in zip(candidates, found, strict=True)
+        each.passage_id: Relevance(max(0.0, value), dict(zip(names, amounts, strict=True)))
+        for each, value, amounts in zip(
+            candidates, values, zip(*(part.tolist() for part in parts.values()), strict=True), strict=True
+        )
     }
 
 
-def _reciprocal_rank(candidates: Sequence[Candidate]) -> dict[int, Relevance]:
-    parts: dict[int, Parts] = {each.passage_id: {} for each in candidates}
-    legs = 0
-    for name, number in (("text", _text), ("vector", _vector)):
-        found = [(value, each.passage_id) for each in candidates if (value := number(each)) is not None]
-        found.sort(key=lambda pair: (-pair[0], pair[1]))
-        legs += bool(found)
-        for rank, (_, passage_id) in enumerate(found, 1):
-            parts[passage_id][name] = 1.0 / (RRF_K + rank)
-    best = max(legs, 1) / (RRF_K + 1)
-    return {
-        passage_id: Relevance(sum(of.values()) / best, {name: amount / best for name, amount in of.items()})
-        for passage_id, of in parts.items()
-    }
+def _reciprocal_rank(candidates: Sequence[Candidate]) -> Parts:
+    import numpy as np
+
+    parts: Parts = {}
+    for name in ("text", "vector"):
+        found = _numbers(candidates, name)
+        known = np.flatnonzero(~np.isnan(found))
+        if len(known):
+            ids = np.array([candidates[place].passage_id for place in known.tolist()])
+            parts[name] = np.zeros(len(candidates))
+            ranked = known[np.lexsort((ids, -found[known]))]
+            parts[name][ranked] = (RRF_K + 1) / (RRF_K + 1 + np.arange(len(ranked)))
+    return {name: part / len(parts) for name, part in parts.items()} or {"text": np.zeros(len(candidates))}
 
 
-def _text(each: Candidate) -> float | None:
-    return each.text
+def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Mapping[str, float]) -> Parts:
+    import numpy as np
+
+    talk = _Talk(candidates)
+    late = None if words is None else _late(candidates, talk.raise_words(words), talk.turns)
+    if late is None or np.isnan(late).all():
+        parts, least, beside = _by_text_and_vector(candidates), 0.0, NEIGHBOUR_WEIGHT
+    else:
+        parts, least, beside = _by_late_interaction(candidates, late), UNRELATED, 0.0
+    lowest = min(float(_total(parts).min()), least)
+    if talk.turns.any():
+        parts = _in_talk(parts, lowest, talk, beside)
+    parts["lowest"] = np.full(len(candidates), -lowest)
+    given = np.array([role_prior.get(each.speaker, 0.0) if each.speaker else 0.0 for each in candidates])
+    if given.any():
+        parts = {**_over_the_best(parts), "role": given}
+    parts = _over_the_best(parts)
+    # What is half as good is worth less than half: importance and age, which come later, reorder near equals.
+    total = _total(parts)
+    return {name: part * total for name, part in parts.items()}
 
 
-def _vector(each: Candidate) -> float | None:
-    return each.vector
+def _total(parts: Parts) -> Floats:
+    import numpy as np
+
+    total: Floats = np.add.reduce(list(parts.values()))
+    return total
 
 
-def _late(each: Candidate) -> float | None:
-    if each.late is None:
-        return None
-    return each.late - LENGTH_DISCOUNT * log(min(max(each.tokens, SHORTEST_TOKENS), LONGEST_TOKENS))
+def _over_the_best(parts: Parts) -> Parts:
+    total = _total(parts)
+    best = float(total.max())
+    if best <= 0.0:  # nothing tells them apart
+        return {**parts, "lowest": parts["lowest"] + 1.0 - total}
+    return {name: part / best for name, part in parts.items()}
 
 
-def _by_late_interaction(candidates: Sequence[Candidate]) -> list[Parts]:
-    """Cosines as they are: nothing but the floor and the best text match depends on who else is a candidate."""
-    text = _text_shares(candidates)
-    vector = _Scale(candidates, _vector, floor=UNRELATED_VECTOR)
-    late = _Scale(candidates, _late, floor=UNRELATED_LATE)
-    parts = []
-    for each, share in zip(candidates, text, strict=True):
-        above, interaction = vector.of(each), late.of(each)
-        if interaction is None:
-            # Its vectors are still to come, or it has no word that counts: as good as what is known of it.
-            interaction = late.span * (share if above is None else vector.share(above))
-            above = vector.span * share if above is None else above
-        # A vector below the depth of that leg is at most as good as the last one in it.
-        near = vector.lowest if above is None else above
-        parts.append({"text": TEXT_WEIGHT * share, "vector": VECTOR_WEIGHT * near, "late": LATE_WEIGHT * interaction})
-    return parts
+def _numbers(candidates: Sequence[Candidate], leg: str) -> Floats:
+    import numpy as np
+
+    place = Candidate._fields.index(leg)
+    return np.array([np.nan if (number := each[place]) is None else number for each in candidates], np.float64)
 
 
-def _by_text_and_vector(candidates: Sequence[Candidate]) -> list[Parts]:
-    text = _text_shares(candidates)
-    values = [each.vector for each in candidates if each.vector is not None]
-    if not values:
-        return [{"text": share} for share in text]
-    vector = _Scale(candidates, _vector, floor=max(values) - LEAST_VECTOR_SPAN)
-    shares = [vector.share(vector.of(each) or 0.0) for each in candidates]
-    if all(each.text is None for each in candidates):
-        return [{"vector": share} for share in shares]
-    return [
-        {"text": TEXT_SHARE * by_text, "vector": (1.0 - TEXT_SHARE) * by_vector}
-        for by_text, by_vector in zip(text, shares, strict=True)
-    ]
+# --- one passage --------------------------------------------------------------
 
 
-class _Scale:
-    """A leg's numbers counted from its floor: a fixed one, or the lowest number if that is below."""
+def _late(candidates: Sequence[Candidate], words: Floats, turns: npt.NDArray[np.bool_]) -> Floats:
+    """The mean of the words' best matches, less what the length of a message brings by itself.
 
-    def __init__(
-        self, candidates: Sequence[Candidate], number: Callable[[Candidate], float | None], *, floor: float
-    ) -> None:
-        values = [value for each in candidates if (value := number(each)) is not None]
-        self._number = number
-        self._floor = min(values, default=floor)
-        self.lowest = max(0.0, self._floor - floor)
-        self._floor = min(self._floor, floor)
-        self.span = max(values, default=self._floor) - self._floor
-
-    def of(self, each: Candidate) -> float | None:
-        value = self._number(each)
-        return None if value is None else value - self._floor
-
-    def share(self, above: float) -> float:
-        return above / self.span if self.span > 0 else 1.0
-
-
-def _text_shares(candidates: Sequence[Candidate]) -> list[float]:
-    """Each text match over the best one; 0 where the text did not match."""
-    values = [each.text for each in candidates if each.text is not None]
-    low = min(0.0, *values) if values else 0.0
-    span = max(values, default=0.0) - low
-    return [0.0 if each.text is None else (each.text - low) / span if span > 0 else 1.0 for each in candidates]
-
-
-def _talk(candidates: Sequence[Candidate], parts: Sequence[Parts]) -> None:
-    """Add what a turn gains from the turns beside it and from its session.
-
-    Only what another speaker said counts as beside: a long message is several passages, and
-    those say little about each other that the message does not say itself. The worst candidate
-    counts as much as one that is no candidate.
+    A word counts less the more its best matches differ between the passages: whether a name is
+    there or not would otherwise drown what is asked about it.
     """
-    turns = [(each, of, sum(of.values())) for each, of in zip(candidates, parts, strict=True) if each.speaker]
-    at = {(each.memory_id, each.ordinal): (each.speaker, total) for each, _, total in turns}
-    least = min((total for _, _, total in turns), default=0.0)
-    best: dict[int, float] = {}
-    for each, _, total in turns:
-        best[each.memory_id] = max(total, best.get(each.memory_id, 0.0))
-    for each, of, _ in turns:
-        beside = 0.0
-        for ordinal in (each.ordinal - 1, each.ordinal + 1):
-            speaker, total = at.get((each.memory_id, ordinal), (each.speaker, 0.0))
-            if speaker != each.speaker:
-                beside += total - least
-        for name in of:
-            of[name] *= TURN_SCALE
-        of["neighbours"] = NEIGHBOUR_WEIGHT * TURN_SCALE * beside
-        of["session"] = SESSION_WEIGHT * TURN_SCALE * best[each.memory_id]
+    import numpy as np
+
+    known = ~np.isnan(words).any(axis=0) if len(words) else np.zeros(len(candidates), np.bool_)
+    late = np.full(len(candidates), np.nan)
+    if known.any():
+        weights = 1.0 / (words[:, known].std(axis=1) + EVEN)
+        late[known] = weights @ words[:, known] / weights.sum()
+    tokens = np.array([each.tokens for each in candidates], np.float64)
+    discount = LENGTH_DISCOUNT * np.log(np.clip(tokens, USUAL_TOKENS, MOST_TOKENS) / USUAL_TOKENS)
+    discounted: Floats = late - np.where(turns, discount, 0.0)
+    return discounted
 
 
-def _over_the_best(parts: Sequence[Parts]) -> list[Parts]:
-    best = max(sum(of.values()) for of in parts)
-    if best <= 0:
-        return [dict(of) for of in parts]
-    return [{name: amount / best for name, amount in of.items()} for of in parts]
+def _by_late_interaction(candidates: Sequence[Candidate], late: Floats) -> Parts:
+    """Cosines as they are: a passage's match does not depend on who else is a candidate."""
+    import numpy as np
+
+    text, vector = np.nan_to_num(_numbers(candidates, "text")), _numbers(candidates, "vector")
+    # A vector below the depth of that leg is at most as good as the last one in it.
+    unknown = np.isnan(late)
+    beyond = np.isnan(vector) & ~unknown
+    vector[beyond] = np.nanmin(vector) if not np.isnan(vector).all() else 0.0
+    if unknown.any():
+        _estimate(late, vector, text, unknown)
+    return {"text": TEXT_WEIGHT * text, "vector": VECTOR_WEIGHT * vector, "late": late}
+
+
+def _estimate(late: Floats, vector: Floats, text: Floats, unknown: npt.NDArray[np.bool_]) -> None:
+    """Vectors are still to come, or no word counts: a passage is as good as what is known of it."""
+    import numpy as np
+
+    wordless = unknown & ~np.isnan(vector)
+    pending = unknown & np.isnan(vector)
+    by_vector = _between(vector, np.nanmin(vector), np.nanmax(vector)) if not np.isnan(vector).all() else text
+    by_text = text / text.max() if text.max() > 0 else text
+    share = np.where(wordless, by_vector, by_text)
+    late[unknown] = (np.nanmin(late) + share * (np.nanmax(late) - np.nanmin(late)))[unknown]
+    if pending.any():
+        low, high = (np.nanmin(vector), np.nanmax(vector)) if not np.isnan(vector).all() else (0.0, 0.0)
+        vector[pending] = (low + by_text * (high - low))[pending]
+
+
+def _between(numbers: Floats, low: float, high: float) -> Floats:
+    import numpy as np
+
+    share: Floats = (numbers - low) / (high - low) if high > low else np.ones(len(numbers))
+    return share
+
+
+def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
+    import numpy as np
+
+    text, vector = _numbers(candidates, "text"), _numbers(candidates, "vector")
+    by_text = np.nan_to_num(text / np.nanmax(text)) if np.nanmax(text, initial=0.0) > 0 else np.nan_to_num(text * 0 + 1)
+    if np.isnan(vector).all():
+        return {"text": by_text}
+    high = float(np.nanmax(vector))
+    by_vector = np.nan_to_num(_between(vector, min(float(np.nanmin(vector)), high - LEAST_VECTOR_SPAN), high))
+    if np.isnan(text).all():
+        return {"vector": by_vector}
+    return {"text": TEXT_SHARE * by_text, "vector": (1.0 - TEXT_SHARE) * by_vector}
+
+
+# --- conversations --------------------------------------------------------------
+
+
+class _Talk:
+    """Which candidates are turns, and where those before and after them stand, if another speaker says them.
+
+    A long message is several passages, and those say little about each other that the message
+    does not say itself. -1: nothing, or not a candidate.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        import numpy as np
+
+        at = {(each.memory_id, each.ordinal): place for place, each in enumerate(candidates) if each.speaker}
+        self.turns = np.array([bool(each.speaker) for each in candidates])
+        self.beside = np.full((2, len(candidates)), -1)
+        for (memory, ordinal), place in at.items():
+            for side, step in enumerate((-1, 1)):
+                other = at.get((memory, ordinal + step))
+                if other is not None and candidates[other].speaker != candidates[place].speaker:
+                    self.beside[side, place] = other
+        self.session = np.unique([each.memory_id for each in candidates], return_inverse=True)[1]
+
+    def raise_words(self, words: Floats) -> Floats:
+        """A word that is met better beside a turn counts in part: an answer does not repeat its question's words."""
+        import numpy as np
+
+        if not self.turns.any() or not len(words):
+            return words
+        edged = np.concatenate([words, np.full((len(words), 1), -np.inf)], axis=1)
+        best = np.fmax(edged[:, self.beside[0]], edged[:, self.beside[1]])
+        raised: Floats = words + WORD_NEIGHBOUR_WEIGHT * np.maximum(np.fmax(best, words) - words, 0.0)
+        return raised
+
+
+def _in_talk(parts: Parts, lowest: float, talk: _Talk, beside: float) -> Parts:
+    """Add what a turn gains from the turns beside it and from its session, all counted from the lowest.
+
+    A turn without neighbours, the best of its session, comes out as it went in: chats and documents mix fairly.
+    """
+    import numpy as np
+
+    above = _total(parts) - lowest
+    best = np.zeros(talk.session.max() + 1)
+    np.maximum.at(best, talk.session, above)
+    scale = np.where(talk.turns, 1.0 / (1.0 + SESSION_WEIGHT), 1.0)
+    spoken = np.where(talk.turns, scale, 0.0)
+    told = {name: part * scale for name, part in parts.items()}
+    if beside:
+        edged = np.append(above, 0.0)
+        told["neighbours"] = beside * spoken * (edged[talk.beside[0]] + edged[talk.beside[1]])
+    # What the scale took of the lowest is given back, so that it is the same for turns and documents.
+    told["session"] = SESSION_WEIGHT * spoken * best[talk.session] + (1.0 - scale) * lowest
+    return told

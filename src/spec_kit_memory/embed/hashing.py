@@ -53,11 +53,6 @@ class HashingEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         return [self._document(text) for text in texts]
 
-    def interact(self, query: QueryEmbedding, states: Sequence[bytes | None]) -> list[float | None]:
-        if query.states is None:
-            return [None] * len(states)
-        return token_states.interact(query.states, states)
-
     def _document(self, text: str) -> Embedding:
         import numpy as np
 

@@ -103,11 +103,6 @@ class LocalEmbedder:
             list(pool.map(work, order))
         return [embedding for embedding in embeddings if embedding is not None]
 
-    def interact(self, query: QueryEmbedding, states: Sequence[bytes | None]) -> list[float | None]:
-        if query.states is None:
-            return [None] * len(states)
-        return token_states.interact(query.states, states)
-
     def _load(self) -> _Loaded:
         loaded = self._loaded
         if loaded is None:

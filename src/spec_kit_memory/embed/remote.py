@@ -81,9 +81,6 @@ class RemoteEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         return [Embedding(vector=row) for batch in _batches(texts) for row in self._embed(batch)]
 
-    def interact(self, query: QueryEmbedding, states: Sequence[bytes | None]) -> list[float | None]:
-        return [None] * len(states)
-
     def close(self) -> None:
         with self._lock:
             if self._client is not None:

@@ -1,7 +1,7 @@
 """How well does each word of a question meet its best match in a passage?
 
 Token states are kept as sign bits: one bit per dimension says whether the state lies above
-a fixed mean. MaxSim takes, for every state of the query, its best passage state, and sums.
+a fixed mean. Each state of the query is compared with all of a passage, and the best one counts.
 
 Packed form: version (1 byte, 1), bytes per state (1), number of states (2, little-endian),
 then the states, most significant bit first. Forms that are not understood count as absent.
@@ -26,8 +26,6 @@ _WORD_BITS = 64
 _PLANES = 3
 # Half the width of a level in standard deviations; near the optimum for 8 uniform levels of a normal.
 _HALF_STEP = 0.29
-# Added to each row's spread before it divides, so that few passages, or a row that matches alike, decide nothing.
-_EVEN = 0.05
 
 
 def pack(states: np.ndarray) -> bytes:
@@ -38,27 +36,19 @@ def pack(states: np.ndarray) -> bytes:
     return _HEADER.pack(VERSION, bits.shape[1], bits.shape[0]) + bits.tobytes()
 
 
-def interact(query: np.ndarray, states: Sequence[bytes | None]) -> list[float | None]:
-    """Mean over the query's unit rows of the best cosine with a passage's states; None where there are none.
-
-    A row counts less the more its best matches differ between the passages: whether a name is
-    there or not would otherwise drown what is asked about it.
-    """
+def interact(query: np.ndarray, states: Sequence[bytes | None]) -> np.ndarray:
+    """The cosine of each passage's best state (columns) for each of the query's unit rows; nan where it has none."""
     import numpy as np
 
     width = query.shape[1] // 8
-    scores: list[float | None] = [None] * len(states)
+    found = np.full((len(query), len(states)), np.nan)
     known = [place for place, packed in enumerate(states) if packed and _readable(packed, width)]
-    if not known or not len(query):
-        return scores
-    blocks = [memoryview(states[place] or b"")[_HEADER.size :] for place in known]
-    counts = [len(block) // width for block in blocks]
-    joined = np.frombuffer(b"".join(blocks), dtype=np.uint8).reshape(-1, width)
-    best = _best_matches(query, _by_word(joined), np.cumsum([0, *counts[:-1]]))
-    weights = 1.0 / (best.std(axis=1) + _EVEN)
-    for place, value in zip(known, (weights @ best / weights.sum()).tolist(), strict=True):
-        scores[place] = value
-    return scores
+    if known and len(query):
+        blocks = [memoryview(states[place] or b"")[_HEADER.size :] for place in known]
+        counts = [len(block) // width for block in blocks]
+        joined = np.frombuffer(b"".join(blocks), dtype=np.uint8).reshape(-1, width)
+        found[:, known] = _best_matches(query, _by_word(joined), np.cumsum([0, *counts[:-1]]))
+    return found
 
 
 def _readable(packed: bytes, width: int) -> bool:

@@ -11,7 +11,7 @@ What is outside the scope does not exist: it raises MemoryNotFound and is not co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +29,7 @@ from spec_kit_memory.core.memory import (
     Memory,
     Presence,
     RawHit,
+    Relation,
     Scope,
     Session,
     Stamp,
@@ -220,7 +221,9 @@ class Store(Protocol):
         ...
 
     def triggers(self) -> list[tuple[int, str]]: ...
-    def links(self, memory_ids: Sequence[int] | None = None) -> list[Link]: ...
+    def links(
+        self, memory_ids: Sequence[int] | None = None, *, relations: Collection[Relation] | None = None
+    ) -> list[Link]: ...
     def history(
         self, memory_id: int | None = None, *, spec_folder: str | None = None, limit: int | None = None
     ) -> list[HistoryEntry]: ...
@@ -236,7 +239,9 @@ class Store(Protocol):
 
     # --- match
     def match_text(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
-        """Passages with any of the terms, as `core.words.for_query` gives them; one with spaces is a phrase."""
+        """Passages with any of the terms, as `core.words.for_query` gives them; one with spaces is a phrase.
+
+        Scores are BM25 as the share of what a passage full of the six rarest of them would have."""
         ...
 
     def match_vector(self, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...

@@ -28,6 +28,8 @@ __all__ = ["Postings", "best"]
 
 K1 = 1.2
 B = 0.75
+# A passage full of so many of the rarest words asked for is a full match: no passage has all of a long question.
+FULL_WORDS = 6
 _KEEP_BYTES = 48_000_000
 _WARM_WORDS = 300
 _SAMPLE = 200  # memories that tell which words are common
@@ -170,8 +172,12 @@ def _since(connection: apsw.Connection, term: str, after: int) -> tuple[npt.NDAr
 
 
 def _bm25(columns: Columns, inside: npt.NDArray[np.bool_], postings: Sequence[_Posting]) -> npt.NDArray[np.float32]:
-    """Statistics count what the scope can see, nothing else."""
+    """As a share of what a passage would have that is full of the rarest words asked for.
+
+    Statistics count what the scope can see, nothing else.
+    """
     scores = np.zeros(len(columns.passage_ids), np.float32)
+    weights = []
     total = int(inside.sum())
     if not total:
         return scores
@@ -180,9 +186,13 @@ def _bm25(columns: Columns, inside: npt.NDArray[np.bool_], postings: Sequence[_P
     for posting in postings:
         having = int(np.count_nonzero(inside[posting.slots]))
         if having:
-            weight = np.float32(np.log(1 + (total - having + 0.5) / (having + 0.5)) * (K1 + 1))
+            weight = np.float32(np.log(1 + (total - having + 0.5) / (having + 0.5)))
             scores[posting.slots] += weight * posting.times / (posting.times + norm[posting.slots])
-    return scores
+        else:
+            weight = np.float32(np.log(1 + (total + 0.5) / 0.5))
+        weights.append(weight)
+    full = sum(sorted(weights, reverse=True)[:FULL_WORDS])
+    return scores / np.float32(full)
 
 
 def best(columns: Columns, scores: npt.NDArray[np.float32], wanted: npt.NDArray[np.bool_], limit: int) -> list[RawHit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from spec_kit_memory.core.memory import (
     Link,
     Memory,
     Presence,
+    Relation,
     Scope,
     Stamp,
     StoredPassage,
@@ -223,7 +224,13 @@ def triggers(database: Database, scope: Scope | None) -> list[tuple[int, str]]:
 # --- links
 
 
-def links(database: Database, scope: Scope | None, memory_ids: Sequence[int] | None = None) -> list[Link]:
+def links(
+    database: Database,
+    scope: Scope | None,
+    memory_ids: Sequence[int] | None = None,
+    *,
+    relations: Collection[Relation] | None = None,
+) -> list[Link]:
     """Both ends must be live and visible. With ids: links that touch one of them."""
     seen, bound = filters.visible(scope)
     # By key for each end: as a list of all that is shown, it was made anew for every link.
@@ -234,6 +241,9 @@ def links(database: Database, scope: Scope | None, memory_ids: Sequence[int] | N
         given = json.dumps(sorted(set(memory_ids)))
         one = "SELECT id FROM link WHERE {} IN (SELECT value FROM json_each(?))"
         test, values = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})", [given, given]
+    if relations is not None:
+        test += f" AND relation IN ({', '.join('?' * len(relations))})"
+        values += [str(relation) for relation in relations]
     sql = f"SELECT {rows.LINK} FROM link WHERE {test} AND {ends} ORDER BY link.id"
     with database.reading() as connection:
         return [rows.link_from(row) for row in connection.execute(sql, [*values, *bound, *bound])]

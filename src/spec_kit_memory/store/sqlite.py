@@ -5,7 +5,7 @@ Views made by `within` share the database and the arrays in memory; only their s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from decimal import Decimal
@@ -22,6 +22,7 @@ from spec_kit_memory.core.memory import (
     Memory,
     Presence,
     RawHit,
+    Relation,
     Scope,
     Session,
     Stamp,
@@ -260,8 +261,10 @@ class SqliteStore:
     def triggers(self) -> list[tuple[int, str]]:
         return reading.triggers(self._database, self._scope)
 
-    def links(self, memory_ids: Sequence[int] | None = None) -> list[Link]:
-        return reading.links(self._database, self._scope, memory_ids)
+    def links(
+        self, memory_ids: Sequence[int] | None = None, *, relations: Collection[Relation] | None = None
+    ) -> list[Link]:
+        return reading.links(self._database, self._scope, memory_ids, relations=relations)
 
     def history(
         self, memory_id: int | None = None, *, spec_folder: str | None = None, limit: int | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from spec_kit_memory.answers import Card, FlatResult, Meta, Result, Rule, SearchAnswer, ShownPassage
@@ -226,19 +227,16 @@ class _Desk:
             sessions.remember_shown(self.wiring, self.request.session_id, shown_ids, self._shown_hashes)
 
     def _block(self, f: Found) -> Block:
-        lines, document = self._opened[f.memory.id].lines, self._opened[f.memory.id].outline
+        opened = self._opened[f.memory.id]
         fresh = [(p, s) for p, s in f.passages if p.hash not in self._sent]
         pieces = [Piece(p.first_line, p.last_line, s.score) for p, s in fresh]
         if self.request.include_content and fresh:
-            pieces.append(Piece(document.body_first_line, len(lines), f.scored.score + 1))
-        ranges = [(a.first_line, a.last_line) for a in document.anchors]
-        ranges += [(h.first_line, h.last_line) for h in document.headings if h.level > 1]
-        ranges.append((document.body_first_line, len(lines)))
+            pieces.append(Piece(opened.outline.body_first_line, len(opened.lines), f.scored.score + 1))
         return Block(
             id=f.memory.id,
-            lines=lines,
+            lines=opened.lines,
             pieces=pieces,
-            sections=ranges,
+            sections=partial(_ranges, opened),
             header_tokens=self._header_tokens(f),
         )
 
@@ -276,6 +274,8 @@ class _Desk:
 
     def _mark_sent(self, f: Found, lines: Sequence[str], ranges: Sequence[tuple[int, int]]) -> None:
         """Only what was shown whole: the rest of a passage that was cut must still come."""
+        if not self.request.session_id:
+            return
         for passage in f.matched:
             said = (n for n in range(passage.first_line, passage.last_line + 1) if lines[n - 1].strip())
             if all(any(first <= n <= last for first, last in ranges) for n in said):
@@ -345,6 +345,13 @@ class _Desk:
                     cards[memory.id] = self.wiring.card(memory)
             marked.append(replace(result, before=before.id if before else None, after=after.id if after else None))
         return list(cards.values()), marked
+
+
+def _ranges(opened: Opened) -> list[tuple[int, int]]:
+    document = opened.outline
+    ranges = [(a.first_line, a.last_line) for a in document.anchors]
+    ranges += [(h.first_line, h.last_line) for h in document.headings if h.level > 1]
+    return [*ranges, (document.body_first_line, len(opened.lines))]
 
 
 def _lines_of(f: Found) -> tuple[int, int]:

@@ -163,7 +163,7 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
         hard = replace(hard, ids=ids | _with_every_concept(wiring, request, hard) if hidden else ids)
         soft = replace(soft, ids=ids)
         counts = {id_: _occurrences(wiring, id_, request.concepts) for id_ in sorted(ids)[:1000]}
-    pool = matching.match(wiring, question, soft)
+    pool = matching.match(wiring, question, soft, memories=request.limit)
     found = _score(wiring, request, query, pool, counts, hot)
     kept, dormant = _without_dim(request, found)
     kept, low = _without_low(request, kept)
@@ -171,7 +171,7 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
     return Ranking(
         query=query,
         found=tuple(ordered),
-        total=len(ordered),
+        total=len(ordered) + len(pool.memory_ids.difference(p.memory_id for p in pool.passages.values())),
         held_back=_held_back(
             wiring,
             request,
@@ -261,7 +261,7 @@ def _score(
         shared = ranking.Shared(
             tier=memory.tier,
             recency=_recency(wiring, request, query, memory, state, now, turns=since.get(memory.id, turn)),
-            keywords=ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor]),
+            keywords=_keywords(query, memory, passages),
             usage=usage.boost(memory.access_count, memory.last_access, now),
             best_relevance=best,
         )
@@ -285,6 +285,13 @@ def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
         hot=memory.id in hot,
         now=now,
     )
+
+
+def _keywords(query: Query, memory: Memory, passages: Sequence[StoredPassage]) -> float:
+    """A conversation's title is how it happened to begin, nobody's name for it."""
+    if memory.source is Source.CHAT:
+        return 0.0
+    return ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor])
 
 
 def _turns(wiring: Wiring, request: Request) -> tuple[int, Mapping[int, int]]:
@@ -327,7 +334,8 @@ def _without_low(request: Request, found: list[Found]) -> tuple[list[Found], lis
 
 def _linked(wiring: Wiring, found: list[Found]) -> list[Found]:
     """Superseded ones directly below what supersedes them; contradictions named."""
-    links = wiring.store.links([f.memory.id for f in found]) if found else []
+    kinds = (Relation.SUPERSEDES, Relation.CONTRADICTS)
+    links = wiring.store.links([f.memory.id for f in found], relations=kinds) if found else []
     replaced_by = _pairs(links, Relation.SUPERSEDES)
     opposed = _pairs(links, Relation.CONTRADICTS)
     if not replaced_by and not opposed:
@@ -393,7 +401,7 @@ def _matches(found: Sequence[Found], pool: Pool, limit: int) -> list[Found]:
 def _outside(
     wiring: Wiring, request: Request, question: Question, hard: Filter, soft: Filter, hot: frozenset[int]
 ) -> list[tuple[str, Found]]:
-    pool = matching.match(wiring, question, hard)
+    pool = matching.match(wiring, question, hard, late=False)
     found = _matches(_score(wiring, request, question.query, pool, {}, hot), pool, request.limit)
     now, states = wiring.now(), wanted_states(request)
     outside = []
