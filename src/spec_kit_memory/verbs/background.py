@@ -111,7 +111,8 @@ class Background:
                     self.scanned.set()
             self.wake()
             self._wiring.store.warm()
-            self._new_index.wait()
+            if not self._stopping.is_set():  # whose sign may have been cleared above
+                self._new_index.wait()
 
     def _embed(self) -> None:
         done = True
