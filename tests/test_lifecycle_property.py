@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from spec_kit_memory.errors import CheckpointExists, Invalid
+from spec_kit_memory.errors import CheckpointExists, FileMissing, Invalid
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.verbs.conftest import Clock, Place
@@ -46,8 +46,8 @@ class Life:
         name, one, two, three = operation
         try:
             self._do(name, one, two, three)
-        except (Invalid, CheckpointExists):
-            return  # nothing to undo, a file in the way, a name taken: said, and nothing done
+        except (Invalid, CheckpointExists, FileMissing):
+            return  # nothing to undo, a file in the way or not there, a name taken: said, and nothing done
 
     def _do(self, name: str, one: int, two: int, three: int) -> None:
         cards = sorted(self.space.list(limit=100).memories, key=lambda card: card.id)
