@@ -719,3 +719,15 @@ def test_by_turns_a_memory_fades_with_the_session_that_leaves_it(place: Place) -
         workspace.triggers("something else", session_id="s")
     assert recency(session_id="s") == pytest.approx(20 * 0.8**5)
     assert recency() == pytest.approx(20)
+
+
+def test_a_long_memory_does_not_keep_others_out_of_the_answer(place: Place) -> None:
+    """Every one of its passages matches better than the short ones do."""
+    said = "\n\n".join(f"## Part {n}\n\nTokens tokens tokens live. " + "The tokens of part. " * 90 for n in range(60))
+    place.memory("long", f"# Long\n\n{said}")
+    for number in range(8):
+        place.memory(f"short-{number}", f"# Short {number}\n\nAbout tokens, number {number}, and the weather there.")
+    workspace = place.open()
+    answer = workspace.search("tokens", limit=9, max_tokens=100_000)
+    assert len(answer.results) == 9
+    assert answer.total_found == 9

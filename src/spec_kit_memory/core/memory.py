@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Tier(StrEnum):
@@ -382,9 +383,8 @@ class Filter:
 # --- matches ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RawHit:
-    """A passage found by one leg, with that leg's own number: higher is better."""
+class RawHit(NamedTuple):
+    """A passage found by one leg, with that leg's own number: higher is better. A tuple: each query makes hundreds."""
 
     passage_id: int
     memory_id: int

@@ -135,11 +135,11 @@ def keyword_share(keywords: Sequence[str], attributes: Attributes, anchors: Iter
         return 0.0
     fields = (attributes.title, *attributes.triggers)
     ids = tuple(anchors)
-    stems = _stems(fields) | _stems(ids) if ids else _stems(fields)
+    named, anchored = _stems(fields), _stems(ids)
     asked = _asked(tuple(keywords))
-    if not asked.unspaced and asked.different.isdisjoint(stems):
+    if not asked.unspaced and asked.different.isdisjoint(named) and asked.different.isdisjoint(anchored):
         return 0.0
-    missing = sum(stem not in stems for stem in asked.stems)
+    missing = sum(stem not in named and stem not in anchored for stem in asked.stems)
     missing += sum(not any(each in field.casefold() for field in (*fields, *ids)) for each in asked.unspaced)
     return 1.0 - missing / len(keywords)
 

@@ -45,6 +45,9 @@ class Vectors:
         self._ids: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._matrix: npt.NDArray[Any] = np.zeros((0, dimensions), np.float32)
         self._coarse = False
+        nothing = np.zeros(0, np.float32)
+        self._last: tuple[npt.NDArray[Any] | None, npt.NDArray[np.float32], npt.NDArray[np.float32]]
+        self._last = None, nothing, nothing
         self._placed: tuple[Columns | None, npt.NDArray[np.int64]] = (None, np.zeros(0, np.int64))
 
     def warm(self, database: Database, columns: Columns) -> None:
@@ -64,17 +67,27 @@ class Vectors:
         if len(query) != dimensions:
             raise BadParameter(f"the query has {len(query)} dimensions, the index {dimensions}")
         wanted &= rows >= 0
-        scores = np.full(len(rows), -np.inf, np.float32)
         chosen = np.flatnonzero(wanted)
+        if not coarse and len(chosen) >= _SPARSE * len(matrix):
+            return best(columns, self._all(matrix, query)[rows], wanted, limit)
+        scores = np.full(len(rows), -np.inf, np.float32)
         if coarse:
             chosen = _nearest_bits(matrix, rows, chosen, query, max(_CANDIDATES, 8 * limit))
             scores[chosen] = _exact_from_file(database, columns.vector_id[chosen], query)
             wanted = np.isfinite(scores)
-        elif len(chosen) < _SPARSE * len(matrix):
-            scores[chosen] = np.vecdot(matrix[rows[chosen]], query)
         else:
-            scores[chosen] = np.vecdot(matrix, query)[rows[chosen]]
+            scores[chosen] = np.vecdot(matrix[rows[chosen]], query)
         return best(columns, scores, wanted, limit)
+
+    def _all(self, matrix: npt.NDArray[Any], query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Of every vector. The last ones are kept: a question is asked again of what its filter held back."""
+        with self._lock:
+            known, asked, scores = self._last
+        if known is not matrix or not np.array_equal(asked, query):
+            scores = np.vecdot(matrix, query)
+            with self._lock:
+                self._last = matrix, query, scores
+        return scores
 
     # --- keeping in step
 

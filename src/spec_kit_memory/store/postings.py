@@ -36,6 +36,9 @@ _SAMPLE = 200  # memories that tell which words are common
 _MOST_DELTA = 4_000  # passages added since a word was read; more are read faster as a whole
 
 
+_Asked = tuple[Columns, Scope | None, tuple[tuple[str, ...], ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Posting:
     """Slots of the passages that have a word, ascending, and how often."""
@@ -64,6 +67,7 @@ class Postings:
         self._kept: OrderedDict[tuple[str, ...], _Posting] = OrderedDict()
         self._bytes = 0
         self._build = -1
+        self._last: tuple[_Asked | None, npt.NDArray[np.float32]] = (None, np.zeros(0, np.float32))
 
     def match(
         self, database: Database, columns: Columns, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int
@@ -71,12 +75,24 @@ class Postings:
         lookups = self._lookups(database.reader(), terms)
         if not lookups or limit <= 0 or not len(columns.passage_ids):
             return []
-        with self._lock:
-            postings = [self._posting(database, columns, lookup, term) for lookup, term in lookups.items()]
-        inside = columns.passages(columns.seen(scope))
+        scores = self._scores(database, columns, scope, lookups)
         wanted = columns.passages(columns.mask(scope, where))
-        scores = _bm25(columns, inside, postings)
         return best(columns, scores, wanted & (scores > 0), limit)
+
+    def _scores(
+        self, database: Database, columns: Columns, scope: Scope | None, lookups: dict[tuple[str, ...], str]
+    ) -> npt.NDArray[np.float32]:
+        """Of every passage. The last ones are kept: a question is asked again of what its filter held back."""
+        asked = (columns, scope, tuple(lookups))
+        with self._lock:
+            known, scores = self._last
+            if known is not None and known[0] is columns and known[1:] == asked[1:]:
+                return scores
+            postings = [self._posting(database, columns, lookup, term) for lookup, term in lookups.items()]
+        scores = _bm25(columns, columns.passages(columns.seen(scope)), postings)
+        with self._lock:
+            self._last = asked, scores
+        return scores
 
     def warm(self, database: Database, columns: Columns) -> None:
         """Read the commonest words, which take longest, before somebody asks for them."""
@@ -205,4 +221,4 @@ def best(columns: Columns, scores: npt.NDArray[np.float32], wanted: npt.NDArray[
     memories = columns.ids[columns.memory_slot[slots]]
     order = np.lexsort((slots, memories, -values))[:limit]
     ids = columns.passage_ids[slots[order]].tolist()
-    return [RawHit(*hit) for hit in zip(ids, memories[order].tolist(), values[order].tolist(), strict=True)]
+    return list(map(RawHit._make, zip(ids, memories[order].tolist(), values[order].tolist(), strict=True)))

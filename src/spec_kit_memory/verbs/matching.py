@@ -5,8 +5,11 @@ Each stage is left out cleanly when it cannot be used, and the pool says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from spec_kit_memory.core import relevance
@@ -19,9 +22,36 @@ from spec_kit_memory.verbs.wiring import Wiring
 if TYPE_CHECKING:
     import numpy as np
 
-# Candidates of each leg, and how many of them are worth looking at word by word.
+# Candidates of each leg, and how many of them are worth looking at word by word: measured in docs/explain/ranking.md.
 DEPTH = 300
-POOL = 160
+MOST_PASSAGES, LEAST_PASSAGES = 160, 40
+MOST_TOKENS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What both legs found, before anything is looked at closely."""
+
+    by_text: Sequence[RawHit]
+    by_vector: Sequence[RawHit]
+
+    @property
+    def all(self) -> tuple[RawHit, ...]:
+        return (*self.by_text, *self.by_vector)
+
+    def promises(self) -> dict[int, float]:
+        """How much each passage promises. A vector below the depth of its leg is at most as good as the last in it."""
+        last = self.by_vector[-1].score if self.by_vector else 0.0
+        promised = {hit.passage_id: hit.score for hit in self.by_vector}
+        for hit in self.by_text:
+            promised[hit.passage_id] = relevance.promise(hit.score, promised.get(hit.passage_id, last))
+        return promised
+
+    def memories(self) -> dict[int, float]:
+        """The memories and what the best passage of each promises."""
+        memory_of = {hit.passage_id: hit.memory_id for hit in self.all}
+        worst_first = sorted(self.promises().items(), key=itemgetter(1))
+        return {memory_of[passage_id]: number for passage_id, number in worst_first}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +60,7 @@ class Pool:
 
     relevance: Mapping[int, Relevance]
     passages: Mapping[int, StoredPassage]
-    text_ids: frozenset[int]
-    memory_ids: frozenset[int]  # of all that matched, those left out of the pool included
+    hits: Hits  # those left out of the pool included
     method: str  # hybrid | text | vector
     unavailable: tuple[str, ...] = ()
     legs: Mapping[str, int] = field(default_factory=dict)
@@ -44,72 +73,99 @@ class Pool:
         return found
 
 
-@dataclass(frozen=True, slots=True)
 class Question:
-    """A query as both legs need it; embedded once, asked of several filters."""
+    """A query as both legs need it, asked of several filters. It is embedded once, beside what the text leg does."""
 
-    query: Query
-    embedding: QueryEmbedding | None
-    unavailable: tuple[str, ...]
-    text: bool = True
+    def __init__(self, wiring: Wiring, query: Query, *, mode: str) -> None:
+        self.query = query
+        self._mode = mode
+        self._meaning = wiring.meaning
+        self._embedding = None if mode == "text" else _beside(partial(self._meaning.query, query.text))
+
+    @property
+    def embedding(self) -> QueryEmbedding | None:
+        return self._embedding.result() if self._embedding else None
+
+    @property
+    def unavailable(self) -> tuple[str, ...]:
+        return () if self._mode == "text" or self.embedding else (f"meaning: {self._meaning.problem}",)
+
+    @property
+    def text(self) -> bool:
+        return self._mode != "vector" or self.embedding is None
+
+
+def _beside(call: Callable[[], QueryEmbedding | None]) -> Future[QueryEmbedding | None]:
+    """Run while this thread goes on. A pool for one call: one that is kept would not survive a fork."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
+    made = pool.submit(call)
+    pool.shutdown(wait=False)
+    return made
 
 
 def ask(wiring: Wiring, query: Query, *, mode: str = "hybrid") -> Question:
-    embedding, unavailable = None, []
-    if mode != "text":
-        embedding = wiring.meaning.query(query.text)
-        if embedding is None:
-            unavailable.append(f"meaning: {wiring.meaning.problem}")
-    return Question(query, embedding, tuple(unavailable), text=mode != "vector" or embedding is None)
+    return Question(wiring, query, mode=mode)
 
 
-def match(
-    wiring: Wiring, question: Question, where: Filter, *, memories: int = 1, late: bool = True, depth: int = DEPTH
-) -> Pool:
-    """The best passages within `where`, by text and by meaning, of at least so many memories if as many match.
-
-    Without `late`, words are not looked at one by one: cheaper, and good enough to name what was held back.
-    """
-    by_text = wiring.store.match_text(question.query.terms, where, depth) if question.text else []
+def look(wiring: Wiring, question: Question, where: Filter, *, depth: int = DEPTH) -> Hits:
+    """What each leg finds within `where`."""
+    store = wiring.store
+    by_text = store.match_text(question.query.terms, where, depth) if question.text else []
     embedding = question.embedding
-    by_vector = wiring.store.match_vector(embedding.vector, where, depth) if embedding else []
+    return Hits(by_text, store.match_vector(embedding.vector, where, depth) if embedding else [])
+
+
+def match(wiring: Wiring, question: Question, where: Filter, *, memories: int = 1) -> Pool:
+    """The best passages within `where`, by text and by meaning, of at least so many memories if as many match."""
+    hits = look(wiring, question, where)
     search = wiring.settings.search
-    ids = _promising(by_text, by_vector, memories=memories, most=None if search.fusion == "rrf" else POOL)
-    passages = {passage.id: passage for passage in wiring.store.passages(ids)}
-    words = _words(wiring, embedding, list(passages)) if late and search.fusion != "rrf" else None
-    candidates = _candidates(passages, by_text, by_vector)
+    plain = search.fusion == "rrf"
+    passages = _every(wiring, hits) if plain else _promising(wiring, hits, memories=memories)
+    words = None if plain else _words(wiring, question.embedding, list(passages))
+    candidates = _candidates(passages, hits)
     return Pool(
         relevance=relevance.fuse(candidates, words=words, method=search.fusion, role_prior=search.role_prior),
         passages=passages,
-        text_ids=frozenset(hit.passage_id for hit in by_text),
-        memory_ids=frozenset(hit.memory_id for hit in (*by_text, *by_vector)),
-        method=_method(by_text, by_vector, question),
+        hits=hits,
+        method=_method(hits, question),
         unavailable=question.unavailable,
-        legs={"text": len(by_text), "vector": len(by_vector)},
+        legs={"text": len(hits.by_text), "vector": len(hits.by_vector)},
     )
 
 
-def _promising(by_text: Sequence[RawHit], by_vector: Sequence[RawHit], *, memories: int, most: int | None) -> list[int]:
-    """The passages of both legs; of many, the best by what the legs say, unless they are of too few memories."""
-    memory_of = {hit.passage_id: hit.memory_id for hit in (*by_text, *by_vector)}
-    if most is None or len(memory_of) <= most:
-        return list(memory_of)
-    # A vector below the depth of that leg is at most as good as the last one in it.
-    last = by_vector[-1].score if by_vector else 0.0
-    promised = {hit.passage_id: relevance.promise(0.0, hit.score) for hit in by_vector}
-    for hit in by_text:
-        promised[hit.passage_id] = promised.get(hit.passage_id, last) + relevance.promise(hit.score, 0.0)
-    best = [id_ for _, id_ in sorted((-number, id_) for id_, number in promised.items())[:most]]
-    enough = min(memories, len(set(memory_of.values())))
-    return best if len({memory_of[id_] for id_ in best}) >= enough else list(memory_of)
+def _every(wiring: Wiring, hits: Hits) -> dict[int, StoredPassage]:
+    ids = dict.fromkeys(hit.passage_id for hit in hits.all)
+    return {passage.id: passage for passage in wiring.store.passages(list(ids))}
 
 
-def _method(by_text: Sequence[RawHit], by_vector: Sequence[RawHit], question: Question) -> str:
-    if by_text and by_vector:
+def _promising(wiring: Wiring, hits: Hits, *, memories: int) -> dict[int, StoredPassage]:
+    """The candidates worth a close look, most promising first: so many passages, so many tokens of them.
+
+    And of each further memory its best passage, until there are as many memories as asked for.
+    """
+    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in hits.promises().items())]
+    chosen: dict[int, StoredPassage] = {}
+    room = MOST_TOKENS
+    for passage in wiring.store.passages(ordered[:MOST_PASSAGES]):
+        room -= passage.tokens
+        if room < 0 and len(chosen) >= LEAST_PASSAGES:
+            break
+        chosen[passage.id] = passage
+    seen = {passage.memory_id for passage in chosen.values()}
+    if len(seen) < memories and len(chosen) < len(ordered):
+        memory_of = {hit.passage_id: hit.memory_id for hit in hits.all}
+        missing = {memory_of[id_]: id_ for id_ in reversed(ordered) if memory_of[id_] not in seen}
+        further = sorted(missing.values(), key=ordered.index)[: memories - len(seen)]
+        chosen |= {passage.id: passage for passage in wiring.store.passages(further)}
+    return chosen
+
+
+def _method(hits: Hits, question: Question) -> str:
+    if hits.by_text and hits.by_vector:
         return "hybrid"
-    if by_vector:
+    if hits.by_vector:
         return "vector"
-    return "text" if by_text or question.embedding is None else "hybrid"
+    return "text" if hits.by_text or question.embedding is None else "hybrid"
 
 
 def _words(wiring: Wiring, embedding: QueryEmbedding | None, ids: list[int]) -> np.ndarray | None:
@@ -120,11 +176,9 @@ def _words(wiring: Wiring, embedding: QueryEmbedding | None, ids: list[int]) -> 
     return states.interact(embedding.states, [kept.get(id_) for id_ in ids])
 
 
-def _candidates(
-    passages: Mapping[int, StoredPassage], by_text: Sequence[RawHit], by_vector: Sequence[RawHit]
-) -> list[relevance.Candidate]:
-    text = {hit.passage_id: hit.score for hit in by_text}
-    vector = {hit.passage_id: hit.score for hit in by_vector}
+def _candidates(passages: Mapping[int, StoredPassage], hits: Hits) -> list[relevance.Candidate]:
+    text = {hit.passage_id: hit.score for hit in hits.by_text}
+    vector = {hit.passage_id: hit.score for hit in hits.by_vector}
     return [
         relevance.Candidate(
             each.id, each.memory_id, each.ordinal, each.speaker, each.tokens, text.get(each.id), vector.get(each.id)

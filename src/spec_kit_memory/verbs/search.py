@@ -6,7 +6,7 @@ is counted and its best three are named, so that nothing old is hidden without a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -32,7 +32,7 @@ from spec_kit_memory.core.ranking import Scored
 from spec_kit_memory.errors import BadParameter, OutOfRange
 from spec_kit_memory.verbs import matching
 from spec_kit_memory.verbs.folders import clean_folder
-from spec_kit_memory.verbs.matching import Pool, Question
+from spec_kit_memory.verbs.matching import Hits, Pool, Question
 from spec_kit_memory.verbs.wiring import Wiring
 
 # A concept counts as matched by meaning for its nearest memories only.
@@ -171,15 +171,16 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
     return Ranking(
         query=query,
         found=tuple(ordered),
-        total=len(ordered) + len(pool.memory_ids.difference(p.memory_id for p in pool.passages.values())),
+        total=len(ordered) + _beyond(pool),
         held_back=_held_back(
             wiring,
             request,
             question,
             hard,
             soft,
-            _matches(dormant, pool, request.limit),
-            _matches(low, pool, request.limit),
+            pool,
+            dormant,
+            low,
             hot,
         ),
         method=pool.method,
@@ -187,6 +188,11 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
         legs=pool.legs,
         historical=query.historical,
     )
+
+
+def _beyond(pool: Pool) -> int:
+    """How many memories matched that were not looked at closely."""
+    return len({hit.memory_id for hit in pool.hits.all}.difference(p.memory_id for p in pool.passages.values()))
 
 
 def _not_flagged(wiring: Wiring, hot: frozenset[int]) -> frozenset[int]:
@@ -373,41 +379,50 @@ def _held_back(
     question: Question,
     hard: Filter,
     soft: Filter,
+    pool: Pool,
     dormant: list[Found],
     low: list[Found],
     hot: frozenset[int],
 ) -> HeldBack:
-    """The matches that a state, an expiry or a threshold kept out."""
-    kept_out: list[tuple[str, Found]] = [("dormant", f) for f in dormant]
-    kept_out += [("minScore", f) for f in low]
+    """The matches that a state, an expiry or a threshold kept out; best first by what the legs say of them."""
+    promised = pool.hits.memories()
+    # What promises less than the last one shown, and has none of the words, is no match to speak of.
+    least = sorted(promised.values())[-request.limit] if len(promised) >= request.limit else -1.0
+    kept_out: list[tuple[float, str, Memory]] = []
+    for reason, found in (("dormant", dormant), ("minScore", low)):
+        matched = _matches(pool.hits, promised, [f.memory.id for f in found], least)
+        kept_out += [(promised[f.memory.id], reason, f.memory) for f in found if f.memory.id in matched]
     if wiring.store.count(hard) > wiring.store.count(soft):
-        kept_out += _outside(wiring, request, question, hard, soft, hot)
-    kept_out.sort(key=lambda pair: -pair[1].scored.score)
-    reasons = [reason for reason, _ in kept_out]
+        kept_out += _outside(wiring, request, matching.look(wiring, question, hard), promised, least, hot)
+    kept_out.sort(key=lambda each: (-each[0], each[2].id))
+    reasons = [reason for _, reason, _ in kept_out]
     return HeldBack(
         archived=reasons.count("archived"),
         dormant=reasons.count("dormant"),
         expired=reasons.count("expired"),
         min_score=reasons.count("minScore"),
-        best=tuple({"id": f.memory.id, "title": f.memory.title, "reason": reason} for reason, f in kept_out[:3]),
+        best=tuple({"id": memory.id, "title": memory.title, "reason": reason} for _, reason, memory in kept_out[:3]),
     )
 
 
-def _matches(found: Sequence[Found], pool: Pool, limit: int) -> list[Found]:
-    """Those that have the words, and of the others, since everything is near to some degree, the first few."""
-    return [f for place, f in enumerate(found) if place < limit or any(p.id in pool.text_ids for p in f.matched)]
+def _matches(hits: Hits, promised: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
+    """Those that have the words or promise enough: everything is near to some degree."""
+    texted = {hit.memory_id for hit in hits.by_text}
+    return {id_ for id_ in memory_ids if id_ in texted or promised[id_] >= least}
 
 
 def _outside(
-    wiring: Wiring, request: Request, question: Question, hard: Filter, soft: Filter, hot: frozenset[int]
-) -> list[tuple[str, Found]]:
-    pool = matching.match(wiring, question, hard, late=False)
-    found = _matches(_score(wiring, request, question.query, pool, {}, hot), pool, request.limit)
+    wiring: Wiring, request: Request, hits: Hits, shown: Mapping[int, float], least: float, hot: frozenset[int]
+) -> list[tuple[float, str, Memory]]:
+    """Of what matches without the filter of states, those that do not match with it."""
+    promised = hits.memories()
+    matched = _matches(hits, promised, promised.keys() - shown.keys(), least)
     now, states = wiring.now(), wanted_states(request)
     outside = []
-    for f in found:
-        if decay.expired(f.memory.attributes.expires_at, now) and not request.include_archived:
-            outside.append(("expired", f))
-        elif f.state not in states and f.state in (State.DORMANT, State.ARCHIVED):
-            outside.append((f.state.lower(), f))
+    for memory in wiring.store.many(sorted(matched)):
+        state = _state(memory, hot, now)
+        if decay.expired(memory.attributes.expires_at, now) and not request.include_archived:
+            outside.append((promised[memory.id], "expired", memory))
+        elif state not in states and state in (State.DORMANT, State.ARCHIVED):
+            outside.append((promised[memory.id], state.lower(), memory))
     return outside
