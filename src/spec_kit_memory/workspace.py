@@ -559,11 +559,11 @@ class Workspace:
 
         return self._timed(lambda: care.stats(self._wiring, folder_ranking=folder_ranking, limit=limit))
 
-    def health(self, *, repair: bool = False) -> answers.HealthAnswer:
-        """What is wrong, and with `repair` what could be mended."""
+    def health(self, *, repair: bool = False, full: bool = False) -> answers.HealthAnswer:
+        """What is wrong, and with `repair` what could be mended. `full` takes its time for a large index."""
         from spec_kit_memory.verbs import care
 
-        return self._timed(lambda: care.health(self._wiring, repair=repair))
+        return self._timed(lambda: care.health(self._wiring, repair=repair, full=full))
 
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:
         started = time.perf_counter()

@@ -88,6 +88,13 @@ def test_filters_have_short_names() -> None:
     assert {"--tier", "--type", "--folder"} <= flags
 
 
+def test_health_takes_its_time_on_request(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["index", "--text-only", "--json"]) == 0
+    capsys.readouterr()
+    assert run(["health", "--full", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["checks"]["integrity"] == "ok"
+
+
 # --- what goes wrong
 
 

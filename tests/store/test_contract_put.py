@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from spec_kit_memory.core.memory import Filter, Presence, Source, Stamp, Tier
 from spec_kit_memory.errors import MemoryNotFound
-from spec_kit_memory.store import Store
+from spec_kit_memory.store import Store, Tally
 from tests.store.conftest import Factory
-from tests.store.material import BY_USER, change, embed_all, entry
+from tests.store.material import BY_USER, NOON, change, embed_all, entry
 
 
 def found(store: Store, *terms: str) -> list[int]:
@@ -350,3 +351,38 @@ def test_a_file_that_stays_forgotten_makes_no_new_generation(store: Store) -> No
     before = (store.generation(), len(list(store.ledger())))
     store.put(entry(), change(minutes=1))
     assert (store.generation(), len(list(store.ledger()))) == before
+
+
+def test_folders_are_told_in_numbers_and_follow_every_change(store: Store) -> None:
+    later, undated = NOON + timedelta(days=3), change(minutes=9)
+    store.put(entry("specs/001-a/memory/x.md", "one", spec_folder="001-a"), BY_USER)
+    store.put(entry("specs/001-a/memory/y.md", "two", spec_folder="001-a", created_at=later), BY_USER)
+    store.put(entry("specs/001-a/memory/z.md", "three", spec_folder="001-a", tier=Tier.CRITICAL), BY_USER)
+    store.put(entry("memory/w.md", "four", created_at=None), undated)
+    store.put(entry("specs/001-a/archive/v.md", "five", spec_folder="001-a", archived_folder=True), undated)
+    told = {(one.spec_folder, one.archived_folder, one.tier): one for one in store.tally()}
+    assert told.keys() == {
+        ("001-a", False, Tier.NORMAL),
+        ("001-a", False, Tier.CRITICAL),
+        (None, False, Tier.NORMAL),
+        ("001-a", True, Tier.NORMAL),
+    }
+    normal = told["001-a", False, Tier.NORMAL]
+    assert (normal.count, normal.newest, normal.updated_at) == (2, later, BY_USER.at)
+    assert told[None, False, Tier.NORMAL].newest == undated.at
+    store.put(entry("specs/001-a/memory/x.md", "one more", spec_folder="001-a"), BY_USER)
+    again = next(one for one in store.tally() if (one.spec_folder, one.tier) == ("001-a", Tier.NORMAL))
+    assert again.changed > normal.changed, "also where the clock stood still"
+    store.forget(2, change(minutes=10))
+    assert Tally("001-a", False, Tier.NORMAL, 1, NOON, BY_USER.at, again.changed) in store.tally()
+
+
+def test_alike_are_live_memories_with_the_same_fingerprint(store: Store) -> None:
+    store.put(entry("specs/001-a/memory/x.md", "same", spec_folder="001-a", fingerprint="f"), BY_USER)
+    store.put(entry("specs/002-b/memory/x.md", "Same", spec_folder="002-b", fingerprint="f"), BY_USER)
+    store.put(entry("memory/z.md", "other", fingerprint="g"), BY_USER)
+    assert [memory.id for memory in store.alike("f")] == [1, 2]
+    assert sorted(store.paths()) == ["memory/z.md", "specs/001-a/memory/x.md", "specs/002-b/memory/x.md"]
+    store.forget(1, change(minutes=1))
+    assert [memory.id for memory in store.alike("f")] == [2]
+    assert "specs/001-a/memory/x.md" not in store.paths()

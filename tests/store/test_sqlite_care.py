@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from spec_kit_memory.core.memory import Event, Filter, Link, LinkClaim, Presence, Relation, Session, Source, Tier
+from spec_kit_memory.store import care
 from spec_kit_memory.store.sqlite import SqliteStore
 from tests.store.material import BY_USER, NOON, change, embed_all, entry
 
@@ -198,3 +199,63 @@ def test_old_sessions_are_looked_at_only_when_the_time_is_known(tmp_path: Path) 
     assert store.check(now=NOON + timedelta(days=31))["sessions"] != []
     assert store.repair(change(minutes=60 * 24 * 31))["sessions"] == 1
     assert store.session("s1") is None
+
+
+# --- a large index
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
+    monkeypatch.setattr(care, "LARGE", 0)
+    return healthy(tmp_path / "index.sqlite")
+
+
+def test_a_quick_check_of_a_large_index_says_what_it_did_not_come_to(
+    large: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(care, "SECONDS", 0.0)
+    found = large.check(now=NOON, quick=True)
+    assert found.pop("unfinished") == ["links", "documents", "text index", "integrity", "ledger", "vectors"]
+    assert all(said == [] for said in found.values())
+    assert "unfinished" not in large.check(now=NOON), "without being asked to hurry, it looks at everything"
+
+
+def test_a_quick_check_that_is_cut_off_in_the_middle_leaves_the_connection_usable(
+    large: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(care, "_STEPS", 1)
+    looks = iter(range(200))
+    monkeypatch.setattr(care._Watch, "is_over", lambda watch: next(looks, None) is None)
+    assert "integrity" in large.check(now=NOON, quick=True)["unfinished"]
+    assert [memory.id for memory in large.find(order="path")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_quick_check_with_enough_time_finds_what_a_whole_one_finds(
+    large: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr(care, "SECONDS", 3600.0)
+    plant(tmp_path / "index.sqlite", *FAULTS[fault][1])
+    assert large.check(now=NOON, quick=True) == large.check(now=NOON)
+
+
+def test_a_quick_check_finds_damage_in_single_tables(
+    large: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(care, "SECONDS", 3600.0)
+    plant(tmp_path / "index.sqlite", "UPDATE passage_fts_data SET block = x'ffffffffffff' WHERE id > 1")
+    plant(tmp_path / "index.sqlite", "INSERT INTO usage (memory_id) VALUES (55)")
+    found = large.check(now=NOON, quick=True)
+    assert "row 55 of usage points to a missing row of memory" in found["integrity"]
+    assert len(found["integrity"]) > 1
+
+
+def test_an_index_of_ordinary_size_is_always_looked_at_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(care, "SECONDS", 0.0)
+    store = healthy(tmp_path / "index.sqlite")
+    plant(tmp_path / "index.sqlite", "DELETE FROM passage_fts WHERE rowid = 3")
+    found = store.check(now=NOON, quick=True)
+    assert found["text index"] == ["1 memories have passages that are not in the text index"]
+    assert "unfinished" not in found

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 
 import apsw
 import pytest
 
+from spec_kit_memory.core import tiers
 from spec_kit_memory.core.memory import Session
+from spec_kit_memory.store import care
 from spec_kit_memory.vault.locks import Lock
 from spec_kit_memory.workspace import Workspace
 from tests.verbs.conftest import Place
@@ -179,3 +182,65 @@ def test_what_is_worth_a_look_is_counted_and_no_fault(place: Place) -> None:
     workspace = place.open()
     answer = workspace.health()
     assert (answer.healthy, answer.summary) == (True, "healthy, with 1 thing to look at")
+
+
+def test_health_of_a_large_index_is_quick_and_says_so_and_full_on_request(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(care, "LARGE", 0)
+    monkeypatch.setattr(care, "SECONDS", 0.0)
+    plant(workspace, "DELETE FROM passage_fts WHERE rowid = 1")
+    quick = workspace.health()
+    assert quick.healthy
+    assert quick.checks["text index"] == "ok as far as a quick look goes"
+    assert any("skm health --full" in hint for hint in quick.hints)
+    full = workspace.health(full=True)
+    assert not full.healthy
+    assert full.checks["integrity"] == "ok"
+    mended = workspace.health(repair=True)
+    assert (mended.healthy, mended.checks["text index"], mended.hints) == (True, "ok", ())
+
+
+def test_only_files_that_are_gone_make_stale_rows(workspace: Workspace, place: Place) -> None:
+    """A folder is listed once; what a listing does not show plainly is still asked for."""
+    folder = place.root / "specs/001-core/memory"
+    (folder / "tokens.md").rename(place.root / "elsewhere.md")
+    (folder / "tokens.md").symlink_to(place.root / "elsewhere.md")
+    assert wrong(workspace) == set()
+    (place.root / "elsewhere.md").unlink()
+    (folder / "broker.md").unlink()
+    messages = [p["message"] for p in workspace.health().problems if p["check"] == "stale rows"]
+    assert messages == [
+        "specs/001-core/memory/broker.md is indexed, but its file is gone",
+        "specs/001-core/memory/tokens.md is indexed, but its file is gone",
+    ]
+
+
+def test_statistics_are_those_of_all_memories_one_by_one(place: Place) -> None:
+    """They are counted where they are kept; reading each memory must come to the same."""
+    front = [("critical", "2026-02-28"), ("normal", "2025-11-01"), ("temporary", "2026-01-10"), ("normal", None)]
+    for number, (tier, created) in enumerate(front * 2):
+        dated = {"created": created} if created else {}
+        folder = ("001-core", "002-more", "z_archive/003-old")[number % 3]
+        place.memory(f"n{number}", f"# Note {number}\n\nText {number}.", folder=folder, tier=tier, **dated)
+    place.write("memory/loose.md", "# Loose\n\nOf no folder.\n")
+    workspace = place.open()
+    workspace.link(1, 2, "supports")
+    workspace.load(3)
+    for days in (0, 20, 60, 200):
+        place.clock.pass_(days=days)
+        wiring, answer = workspace._wiring, workspace.stats(folder_ranking="composite", limit=50)
+        memories = wiring.store.find()
+        assert answer.states == dict(Counter(wiring.state(memory).value for memory in memories))
+        assert answer.tiers == dict(Counter(memory.tier.value for memory in memories))
+        assert answer.sources == dict(Counter(memory.source.value for memory in memories))
+        assert answer.links["coverage"] == round(2 / len(memories), 4)
+        folders = {
+            folder: [m for m in memories if m.spec_folder == folder] for folder in {m.spec_folder for m in memories}
+        }
+        folders.pop(None)
+        assert {row["name"]: row["count"] for row in answer.folders} == {n: len(g) for n, g in folders.items()}
+        for row in answer.folders:
+            group = folders[row["name"]]
+            assert row["newest"] == max(m.attributes.created_at or m.updated_at for m in group)
+            assert row["importance"] == round(sum(tiers.TABLE[m.tier].weight for m in group) / len(group), 4)

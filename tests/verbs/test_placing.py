@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.errors import BadSpecFolder, OutsideScope, UndecidedSpecFolder
 from spec_kit_memory.settings import Isolation
+from spec_kit_memory.verbs import placing
 from spec_kit_memory.workspace import Workspace
+from tests.store.material import BY_USER, entry
 from tests.verbs.conftest import Place
 
 BROKER = (
@@ -148,3 +152,42 @@ def test_a_specs_folder_that_is_a_link_works(place: Place) -> None:
     answer = workspace.save(context=ABOUT_BROKER, spec_folder="002-dock-link")
     assert answer.path.startswith(".opencode/specs/002-dock-link/memory/")
     assert workspace.index().indexed == 0
+
+
+def test_of_very_many_folders_the_one_that_fits_is_still_found(
+    workspace: Workspace, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placing, "FOLDERS", 4)
+    for number in range(20, 40):
+        place.write(f"specs/0{number}-other/spec.md", f"# Other {number}\n\nGardens, bread and rivers {number}.\n")
+    workspace.index()
+    answer = workspace.save(context=ABOUT_BROKER, dry_run=True)
+    assert answer.spec_folder == "002-dock-link"
+    named = workspace.save(context=ABOUT_BROKER, spec_folder="003-payments", dry_run=True)
+    assert named.spec_folder == "003-payments"
+    assert "002-dock-link" in named.warnings[0]
+
+
+def test_a_folder_whose_documents_changed_is_judged_by_what_they_say_now(workspace: Workspace, place: Place) -> None:
+    assert workspace.save(context=ABOUT_BROKER, dry_run=True).spec_folder == "002-dock-link"
+    place.write("specs/002-dock-link/spec.md", f"# Dock link\n\n{PAYMENTS}\n")
+    place.write("specs/003-payments/spec.md", f"# Payments\n\n{BROKER}\n\nSee `dock/broker.py`.\n")
+    place.clock.pass_(minutes=5)
+    workspace.index(force=True)
+    assert workspace.save(context=ABOUT_BROKER, dry_run=True).spec_folder == "003-payments"
+
+
+def test_what_a_folder_has_archived_does_not_tell_what_it_is_about(workspace: Workspace) -> None:
+    for number in range(placing.DOCUMENTS):
+        old = entry(f"specs/003-payments/old/{number}.md", f"{BROKER} {number}", spec_folder="003-payments")
+        workspace._wiring.whole.put(replace(old, archived_folder=True), BY_USER)
+    kept = workspace._wiring.store.find(Filter(spec_folder="003-payments"))
+    profile = placing._read(
+        workspace._wiring,
+        "003-payments",
+        placing._active(placing._Folders(workspace._wiring, None).indexed["003-payments"]),
+        placing.DOCUMENTS,
+    )
+    assert sum(memory.archived_folder for memory in kept) == placing.DOCUMENTS
+    assert "mosquitto" not in profile.words
+    assert "refund" in profile.words

@@ -200,7 +200,7 @@ def _restore(session: Session, tool: Tool, given: Given, own: Given) -> None:
 
 
 def _health(session: Session, tool: Tool, given: Given, own: Given) -> None:
-    answer = call(session, tool, given)
+    answer = call(session, tool, given, **_said(own))
     session.show(answer, tool=tool.name)
     # A script that asks for health wants to know by the exit code, too.
     session.exit_code = 0 if getattr(answer, "healthy", True) else 1
@@ -233,5 +233,8 @@ EXTRAS: Mapping[str, Extra] = {
     ),
     "delete": Extra(_delete, about="Forget one memory, or all of a spec folder. Files stay."),
     "checkpoint restore": Extra(_restore, lambda: [_flag("--yes", "Do not ask.")]),
-    "health": Extra(_health),
+    "health": Extra(
+        _health,
+        lambda: [_flag("--full", "Look at all of a large index, however long that takes.")],
+    ),
 }

@@ -34,10 +34,11 @@ from spec_kit_memory.core.memory import (
     Session,
     Stamp,
     StoredPassage,
+    Tier,
     VectorStatus,
 )
 
-__all__ = ["EVERYTHING", "BadFile", "PutResult", "Store", "Stored", "VectorWork", "open_store"]
+__all__ = ["EVERYTHING", "BadFile", "PutResult", "Store", "Stored", "Tally", "VectorWork", "open_store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,19 @@ class VectorWork:
     memory_id: int
     passage_hash: str
     embedded: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The live memories of one spec folder and tier, in numbers; without a folder, those that have none."""
+
+    spec_folder: str | None
+    archived_folder: bool
+    tier: Tier
+    count: int
+    newest: datetime  # by their own dates, or where they have none by their last change
+    updated_at: datetime
+    changed: int  # the generation in which one of them last changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +226,18 @@ class Store(Protocol):
         ...
 
     def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int: ...
+    def alike(self, fingerprint: str) -> list[Memory]:
+        """The live memories with this fingerprint, the oldest first."""
+        ...
+
+    def tally(self) -> list[Tally]:
+        """Every spec folder in numbers: what is asked of all memories without reading each of them."""
+        ...
+
+    def paths(self) -> list[str]:
+        """The paths of live memories, without their second names."""
+        ...
+
     def text(self, memory_id: int) -> str: ...
     def text_of(self, content_hash: str) -> str | None: ...
     def passages(self, passage_ids: Sequence[int]) -> list[StoredPassage]: ...
@@ -256,8 +282,12 @@ class Store(Protocol):
     def restore(
         self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter
     ) -> dict[str, int]: ...
-    def check(self, *, now: datetime | None = None) -> dict[str, list[str]]:
-        """Name of each check -> what is wrong. Sessions are looked at only with `now`."""
+    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
+        """Name of each check -> what is wrong. Sessions are looked at only with `now`.
+
+        `quick`: of a large index, what can be looked at in a moment; "unfinished" then names the checks that were not
+        done to the end.
+        """
         ...
 
     def repair(self, change: Change) -> dict[str, int]:

@@ -6,20 +6,29 @@ and a broken ledger is only reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import apsw
 
-from spec_kit_memory.core.memory import Change, Event, Memory, Mutation, Scope
+from spec_kit_memory.core import ledger
+from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation, Scope
 from spec_kit_memory.store import passages, reading, rows
 from spec_kit_memory.store.database import Database, fetch, first
 from spec_kit_memory.store.record import Recorder, load
+from spec_kit_memory.store.schema import RECORDED
 from spec_kit_memory.store.writing import set_attributes
 
-__all__ = ["check", "rebuild", "repair"]
+__all__ = ["LARGE", "SECONDS", "check", "rebuild", "repair"]
 
+LARGE = 100_000_000  # bytes; up to here even a quick check looks at everything, which takes less than a second
+SECONDS = 2.0  # what a quick check gives to a larger one
+_STEPS = 20_000  # of SQLite's machine, between two looks at the clock
+_ENTRIES = 500  # of the ledger, likewise
+_BULKY = ("passage", "passage_fts", "passage_fts_data", "vector", "token_state")
 _SESSION_DAYS = 30  # a session that nobody used for so long is over
 _LIVE = "SELECT id FROM memory WHERE presence = 'live'"
 _CHAT = "SELECT id FROM memory WHERE path GLOB 'chat://*'"
@@ -52,59 +61,146 @@ _ORPHANED_LINKS = (
 )
 _STRAY_TRIGGERS = f'SELECT memory_id FROM "trigger" WHERE memory_id NOT IN ({_LIVE})'
 
-_FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
-    "text index": (
-        (_UNINDEXED, "{} memories have passages that are not in the text index"),
-        (_STRAY_WORDS, "{} entries of the text index belong to no passage"),
-        (_MISCOUNTED, "{} memories have lost or doubled passages"),
-        (_STRAY_TRIGGERS, "{} trigger phrases belong to memories that are gone"),
-    ),
-    "vectors": (
-        (_LOST_VECTORS, "{} passages name a vector that does not exist"),
-        (_UNUSED_VECTORS, "{} passages have a vector that they do not use"),
-        (_STRAY_VECTORS, "{} vectors belong to no passage"),
-        (_BAD_VECTORS, "{} vectors have the wrong size"),
-        (_STRAY_STATES, "{} token states belong to no vector"),
-        (_FALSE_SUCCESS, "{} memories are marked as embedded and are not"),
-    ),
-    "documents": (
-        (_NO_DOCUMENT, "{} memories must be read from their files again: run `skm index`"),
-        (_NO_TEXT, "{} memories have lost their text: run `skm index --force`"),
-    ),
-    "links": ((_ORPHANED_LINKS, "{} links have lost an end"),),
-}
+# A quick check of a large index may not come to the slow ones.
+_QUICK_FAULTS: tuple[tuple[str, str, str], ...] = (
+    ("links", _ORPHANED_LINKS, "{} links have lost an end"),
+    ("documents", _NO_DOCUMENT, "{} memories must be read from their files again: run `skm index`"),
+    ("documents", _NO_TEXT, "{} memories have lost their text: run `skm index --force`"),
+    ("text index", _STRAY_TRIGGERS, "{} trigger phrases belong to memories that are gone"),
+    ("text index", _MISCOUNTED, "{} memories have lost or doubled passages"),
+    ("text index", _UNINDEXED, "{} memories have passages that are not in the text index"),
+    ("text index", _STRAY_WORDS, "{} entries of the text index belong to no passage"),
+)
+_SLOW_FAULTS: tuple[tuple[str, str, str], ...] = (
+    ("vectors", _STRAY_STATES, "{} token states belong to no vector"),
+    ("vectors", _FALSE_SUCCESS, "{} memories are marked as embedded and are not"),
+    ("vectors", _LOST_VECTORS, "{} passages name a vector that does not exist"),
+    ("vectors", _UNUSED_VECTORS, "{} passages have a vector that they do not use"),
+    ("vectors", _STRAY_VECTORS, "{} vectors belong to no passage"),
+    ("vectors", _BAD_VECTORS, "{} vectors have the wrong size"),
+)
 
 
-def check(database: Database, scope: Scope | None, *, now: datetime | None = None) -> dict[str, list[str]]:
+def check(
+    database: Database, scope: Scope | None, *, now: datetime | None = None, quick: bool = False
+) -> dict[str, list[str]]:
+    with database.reading() as connection:
+        large = first(connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0] > LARGE
+    watch = _Watch(SECONDS if quick and large else None)
+    found: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
+    with database.reading() as connection:
+        found["sessions"] = _old_sessions(connection, now) if now else []
+        _count(connection, watch, found, _QUICK_FAULTS)
     # A connection of its own: one that has searched keeps the text index's outline, and SQLite's check of the
     # whole file trusts that outline even where others have written since, and calls it corruption.
     with database.apart() as fresh:
-        found = {"integrity": _integrity(fresh)}
+        found["integrity"] += _integrity(fresh) if watch.endless else _integrity_of(RECORDED, fresh, watch)
+    found["ledger"] = _ledger(database, watch)
     with database.reading() as connection:
-        for name, faults in _FAULTS.items():
-            found[name] = _counted(connection, faults)
-        found["sessions"] = _old_sessions(connection, now) if now else []
-    broken = reading.verify_ledger(database)
-    found["ledger"] = [broken.reason] if broken else []
-    if scope is None:
-        return found
-    # Counts would tell a scope about memories that it may not see.
-    return {name: [f"{name}: something is wrong; run `skm health`"] if said else [] for name, said in found.items()}
+        _count(connection, watch, found, _SLOW_FAULTS)
+    if not watch.endless:
+        with database.apart() as fresh:
+            found["integrity"] += _integrity_of(_made_again(fresh), fresh, watch)
+    found = {name: list(dict.fromkeys(said)) for name, said in found.items()}
+    if scope is not None:
+        # Counts would tell a scope about memories that it may not see.
+        found = {
+            name: [f"{name}: something is wrong; run `skm health`"] if said else [] for name, said in found.items()
+        }
+    return found | ({"unfinished": watch.unfinished} if watch.unfinished else {})
 
 
-def _counted(connection: apsw.Connection, faults: tuple[tuple[str, str], ...]) -> list[str]:
+class _Watch:
+    """Ends what takes too long, and remembers what was not looked at to the end. Without seconds it never does."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self.unfinished: list[str] = []
+
+    @property
+    def endless(self) -> bool:
+        return self._until is None
+
+    def is_over(self) -> bool:
+        return self._until is not None and time.monotonic() >= self._until
+
+    def look(self, name: str, at: Callable[[apsw.Connection], list[str]], connection: apsw.Connection) -> list[str]:
+        if self.endless:
+            return at(connection)
+        if not self.is_over():
+            connection.set_progress_handler(self.is_over, _STEPS)
+            try:
+                return at(connection)
+            except apsw.InterruptError:
+                pass
+            finally:
+                connection.set_progress_handler(None)
+        self.left(name)
+        return []
+
+    def left(self, name: str) -> None:
+        if name not in self.unfinished:
+            self.unfinished.append(name)
+
+
+def _count(
+    connection: apsw.Connection, watch: _Watch, found: dict[str, list[str]], faults: Iterable[tuple[str, str, str]]
+) -> None:
+    for name, sql, said in faults:
+        found[name] += watch.look(name, partial(_counted, sql=sql, said=said), connection)
+
+
+def _counted(connection: apsw.Connection, *, sql: str, said: str) -> list[str]:
     try:
-        counted = [(first(connection, f"SELECT count(*) FROM ({sql})")[0], said) for sql, said in faults]
+        count = first(connection, f"SELECT count(*) FROM ({sql})")[0]
     except apsw.CorruptError as error:
         return [f"cannot be read: {error}; run `skm index --rebuild`"]
-    return [said.format(count) for count, said in counted if count]
+    return [said.format(count)] if count else []
+
+
+def _ledger(database: Database, watch: _Watch) -> list[str]:
+    """From the first entry on; what comes after a cut is the end of the chain, and to `verify` it is no gap."""
+
+    def in_time() -> Iterator[LedgerEntry]:
+        for number, entry in enumerate(reading.ledger_entries(database, None)):
+            if number % _ENTRIES == 0 and watch.is_over():
+                watch.left("ledger")
+                return
+            yield entry
+
+    broken = ledger.verify(in_time())
+    return [broken.reason] if broken else []
 
 
 def _integrity(connection: apsw.Connection) -> list[str]:
     said = [row[0] for row in fetch(connection, "PRAGMA integrity_check(20)") if row[0] != "ok"]
-    loose = fetch(connection, "PRAGMA foreign_key_check")
-    return said + [
-        f"row {rowid} of {table} points to a missing row of {parent}" for table, rowid, parent, _ in loose[:20]
+    return said + _loose(connection)
+
+
+def _integrity_of(tables: Iterable[str], connection: apsw.Connection, watch: _Watch) -> list[str]:
+    """Table by table. Pages that belong to no table are left to the whole check."""
+    said: list[str] = []
+    for table in tables:
+        for part in (_sound, _loose):
+            said += watch.look("integrity", partial(part, table=table), connection)
+    return said
+
+
+def _made_again(connection: apsw.Connection) -> list[str]:
+    """What could be made again if it were damaged, the largest last."""
+    tables = [row[0] for row in fetch(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    return sorted(set(tables) - set(RECORDED), key=lambda name: (name in _BULKY, name))
+
+
+def _sound(connection: apsw.Connection, *, table: str) -> list[str]:
+    return [row[0] for row in fetch(connection, f"PRAGMA integrity_check('{table}')") if row[0] != "ok"][:20]
+
+
+def _loose(connection: apsw.Connection, *, table: str = "") -> list[str]:
+    sql = f"PRAGMA foreign_key_check('{table}')" if table else "PRAGMA foreign_key_check"
+    return [
+        f"row {rowid} of {child} points to a missing row of {parent}"
+        for child, rowid, parent, _ in fetch(connection, sql)[:20]
     ]
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import apsw
 
-from spec_kit_memory.core.memory import Scope
-from spec_kit_memory.store import filters, rows
+from spec_kit_memory.core.memory import Scope, Tier
+from spec_kit_memory.store import Tally, filters, rows
 from spec_kit_memory.store.database import Database, fetch, first
 
-__all__ = ["collect"]
+__all__ = ["collect", "tally"]
 
 
 def collect(database: Database, scope: Scope | None) -> dict[str, Any]:
@@ -27,6 +27,19 @@ def collect(database: Database, scope: Scope | None) -> dict[str, Any]:
             "size_bytes": _size(connection, scope),
             "last_indexed": rows.when(first(connection, f"SELECT max(updated_at) FROM memory WHERE {seen}", bound)[0]),
         }
+
+
+def tally(database: Database, scope: Scope | None) -> list[Tally]:
+    seen, bound = filters.visible(scope)
+    sql = (
+        "SELECT spec_folder, archived_folder, tier, count(*), max(coalesce(created_at, updated_at)), max(updated_at),"
+        f" max(changed) FROM memory WHERE memory.presence = 'live' AND {seen} GROUP BY 1, 2, 3"
+    )
+    with database.reading() as connection:
+        return [
+            Tally(folder, bool(archived), Tier(tier), count, rows.moment(newest), rows.moment(updated), changed)
+            for folder, archived, tier, count, newest, updated, changed in connection.execute(sql, bound)
+        ]
 
 
 def _size(connection: apsw.Connection, scope: Scope | None) -> int:

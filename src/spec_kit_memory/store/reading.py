@@ -27,6 +27,7 @@ from spec_kit_memory.store import BadFile, Stored, filters, rows
 from spec_kit_memory.store.database import Database, fetch
 
 __all__ = [
+    "alike",
     "bad_files",
     "by_path",
     "count",
@@ -39,11 +40,11 @@ __all__ = [
     "newest_change",
     "not_found",
     "passages_of",
+    "paths",
     "stored",
     "text",
     "text_of",
     "triggers",
-    "verify_ledger",
 ]
 
 _LIVE = "memory.presence = 'live'"
@@ -124,6 +125,16 @@ def count(database: Database, scope: Scope | None, where: Filter, *, presence: P
     )
     with database.reading() as connection:
         return int(connection.execute(sql, [*values, str(presence), *bound]).get)
+
+
+def alike(database: Database, scope: Scope | None, fingerprint: str) -> list[Memory]:
+    return _select(database, scope, "memory.fingerprint = ?", [fingerprint], tail="ORDER BY memory.id")
+
+
+def paths(database: Database, scope: Scope | None) -> list[str]:
+    seen, bound = filters.visible(scope)
+    with database.reading() as connection:
+        return [path for (path,) in connection.execute(f"SELECT path FROM memory WHERE {_LIVE} AND {seen}", bound)]
 
 
 # --- text and passages
@@ -305,11 +316,6 @@ def ledger_entries(
             return
         after = page[-1][0]
         left = None if left is None else left - len(page)
-
-
-def verify_ledger(database: Database) -> ledger.Broken | None:
-    """A chain can only be checked as a whole, whatever the scope; nothing of it but the verdict is shown."""
-    return ledger.verify(ledger_entries(database, None))
 
 
 def ledger_head(database: Database) -> LedgerEntry | None:

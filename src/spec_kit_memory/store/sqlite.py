@@ -33,6 +33,7 @@ from spec_kit_memory.store import (
     BadFile,
     PutResult,
     Stored,
+    Tally,
     VectorWork,
     care,
     changing,
@@ -243,6 +244,15 @@ class SqliteStore:
             return int(columns.current(self._database).mask(self._scope, where).sum())
         return reading.count(self._database, self._scope, where, presence=presence)
 
+    def alike(self, fingerprint: str) -> list[Memory]:
+        return reading.alike(self._database, self._scope, fingerprint)
+
+    def tally(self) -> list[Tally]:
+        return figures.tally(self._database, self._scope)
+
+    def paths(self) -> list[str]:
+        return reading.paths(self._database, self._scope)
+
     def text(self, memory_id: int) -> str:
         return reading.text(self._database, self._scope, memory_id)
 
@@ -322,8 +332,8 @@ class SqliteStore:
     ) -> dict[str, int]:
         return restoring.restore(self._database, self._scope, rows, change, clear=clear, where=where)
 
-    def check(self, *, now: datetime | None = None) -> dict[str, list[str]]:
-        return care.check(self._database, self._scope, now=now)
+    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
+        return care.check(self._database, self._scope, now=now, quick=quick)
 
     def repair(self, change: Change) -> dict[str, int]:
         return care.repair(self._database, change)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from spec_kit_memory.answers import HealthAnswer, StatsAnswer
 from spec_kit_memory.core import decay, links, tiers
-from spec_kit_memory.core.memory import Memory, Tier
+from spec_kit_memory.core.memory import Filter, State, Tier
 from spec_kit_memory.errors import BadParameter
+from spec_kit_memory.store import Tally
 from spec_kit_memory.vault import checkpoints as shelf
 from spec_kit_memory.vault import counters, locks
 from spec_kit_memory.verbs import freshness, indexing, sessions
@@ -27,19 +27,16 @@ def stats(wiring: Wiring, *, folder_ranking: str = "count", limit: int = 10) -> 
     if folder_ranking not in RANKINGS:
         raise BadParameter(f"folderRanking is {folder_ranking!r}", hint=f"use one of: {', '.join(RANKINGS)}")
     raw = wiring.store.stats()
-    memories = wiring.store.find()
-    ids = [memory.id for memory in memories]
-    tiers_ = Counter(memory.tier.value for memory in memories)
-    folders = _folders(wiring, memories, folder_ranking)
+    folders = _folders(wiring, wiring.store.tally(), folder_ranking)
     return StatsAnswer(
-        summary=f"{len(memories)} memories in {len(folders)} spec folders, {raw['passages']} passages",
+        summary=f"{raw['memories']} memories in {len(folders)} spec folders, {raw['passages']} passages",
         totals={name: raw[name] for name in _TOTALS} | {"folders": len(folders)},
-        tiers=dict(tiers_),
-        states=dict(Counter(wiring.state(memory).value for memory in memories)),
-        sources=dict(Counter(memory.source.value for memory in memories)),
+        tiers=dict(raw["tiers"]),
+        states=_states(wiring),
+        sources=dict(raw["sources"]),
         vectors=dict(raw["vectors"]),
         folders=tuple(folders[:limit]),
-        links=links.statistics(wiring.store.links(), ids),
+        links=_links(wiring, raw["memories"]),
         embedding=_embedding(wiring, raw),
         transactions=asdict(counters.read(wiring.settings)),
         size_bytes=raw["size_bytes"],
@@ -56,22 +53,41 @@ def _embedding(wiring: Wiring, raw: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _folders(wiring: Wiring, memories: list[Memory], ranking: str) -> list[dict[str, Any]]:
-    grouped: dict[str, list[Memory]] = {}
-    for memory in memories:
-        if memory.spec_folder:
-            grouped.setdefault(memory.spec_folder, []).append(memory)
-    most = max((len(group) for group in grouped.values()), default=1)
+def _states(wiring: Wiring) -> dict[str, int]:
+    """How many are in each state, counted where they are kept: of very many, reading each would take seconds."""
+    now = wiring.now()
+    counted = {
+        state.value: wiring.store.count(Filter(states=decay.bounds({state}, now=now)))
+        for state in State
+        if state is not State.HOT  # that depends on who asks
+    }
+    return {name: count for name, count in counted.items() if count}
+
+
+def _links(wiring: Wiring, memories: int) -> dict[str, Any]:
+    known = wiring.store.links()  # both ends are live
+    ends = {end for link in known for end in (link.source_id, link.target_id)}
+    coverage = round(len(ends) / memories, 4) if memories else 0.0
+    return links.statistics(known, ends) | {"coverage": coverage}
+
+
+def _folders(wiring: Wiring, tallies: list[Tally], ranking: str) -> list[dict[str, Any]]:
+    grouped: dict[str, list[Tally]] = {}
+    for tally in tallies:
+        if tally.spec_folder:
+            grouped.setdefault(tally.spec_folder, []).append(tally)
+    most = max((sum(tally.count for tally in group) for group in grouped.values()), default=1)
     rows = [_folder(wiring, name, group, most) for name, group in grouped.items()]
     rows.sort(key=lambda row: (-row[ranking], row["name"]))
     return rows
 
 
-def _folder(wiring: Wiring, name: str, group: list[Memory], most: int) -> dict[str, Any]:
-    newest = max(memory.attributes.created_at or memory.updated_at for memory in group)
+def _folder(wiring: Wiring, name: str, group: list[Tally], most: int) -> dict[str, Any]:
+    newest = max(tally.newest for tally in group)
     days = max(0.0, (wiring.now() - newest).total_seconds() / 86400)
-    count, recency = len(group), decay.factor(Tier.NORMAL, model="half_life", days=days)
-    importance = sum(tiers.TABLE[memory.tier].weight for memory in group) / count
+    count = sum(tally.count for tally in group)
+    recency = decay.factor(Tier.NORMAL, model="half_life", days=days)
+    importance = sum(tally.count * tiers.TABLE[tally.tier].weight for tally in group) / count
     composite = (
         COMPOSITE["count"] * count / most + COMPOSITE["recency"] * recency + COMPOSITE["importance"] * importance
     )
@@ -85,25 +101,33 @@ def _folder(wiring: Wiring, name: str, group: list[Memory], most: int) -> dict[s
     }
 
 
-def health(wiring: Wiring, *, repair: bool = False) -> HealthAnswer:
+def health(wiring: Wiring, *, repair: bool = False, full: bool = False) -> HealthAnswer:
+    """Of a large index the everyday call looks at what it can in a moment and says so; `full` and `repair` at all."""
     repaired = _repaired(wiring) if repair else {}
     checks: dict[str, str] = {}
     problems: list[dict[str, Any]] = []
     looked_at = wiring.store if wiring.isolated else wiring.whole
     doing = wiring.doing()
-    for name, found in {**looked_at.check(now=wiring.now()), **_files(wiring)}.items():
+    looked = looked_at.check(now=wiring.now(), quick=not (repair or full))
+    unfinished = looked.pop("unfinished", [])
+    for name, found in {**looked, **_files(wiring)}.items():
         if found and name == "pending vectors" and doing:
             checks[name] = f"indexing: {found[0]}"  # it will not need anybody
             continue
         checks[name] = "ok" if not found else found[0] if len(found) == 1 else f"{len(found)} problems"
         problems += [{"check": name, "message": message, "hint": _HINTS.get(name, "")} for message in found]
+        if name in unfinished and not found:
+            checks[name] = "ok as far as a quick look goes"
     if wiring.meaning.problem and wiring.meaning.wanted:
         checks["meaning"] = wiring.meaning.problem
         problems.append({"check": "meaning", "message": wiring.meaning.problem, "hint": _HINTS["meaning"]})
     serious = [problem for problem in problems if problem["check"] not in _NOTICES]
+    hints = [] if not serious or repair else ["mend what can be mended with repair: true"]
+    if unfinished:
+        hints.append(f"the index is large: skm health --full looks to the end at {', '.join(unfinished)}")
     return HealthAnswer(
         summary=_verdict(len(serious), len(problems) - len(serious)) + (f"; indexing: {doing}" if doing else ""),
-        hints=() if not serious or repair else ("mend what can be mended with repair: true",),
+        hints=tuple(hints),
         healthy=not serious,
         problems=tuple(problems),
         checks=checks,

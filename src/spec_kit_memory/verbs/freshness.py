@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.vault import files, pending
@@ -41,10 +42,36 @@ def refresh(wiring: Wiring, path: str) -> str:
 
 def stale(wiring: Wiring) -> list[str]:
     """Live rows whose file is gone: a scan has not seen it yet."""
+    there = _Listed(wiring.settings.root)
     gone = []
-    for path, row in wiring.store.stored().items():
-        if row.presence == "live" and not path.startswith(CHAT):
-            absolute = files.absolute(wiring.settings, path)
-            if not absolute.exists() and not pending.pending_of(absolute).exists():
-                gone.append(f"{path} is indexed, but its file is gone")
+    for path in wiring.store.paths():
+        if path.startswith(CHAT) or path in there:
+            continue
+        absolute = files.absolute(wiring.settings, path)
+        if not absolute.exists() and not pending.pending_of(absolute).exists():
+            gone.append(f"{path} is indexed, but its file is gone")
     return gone
+
+
+class _Listed:
+    """Which stored paths are surely files: a folder is listed once, since asking for each file takes much longer.
+
+    Whatever a listing does not show plainly (a link, another spelling of a name) has to be asked for.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.fspath(root)
+        self._folders: dict[str, frozenset[str]] = {}
+
+    def __contains__(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = self._files(os.path.join(self._root, folder))
+        return name in self._folders[folder]
+
+    def _files(self, folder: str) -> frozenset[str]:
+        try:
+            with os.scandir(folder) as listed:
+                return frozenset(each.name for each in listed if each.is_file(follow_symlinks=False))
+        except OSError:
+            return frozenset()

@@ -6,22 +6,26 @@ Never a silent guess: a poor fit is a warning, and no fit is an error with the b
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.core import alignment
 from spec_kit_memory.core.alignment import Alignment, Decision, Profile
-from spec_kit_memory.core.memory import Filter, Memory
+from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.core.words import for_query
 from spec_kit_memory.errors import SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.store import Tally
 from spec_kit_memory.vault import files
 from spec_kit_memory.verbs.wiring import Wiring
 
 # Enough of a folder's documents to know what it is about.
 DOCUMENTS = 12
-FOLDERS = 200  # beyond so many, only those that can fit are looked at closely
+FOLDERS = 200  # beyond so many, only those that can fit are looked at closely,
+FEW_DOCUMENTS = 4  # and only the newest of each: the first save of a process reads them all
+HITS = 1_000  # passages by which those folders are found
 ASKED_CHARACTERS = 4_000
 DEEPEST = 4  # nested spec folders that have no documents yet
 
@@ -53,20 +57,19 @@ def place(
         return _at_root(wiring, user)
     if user and named is None:
         return _at_root(wiring, user)
-    memories = wiring.store.find()
-    existing = _existing(wiring, base, memories)
+    folders = _Folders(wiring, base)
     if named is not None:
-        name = alignment.resolve_name(named, existing, create=create)
-        if name not in existing:
+        name = alignment.resolve_name(named, folders.known_as(named), create=create)
+        if name not in folders:
             return _in(wiring, base, name, warnings=(f"made a new spec folder {name}",))
-        return _named(wiring, base, name, _aligned(wiring, memories, words, named_files, named=name))
-    here = _working_folder(base, existing)
+        return _named(wiring, base, name, _aligned(wiring, folders, words, named_files, named=name))
+    here = _working_folder(base, folders)
     if here is not None:
         return _in(wiring, base, here)
     if fact:
         # A single fact has too few words to tell its folder; it belongs to the whole project.
         return _at_root(wiring, None)
-    return _fitting(wiring, base, _aligned(wiring, memories, words, named_files), existing)
+    return _fitting(wiring, base, _aligned(wiring, folders, words, named_files), folders)
 
 
 def _base(wiring: Wiring) -> Path | None:
@@ -78,10 +81,38 @@ def _base(wiring: Wiring) -> Path | None:
     return None
 
 
-def _existing(wiring: Wiring, base: Path | None, memories: Sequence[Memory]) -> set[str]:
-    """Spec folders by the index, and those on disk that have no documents yet."""
-    known = {memory.spec_folder for memory in memories if memory.spec_folder}
-    return known | {name for name in _on_disk(base) if _is_reachable(wiring, base, name)} if base else known
+class _Folders:
+    """Spec folders by the index, and those on disk that have no documents yet; each is looked at when asked for.
+
+    Of ten thousand folders, walking the disk for empty ones takes seconds, and a save that names its folder need not.
+    """
+
+    def __init__(self, wiring: Wiring, base: Path | None) -> None:
+        self._wiring = wiring
+        self._base = base
+
+    @cached_property
+    def indexed(self) -> dict[str, list[Tally]]:
+        found: dict[str, list[Tally]] = {}
+        for tally in self._wiring.store.tally():
+            if tally.spec_folder:
+                found.setdefault(tally.spec_folder, []).append(tally)
+        return found
+
+    @cached_property
+    def all(self) -> set[str]:
+        known = set(self.indexed)
+        if self._base is None:
+            return known
+        return known | {name for name in _on_disk(self._base) if _is_reachable(self._wiring, self._base, name)}
+
+    def known_as(self, named: str) -> Collection[str]:
+        """Enough of them to resolve that name: one that is indexed under it as a whole needs no other."""
+        whole = alignment.strip_prefix(named)
+        return {whole} if whole in self.indexed else self.all
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.indexed or name in self.all
 
 
 def _on_disk(base: Path) -> Iterator[str]:
@@ -120,7 +151,7 @@ def _in(wiring: Wiring, base: Path | None, name: str, **more: Any) -> Placed:
     return Placed(folder, name, root, **more)
 
 
-def _working_folder(base: Path | None, existing: set[str]) -> str | None:
+def _working_folder(base: Path | None, folders: _Folders) -> str | None:
     """The spec folder that the working directory lies in."""
     if base is None:
         return None
@@ -130,7 +161,7 @@ def _working_folder(base: Path | None, existing: set[str]) -> str | None:
         return None
     parts = inside.parts
     names = ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    return next((name for name in names if name in existing), None)
+    return next((name for name in names if name in folders), None)
 
 
 # --- by what was said ---------------------------------------------------------------
@@ -145,10 +176,10 @@ def _named(wiring: Wiring, base: Path | None, name: str, aligned: Sequence[Align
     return _in(wiring, base, name, warnings=warnings, alignment=_told(decision))
 
 
-def _fitting(wiring: Wiring, base: Path | None, aligned: Sequence[Alignment], existing: set[str]) -> Placed:
+def _fitting(wiring: Wiring, base: Path | None, aligned: Sequence[Alignment], folders: _Folders) -> Placed:
     decision = alignment.decide(aligned)
     if decision.folder is None:
-        raise _undecided(decision, existing)
+        raise _undecided(decision, folders.all)
     warnings: tuple[str, ...] = ()
     if decision.outcome == "warned":
         warnings = (f"{decision.folder} was chosen with {decision.score:.0f} of 100; name the folder if that is wrong",)
@@ -169,43 +200,49 @@ def _undecided(decision: Decision, existing: set[str]) -> UndecidedSpecFolder:
 
 
 def _aligned(
-    wiring: Wiring, memories: Sequence[Memory], words: str, named_files: Sequence[str], *, named: str | None = None
+    wiring: Wiring, folders: _Folders, words: str, named_files: Sequence[str], *, named: str | None = None
 ) -> list[Alignment]:
     said = alignment.talk(words, files=named_files)
-    return alignment.align(said, _profiles(wiring, memories, words, named), now=wiring.now())
+    return alignment.align(said, _profiles(wiring, folders, words, named), now=wiring.now())
 
 
-def _profiles(wiring: Wiring, memories: Sequence[Memory], words: str, named: str | None) -> list[Profile]:
-    grouped: dict[str, list[Memory]] = {}
-    for memory in memories:
-        if memory.spec_folder and not memory.archived_folder:
-            grouped.setdefault(memory.spec_folder, []).append(memory)
-    names = grouped.keys() if len(grouped) <= FOLDERS else _nearest(wiring, grouped, words, named)
-    return [_profile(wiring, name, grouped[name]) for name in names]
+def _profiles(wiring: Wiring, folders: _Folders, words: str, named: str | None) -> list[Profile]:
+    active = {name: group for name, parts in folders.indexed.items() if (group := _active(parts))}
+    if len(active) <= FOLDERS:
+        return [_profile(wiring, name, active[name], documents=DOCUMENTS) for name in active]
+    names = _nearest(wiring, active, words, named)
+    return [_profile(wiring, name, active[name], documents=FEW_DOCUMENTS) for name in names]
 
 
-def _nearest(wiring: Wiring, grouped: Mapping[str, list[Memory]], words: str, named: str | None) -> list[str]:
+def _active(parts: Sequence[Tally]) -> list[Tally]:
+    return [tally for tally in parts if not tally.archived_folder]
+
+
+def _nearest(wiring: Wiring, active: Mapping[str, Sequence[Tally]], words: str, named: str | None) -> list[str]:
     """Of very many folders the named one, those that share words with the text, and the newest."""
-    hits = wiring.store.match_text(for_query(words[:ASKED_CHARACTERS]), Filter(), 10 * FOLDERS)
-    folder_of = {memory.id: name for name, group in grouped.items() for memory in group}
-    newest = sorted(grouped, key=lambda name: max(memory.updated_at for memory in grouped[name]), reverse=True)
-    names = [named or "", *(folder_of.get(hit.memory_id, "") for hit in hits), *newest]
-    return list(dict.fromkeys(name for name in names if name in grouped))[:FOLDERS]
+    hits = wiring.store.match_text(for_query(words[:ASKED_CHARACTERS]), Filter(), HITS)
+    told = wiring.store.many(list(dict.fromkeys(hit.memory_id for hit in hits)))
+    newest = sorted(active, key=lambda name: max(tally.updated_at for tally in active[name]), reverse=True)
+    names = [named or "", *(memory.spec_folder or "" for memory in told), *newest]
+    return list(dict.fromkeys(name for name in names if name in active))[:FOLDERS]
 
 
-def _profile(wiring: Wiring, name: str, group: list[Memory]) -> Profile:
+def _profile(wiring: Wiring, name: str, group: Sequence[Tally], *, documents: int) -> Profile:
     """Read once for each state of a folder: its texts are long, and saving must not wait for them each time."""
-    state = tuple(memory.content_hash for memory in group[:DOCUMENTS])
+    state = documents, sum(tally.count for tally in group), max(tally.changed for tally in group)
     known = wiring.profiles.get(name)
     if known is None or known[0] != state:
-        known = wiring.profiles[name] = (state, _read(wiring, name, group))
+        known = wiring.profiles[name] = (state, _read(wiring, name, group, documents))
     return known[1]
 
 
-def _read(wiring: Wiring, name: str, group: list[Memory]) -> Profile:
-    texts = {memory.path.rsplit("/", 1)[-1]: wiring.store.text(memory.id) for memory in group[:DOCUMENTS]}
-    touched = max(memory.attributes.created_at or memory.updated_at for memory in group)
-    return alignment.profile(name, texts, touched_at=touched)
+def _read(wiring: Wiring, name: str, group: Sequence[Tally], documents: int) -> Profile:
+    mine = Filter(spec_folder=name)
+    newest = wiring.store.find(mine, limit=documents)
+    if any(memory.archived_folder for memory in newest):
+        newest = [memory for memory in wiring.store.find(mine) if not memory.archived_folder][:documents]
+    texts = {memory.path.rsplit("/", 1)[-1]: wiring.store.text(memory.id) for memory in newest}
+    return alignment.profile(name, texts, touched_at=max(tally.newest for tally in group))
 
 
 def _told(decision: Decision) -> dict[str, Any]:

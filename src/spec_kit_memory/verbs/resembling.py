@@ -51,8 +51,7 @@ def same(wiring: Wiring, text: str, *, spec_folder: str | None) -> Memory | None
     fingerprint = markdown.fingerprint(markdown.parse(text))
     if not fingerprint:
         return None
-    near = wiring.store.find(Filter(spec_folder=spec_folder)) if spec_folder else wiring.store.find()
-    return next((m for m in near if m.fingerprint == fingerprint and m.spec_folder == spec_folder), None)
+    return next((m for m in wiring.store.alike(fingerprint) if m.spec_folder == spec_folder), None)
 
 
 def similar_to(wiring: Wiring, memory_id: int) -> tuple[Mapping[str, Any], ...]:

@@ -149,7 +149,7 @@ class Wiring:
     past: Past | None = None
     shelf: Shelf = field(default_factory=Shelf)
     # What spec folders are about, by name, with the state of the folder that was read.
-    profiles: dict[str, tuple[tuple[str, ...], Profile]] = field(default_factory=dict)
+    profiles: dict[str, tuple[object, Profile]] = field(default_factory=dict)
     _matcher: tuple[int, Matcher] | None = None
     _sync: Sync | None = None
     _making: threading.Lock = field(default_factory=threading.Lock)
