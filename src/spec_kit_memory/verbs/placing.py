@@ -24,8 +24,9 @@ from spec_kit_memory.verbs.wiring import Wiring
 # Enough of a folder's documents to know what it is about.
 DOCUMENTS = 12
 FOLDERS = 200  # beyond so many, only those that can fit are looked at closely,
-FEW_DOCUMENTS = 4  # and only the newest of each: the first save of a process reads them all
-HITS = 1_000  # passages by which those folders are found
+SHARING = 40  # found by the words of the text
+HITS = 1_000  # in so many passages;
+FEW_DOCUMENTS = 4  # and of each folder only the newest ones: the first save of a process reads them all
 ASKED_CHARACTERS = 4_000
 DEEPEST = 4  # nested spec folders that have no documents yet
 
@@ -219,12 +220,24 @@ def _active(parts: Sequence[Tally]) -> list[Tally]:
 
 
 def _nearest(wiring: Wiring, active: Mapping[str, Sequence[Tally]], words: str, named: str | None) -> list[str]:
-    """Of very many folders the named one, those that share words with the text, and the newest."""
-    hits = wiring.store.match_text(for_query(words[:ASKED_CHARACTERS]), Filter(), HITS)
-    told = wiring.store.many(list(dict.fromkeys(hit.memory_id for hit in hits)))
+    """Of very many folders the named one, those that share words with the text, and the newest.
+
+    The newest are the same for every save, so they are read once; against them the others' words are weighed.
+    """
     newest = sorted(active, key=lambda name: max(tally.updated_at for tally in active[name]), reverse=True)
-    names = [named or "", *(memory.spec_folder or "" for memory in told), *newest]
-    return list(dict.fromkeys(name for name in names if name in active))[:FOLDERS]
+    names = dict.fromkeys([named or "", *_sharing(wiring, words), *newest])
+    return [name for name in names if name in active][:FOLDERS]
+
+
+def _sharing(wiring: Wiring, words: str) -> list[str]:
+    """The folders of the memories that share most with these words, the best first."""
+    hits = wiring.store.match_text(for_query(words[:ASKED_CHARACTERS]), Filter(), HITS)
+    ids = list(dict.fromkeys(hit.memory_id for hit in hits))
+    names: dict[str, None] = {}
+    while ids and len(names) < SHARING:
+        some, ids = ids[:SHARING], ids[SHARING:]
+        names |= dict.fromkeys(memory.spec_folder for memory in wiring.store.many(some) if memory.spec_folder)
+    return list(names)[:SHARING]
 
 
 def _profile(wiring: Wiring, name: str, group: Sequence[Tally], *, documents: int) -> Profile:
