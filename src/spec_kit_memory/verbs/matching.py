@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -28,30 +28,30 @@ MOST_PASSAGES, LEAST_PASSAGES = 160, 40
 MOST_TOKENS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
 class Hits:
     """What both legs found, before anything is looked at closely."""
 
-    by_text: Sequence[RawHit]
-    by_vector: Sequence[RawHit]
+    def __init__(self, by_text: Sequence[RawHit], by_vector: Sequence[RawHit]) -> None:
+        self.by_text, self.by_vector = by_text, by_vector
 
-    @property
-    def all(self) -> tuple[RawHit, ...]:
-        return (*self.by_text, *self.by_vector)
+    @cached_property
+    def memory_of(self) -> dict[int, int]:
+        """Passage id -> memory id."""
+        return {hit[0]: hit[1] for leg in (self.by_text, self.by_vector) for hit in leg}
 
+    @cached_property
     def promises(self) -> dict[int, float]:
         """How much each passage promises. A vector below the depth of its leg is at most as good as the last in it."""
         last = self.by_vector[-1].score if self.by_vector else 0.0
-        promised = {hit.passage_id: hit.score for hit in self.by_vector}
-        for hit in self.by_text:
-            promised[hit.passage_id] = relevance.promise(hit.score, promised.get(hit.passage_id, last))
+        promised = {passage_id: score for passage_id, _, score in self.by_vector}
+        for passage_id, _, score in self.by_text:
+            promised[passage_id] = relevance.promise(score, promised.get(passage_id, last))
         return promised
 
     def memories(self) -> dict[int, float]:
         """The memories and what the best passage of each promises."""
-        memory_of = {hit.passage_id: hit.memory_id for hit in self.all}
-        worst_first = sorted(self.promises().items(), key=itemgetter(1))
-        return {memory_of[passage_id]: number for passage_id, number in worst_first}
+        worst_first = sorted(self.promises.items(), key=itemgetter(1))
+        return {self.memory_of[passage_id]: number for passage_id, number in worst_first}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,7 @@ def match(wiring: Wiring, question: Question, where: Filter, *, memories: int = 
 
 
 def _every(wiring: Wiring, hits: Hits) -> dict[int, StoredPassage]:
-    ids = dict.fromkeys(hit.passage_id for hit in hits.all)
-    return {passage.id: passage for passage in wiring.store.passages(list(ids))}
+    return {passage.id: passage for passage in wiring.store.passages(list(hits.memory_of))}
 
 
 def _promising(wiring: Wiring, hits: Hits, *, memories: int) -> dict[int, StoredPassage]:
@@ -143,7 +142,7 @@ def _promising(wiring: Wiring, hits: Hits, *, memories: int) -> dict[int, Stored
 
     And of each further memory its best passage, until there are as many memories as asked for.
     """
-    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in hits.promises().items())]
+    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in hits.promises.items())]
     chosen: dict[int, StoredPassage] = {}
     room = MOST_TOKENS
     for passage in wiring.store.passages(ordered[:MOST_PASSAGES]):
@@ -153,7 +152,7 @@ def _promising(wiring: Wiring, hits: Hits, *, memories: int) -> dict[int, Stored
         chosen[passage.id] = passage
     seen = {passage.memory_id for passage in chosen.values()}
     if len(seen) < memories and len(chosen) < len(ordered):
-        memory_of = {hit.passage_id: hit.memory_id for hit in hits.all}
+        memory_of = hits.memory_of
         missing = {memory_of[id_]: id_ for id_ in reversed(ordered) if memory_of[id_] not in seen}
         further = sorted(missing.values(), key=ordered.index)[: memories - len(seen)]
         chosen |= {passage.id: passage for passage in wiring.store.passages(further)}
@@ -177,8 +176,8 @@ def _words(wiring: Wiring, embedding: QueryEmbedding | None, ids: list[int]) -> 
 
 
 def _candidates(passages: Mapping[int, StoredPassage], hits: Hits) -> list[relevance.Candidate]:
-    text = {hit.passage_id: hit.score for hit in hits.by_text}
-    vector = {hit.passage_id: hit.score for hit in hits.by_vector}
+    text = {passage_id: score for passage_id, _, score in hits.by_text}
+    vector = {passage_id: score for passage_id, _, score in hits.by_vector}
     return [
         relevance.Candidate(
             each.id, each.memory_id, each.ordinal, each.speaker, each.tokens, text.get(each.id), vector.get(each.id)

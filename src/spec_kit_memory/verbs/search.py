@@ -192,7 +192,7 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
 
 def _beyond(pool: Pool) -> int:
     """How many memories matched that were not looked at closely."""
-    return len({hit.memory_id for hit in pool.hits.all}.difference(p.memory_id for p in pool.passages.values()))
+    return len(set(pool.hits.memory_of.values()).difference(p.memory_id for p in pool.passages.values()))
 
 
 def _not_flagged(wiring: Wiring, hot: frozenset[int]) -> frozenset[int]:
@@ -385,6 +385,9 @@ def _held_back(
     hot: frozenset[int],
 ) -> HeldBack:
     """The matches that a state, an expiry or a threshold kept out; best first by what the legs say of them."""
+    hidden = wiring.store.count(hard) > wiring.store.count(soft)
+    if not (hidden or dormant or low):
+        return HeldBack()
     promised = pool.hits.memories()
     # What promises less than the last one shown, and has none of the words, is no match to speak of.
     least = sorted(promised.values())[-request.limit] if len(promised) >= request.limit else -1.0
@@ -392,7 +395,7 @@ def _held_back(
     for reason, found in (("dormant", dormant), ("minScore", low)):
         matched = _matches(pool.hits, promised, [f.memory.id for f in found], least)
         kept_out += [(promised[f.memory.id], reason, f.memory) for f in found if f.memory.id in matched]
-    if wiring.store.count(hard) > wiring.store.count(soft):
+    if hidden:
         kept_out += _outside(wiring, request, matching.look(wiring, question, hard), promised, least, hot)
     kept_out.sort(key=lambda each: (-each[0], each[2].id))
     reasons = [reason for _, reason, _ in kept_out]
