@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from unicodedata import category, normalize
 
 # Letters of scripts that are written without spaces: any of them may begin or end a word.
@@ -92,6 +92,14 @@ def _word(text: str) -> re.Pattern[str]:
     return _ASCII_WORD if text.isascii() else _pattern(_WORD)
 
 
+@lru_cache(maxsize=1)
+def _read(prompt: str) -> tuple[str, list[str], frozenset[str]]:
+    """A prompt, folded; its words; and the different ones. It is asked for phrases of several kinds."""
+    text = fold(prompt)
+    words = _word(text).findall(text)
+    return text, words, frozenset(words)
+
+
 def usable(phrase: str) -> bool:
     """Long enough to trigger: three characters, or two where the script has no case."""
     return _long_enough(fold(phrase))
@@ -160,20 +168,16 @@ class Matcher:
             elif _long_enough(folded):
                 self._owners[folded] = {memory_id: phrase}
         self._alone: set[str] = set()
-        self._pairs: dict[tuple[str, str], list[str]] = {}
+        self._pairs: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}  # with the words that follow the pair
         for folded in self._owners:
             self._enter(folded)
 
     def _enter(self, folded: str) -> None:
-        word = _word(folded)
-        first = word.search(folded)
-        if first is None:
-            return
-        second = word.search(folded, first.end())
-        if second is None:
+        words = _word(folded).findall(folded)
+        if len(words) == 1:
             self._alone.add(folded)
-        else:
-            self._pairs.setdefault((first.group(), second.group()), []).append(folded)
+        elif words:
+            self._pairs.setdefault((words[0], words[1]), []).append((folded, words[2:]))
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -197,14 +201,13 @@ class Matcher:
         return sorted(self._found(prompt))
 
     def _found(self, prompt: str) -> list[str]:
-        text = fold(prompt)
-        words = _word(text).findall(text)
-        alone = list(self._alone & set(words))
+        text, words, different = _read(prompt)
+        alone = list(self._alone & different)
         # In ASCII a word of the split is whole by construction; elsewhere marks may continue it.
         found = alone if text.isascii() else [phrase for phrase in alone if _occurs(phrase, text)]
         candidates: list[str] = []
         for pair in self._pairs.keys() & set(itertools.pairwise(words)):
-            candidates += self._pairs[pair]
+            candidates += [phrase for phrase, rest in self._pairs[pair] if different.issuperset(rest)]
         return found + [phrase for phrase in candidates if _occurs(phrase, text)]
 
     def _matched(self, memory_id: int, folded: list[str]) -> TriggerMatch:
@@ -243,7 +246,7 @@ def _by_id(match: TriggerMatch) -> int:
 
 def loading(prompt: str) -> str | None:
     """The loading preference a prompt states: auto, skip or ask; the last one stated counts."""
-    text = fold(prompt)
+    text = _read(prompt)[0]
     stated = [
         (text.rfind(phrase), choice)
         for choice, phrases in _LOADING.items()
