@@ -53,7 +53,7 @@ def ledger_verify(wiring: Wiring) -> LedgerAnswer:
 
 def _own_part(wiring: Wiring) -> LedgerAnswer:
     """A chain is checked as a whole, but an isolated session hears of its own entries only."""
-    broken = wiring.store.check().get("ledger")
+    broken = chain.verify(wiring.whole.ledger())
     own = _Tally()
     for _ in own.through(wiring.store.ledger()):
         pass
