@@ -9,6 +9,7 @@ questions are asked nothing is cached, so that each pays for its embedding as ou
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import threading
 from collections.abc import Sequence
@@ -87,11 +88,13 @@ def _answering(endpoint: Endpoint) -> type[BaseHTTPRequestHandler]:
 
         def _send(self, status: int, content: dict[str, Any]) -> None:
             body = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            # Who asked may have been stopped meanwhile.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """One line per request would drown the table."""

@@ -113,11 +113,17 @@ class MemSearch:
             name = f"{number:06d}.md"
             (self._notes / name).write_text(each["text"] + "\n", encoding="utf-8")
             self._ids[name] = each["id"]
-        self._loop.run_until_complete(self._memory.index())
+        report = self._loop.run_until_complete(self._memory.index_with_report())
+        # It goes on after a file that failed, and only the report tells.
+        if report.failed_files:
+            raise RuntimeError(f"{len(report.failed_files)} files failed, the first: {report.failed_files[0].error}")
 
     def ask(self, text: str, *, limit: int) -> list[str]:
         found = self._loop.run_until_complete(self._memory.search(text, top_k=limit))
         return [self._ids[Path(row["source"]).name] for row in found]
+
+    def close(self) -> None:
+        self._memory.close()
 
 
 class Lance:
