@@ -125,7 +125,7 @@ class Vectors:
             self._matrix, self._coarse = _bits(self._matrix), True
         ids = np.empty(total, np.int64)
         ids[: len(self._ids)] = self._ids
-        matrix = self._room(total)
+        matrix = _room(self._matrix, total)
         at = len(self._ids)
         cursor = connection.execute("SELECT id, vector FROM vector WHERE id > ? ORDER BY id", (last,))
         while page := _take(cursor, _PAGE):
@@ -135,16 +135,17 @@ class Vectors:
             at += len(page)
         self._ids, self._matrix = ids, matrix[:total]
 
-    def _room(self, total: int) -> npt.NDArray[Any]:
-        """The matrix with space at its end; rows that are in use by a running match never move or change."""
-        old = self._matrix
-        room = old.base if isinstance(old.base, np.ndarray) else None
-        if room is not None and len(room) >= total and room.shape[1:] == old.shape[1:] and room.dtype == old.dtype:
-            return room
-        spare = 0 if not len(old) else max(1_024, total // 8)
-        grown = np.empty((total + spare, *old.shape[1:]), old.dtype)
-        grown[: len(old)] = old
-        return grown
+
+def _room(old: npt.NDArray[Any], total: int) -> npt.NDArray[Any]:
+    """A matrix with space at its end; rows that are in use by a running match never move or change."""
+    room = old.base if isinstance(old.base, np.ndarray) else None
+    if room is not None and len(room) >= total and room.shape[1:] == old.shape[1:] and room.dtype == old.dtype:
+        return room
+    spare = 0 if not len(old) else max(1_024, total // 8)
+    # Bits are read word by word: the first 64 of all vectors, then the next. Three times faster than row by row.
+    grown = np.empty((total + spare, *old.shape[1:]), old.dtype, order="F" if old.dtype == np.uint64 else "C")
+    grown[: len(old)] = old
+    return grown
 
 
 def _take(cursor: apsw.Cursor, count: int) -> list[tuple[int, bytes]]:
@@ -166,14 +167,12 @@ def _nearest_bits(
     count: int,
 ) -> npt.NDArray[np.int64]:
     """The chosen passages whose signs differ least from the query's."""
-    signs = _bits(query[None, :])[0]
-    distance = np.zeros(len(chosen), np.uint16)
-    for at in range(0, len(chosen), 65_536):
-        block = bits[rows[chosen[at : at + 65_536]]]
-        distance[at : at + 65_536] = np.bitwise_count(block ^ signs).sum(axis=1, dtype=np.uint16)
     if len(chosen) <= count:
         return chosen
-    return chosen[np.argpartition(distance, count)[:count]]
+    differing = np.zeros(len(bits), np.uint16)
+    for word, signs in enumerate(_bits(query[None, :])[0]):
+        differing += np.bitwise_count(bits[:, word] ^ signs)
+    return chosen[np.argpartition(differing[rows[chosen]], count)[:count]]
 
 
 def _exact_from_file(
