@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Candidates of each leg, and how many of them are worth looking at word by word: measured in docs/explain/ranking.md.
 DEPTH = 300
 MOST_PASSAGES, LEAST_PASSAGES = 160, 40
-MOST_TOKENS = 20_000
+MOST_TOKENS = 24_000
 
 
 class Hits:
