@@ -15,6 +15,7 @@ import pytest
 from spec_kit_memory.embed import local
 from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.verbs import matching
 from spec_kit_memory.workspace import Workspace
 from tests.faults.talking import Talk
 from tests.verbs.conftest import Place
@@ -29,6 +30,7 @@ class Provider:
     asked: int = 0
     # Bytes of nothing before an answer, twenty a second: JSON may begin with spaces. None: until `hurry` is set.
     spaces: int | None = 0
+    headers_drip: bool = False  # the same, before the headers end
     hurry: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -52,6 +54,9 @@ def provider() -> Iterator[Provider]:
                 body = b"too late"
             try:
                 self.send_response(200)
+                while found.headers_drip and not found.hurry.wait(0.05):
+                    self.send_header("X-Wait", "a little")
+                    self.flush_headers()
                 if found.spaces == 0:
                     self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -150,6 +155,23 @@ def test_a_slow_answer_that_comes_in_time_is_used(place: Place, provider: Provid
         assert found.method == "hybrid"
         assert found.unavailable == ()
         assert workspace.save(text="Saved at its pace", spec_folder="001-core").vector_status == "success"
+
+
+def test_headers_that_never_end_do_not_hold_up_a_search(
+    place: Place, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "PATIENCE_SECONDS", 0.5)
+    place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
+    with Workspace(Settings(root=place.root, semantic=semantic(provider)), now=place.clock) as workspace:
+        workspace.index()
+        provider.headers_drip = True
+        found = workspace.search("zebra walks")  # the provider goes on until this test is over
+        assert found.method == "text"
+        assert found.results[0].title == "Zebra"
+        assert any("E004" in said and "within" in said for said in found.unavailable), found.unavailable
+        asked = provider.asked
+        assert workspace.search("a zebra").results[0].title == "Zebra"
+        assert provider.asked == asked
 
 
 def test_an_answer_that_drips_past_the_deadline_costs_meaning_for_a_while_and_nothing_else(

@@ -6,10 +6,11 @@ Each stage is left out cleanly when it cannot be used, and the pool says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import itemgetter
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from spec_kit_memory.core import relevance
@@ -17,6 +18,7 @@ from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage
 from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.relevance import Relevance
 from spec_kit_memory.embed import QueryEmbedding, states
+from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.verbs.wiring import Wiring
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 DEPTH = 300
 MOST_PASSAGES, LEAST_PASSAGES = 160, 40
 MOST_TOKENS = 24_000
+# A provider has a deadline of its own. This one also holds for what it cannot bound: a model that is slow to load,
+# headers that come a byte at a time.
+PATIENCE_SECONDS = 10
 
 
 class Hits:
@@ -82,9 +87,16 @@ class Question:
         self._meaning = wiring.meaning
         self._embedding = None if mode == "text" else _beside(partial(self._meaning.query, query.text))
 
-    @property
+    @cached_property
     def embedding(self) -> QueryEmbedding | None:
-        return self._embedding.result() if self._embedding else None
+        if self._embedding is None:
+            return None
+        try:
+            return self._embedding.result(timeout=PATIENCE_SECONDS)
+        except TimeoutError:
+            late = f"the query was not embedded within {PATIENCE_SECONDS} seconds"
+            self._meaning.failed(ProviderUnavailable(late, hint="search works by text meanwhile"))
+            return None
 
     @property
     def unavailable(self) -> tuple[str, ...]:
@@ -96,10 +108,16 @@ class Question:
 
 
 def _beside(call: Callable[[], QueryEmbedding | None]) -> Future[QueryEmbedding | None]:
-    """Run while this thread goes on. A pool for one call: one that is kept would not survive a fork."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
-    made = pool.submit(call)
-    pool.shutdown(wait=False)
+    """Run while this thread goes on. Not in a pool: that would not survive a fork and is waited for at the end."""
+    made: Future[QueryEmbedding | None] = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the result is asked for
+            made.set_exception(error)
+
+    Thread(target=run, name="embed-query", daemon=True).start()
     return made
 
 
