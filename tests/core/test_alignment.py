@@ -15,10 +15,10 @@ from spec_kit_memory.core.alignment import (
     decide,
     profile,
     resolve_name,
-    strip_prefix,
     talk,
     valid_name,
 )
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.errors import BadSpecFolder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -178,8 +178,8 @@ def test_a_missing_folder_is_refused_unless_it_may_be_created() -> None:
 
 
 def test_only_a_leading_prefix_is_taken_off() -> None:
-    assert strip_prefix("specs/specs/007-a") == "specs/007-a"
-    assert strip_prefix("007-specs/008-a") == "007-specs/008-a"
+    assert clean_folder("specs/specs/007-a") == "specs/007-a"
+    assert clean_folder("007-specs/008-a") == "007-specs/008-a"
 
 
 def test_words_that_no_folder_knows_fit_no_folder_however_fresh_it_is() -> None:

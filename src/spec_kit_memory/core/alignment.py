@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from math import log, sqrt
 
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.plain_words import COMMON_FILES, PLAIN
 from spec_kit_memory.core.words import content, stem, unspaced
 from spec_kit_memory.errors import BadSpecFolder
@@ -27,7 +28,6 @@ __all__ = [
     "decide",
     "profile",
     "resolve_name",
-    "strip_prefix",
     "talk",
     "valid_name",
 ]
@@ -52,7 +52,6 @@ _WORD = re.compile(r"[^\W\d_][^\W_]{1,30}")
 _PATH = re.compile(r"(?:[\w.@-]{1,80}/){0,12}[\w@-][\w.@-]{0,80}\.[A-Za-z][A-Za-z0-9]{0,6}(?![\w/])")
 _SEGMENT = re.compile(r"\d{3}-[A-Za-z0-9.-]+")
 _PREFIXES = (".opencode/specs/", "specs/")
-
 # What a folder's documents say about how far it is, and what is spoken of then.
 _PHASES = ("research", "planning", "implementation", "review")
 _PHASE_WORDS: Mapping[str, frozenset[str]] = {
@@ -282,18 +281,9 @@ def valid_name(name: str) -> bool:
     )
 
 
-def strip_prefix(name: str) -> str:
-    """The name below `specs/`, however it was written."""
-    name = name.strip().replace("\\", "/").removeprefix("./").strip("/")
-    for prefix in _PREFIXES:
-        if name.startswith(prefix):
-            return name.removeprefix(prefix)
-    return name
-
-
 def resolve_name(name: str, existing: Collection[str], *, create: bool = False) -> str:
     """The one existing folder of that name, or of that last part; with `create`, a valid new name too."""
-    wanted = strip_prefix(name)
+    wanted = clean_folder(name)
     if wanted in existing:
         return wanted
     matches = sorted(folder for folder in existing if folder.endswith(f"/{wanted}"))

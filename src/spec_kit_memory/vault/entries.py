@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from spec_kit_memory.core import markdown, passages, redact
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import (
     Attributes,
     Conversation,
@@ -92,7 +93,7 @@ def _folder(front: FrontMatter, found: Found, *, trusted: bool) -> str | None:
     """The place decides; front matter is asked where the place says nothing."""
     if found.spec_folder is not None or front.spec_folder is None or not trusted or found.owner is not None:
         return found.spec_folder
-    name = front.spec_folder.strip("/").removeprefix(".opencode/").removeprefix("specs/")
+    name = clean_folder(front.spec_folder)
     return name if found.source is Source.MEMORY and name else None
 
 

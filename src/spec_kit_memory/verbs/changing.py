@@ -12,6 +12,7 @@ from typing import Any
 
 from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, redact
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
 from spec_kit_memory.errors import (
     AccessDenied,
@@ -23,7 +24,6 @@ from spec_kit_memory.errors import (
 )
 from spec_kit_memory.vault import files, rewriting, trash
 from spec_kit_memory.verbs import freshness
-from spec_kit_memory.verbs.folders import clean_folder
 from spec_kit_memory.verbs.wiring import Wiring
 
 # Files of these sources are the user's project: metadata is written into them.

@@ -14,6 +14,7 @@ from typing import Any
 
 from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, CheckpointListAnswer
 from spec_kit_memory.core import redact
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Scope
 from spec_kit_memory.errors import (
     BadParameter,
@@ -29,7 +30,6 @@ from spec_kit_memory.vault import checkpoints as shelf
 from spec_kit_memory.vault import git
 from spec_kit_memory.vault.checkpoints import Checkpoint, Opened
 from spec_kit_memory.verbs import freshness, refiling
-from spec_kit_memory.verbs.folders import clean_folder
 from spec_kit_memory.verbs.wiring import Wiring
 
 MOST = 10

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spec_kit_memory.answers import IndexAnswer
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.errors import CoolingDown
 from spec_kit_memory.vault import vectors
-from spec_kit_memory.verbs.folders import clean_folder
 from spec_kit_memory.verbs.wiring import Wiring
 
 if TYPE_CHECKING:

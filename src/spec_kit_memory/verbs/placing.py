@@ -14,6 +14,7 @@ from typing import Any
 
 from spec_kit_memory.core import alignment
 from spec_kit_memory.core.alignment import Alignment, Decision, Profile
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.core.words import for_query
 from spec_kit_memory.errors import SpecKitMemoryError, UndecidedSpecFolder
@@ -109,7 +110,7 @@ class _Folders:
 
     def known_as(self, named: str) -> Collection[str]:
         """Enough of them to resolve that name: one that is indexed under it as a whole needs no other."""
-        whole = alignment.strip_prefix(named)
+        whole = clean_folder(named)
         return {whole} if whole in self.indexed else self.all
 
     def __contains__(self, name: str) -> bool:

@@ -10,10 +10,10 @@ import re
 
 from spec_kit_memory.answers import GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import markdown, tokens
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, MissingParameter, OutOfRange
 from spec_kit_memory.verbs import freshness
-from spec_kit_memory.verbs.folders import clean_folder
 from spec_kit_memory.verbs.wiring import Wiring
 
 _RANGE = re.compile(r"^\s*(\d{1,9})(?:\s*-\s*(\d{0,9}))?\s*$")

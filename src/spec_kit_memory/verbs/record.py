@@ -8,8 +8,8 @@ from typing import Any
 
 from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer
 from spec_kit_memory.core import ledger as chain
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import LedgerEntry
-from spec_kit_memory.verbs.folders import clean_folder
 from spec_kit_memory.verbs.wiring import Wiring
 
 

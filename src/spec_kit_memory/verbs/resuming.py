@@ -14,11 +14,11 @@ from typing import Any
 from spec_kit_memory.answers import ContextAnswer
 from spec_kit_memory.core import markdown, packing, tokens
 from spec_kit_memory.core import triggers as phrases
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, StoredPassage, Tier
 from spec_kit_memory.errors import OutOfRange
 from spec_kit_memory.verbs import search as searching
 from spec_kit_memory.verbs import sessions
-from spec_kit_memory.verbs.folders import clean_folder
 from spec_kit_memory.verbs.wiring import Wiring
 
 SECTIONS = ("state", "next-steps", "blockers", "summary")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from spec_kit_memory.answers import HeldBack
 from spec_kit_memory.core import decay, ranking, usage, words
 from spec_kit_memory.core import query as queries
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import (
     ContextType,
     Filter,
@@ -31,7 +32,6 @@ from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.ranking import Scored
 from spec_kit_memory.errors import BadParameter, OutOfRange
 from spec_kit_memory.verbs import matching
-from spec_kit_memory.verbs.folders import clean_folder
 from spec_kit_memory.verbs.matching import Hits, Pool, Question
 from spec_kit_memory.verbs.wiring import Wiring
 
