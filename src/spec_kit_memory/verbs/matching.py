@@ -114,8 +114,9 @@ def _beside(call: Callable[[], QueryEmbedding | None]) -> Future[QueryEmbedding 
     def run() -> None:
         try:
             made.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the result is asked for
+        except BaseException as error:  # a fault of ours: told here, and where the result is asked for
             made.set_exception(error)
+            raise
 
     Thread(target=run, name="embed-query", daemon=True).start()
     return made
