@@ -38,9 +38,9 @@ def python_of(system: System, folder: Path, *, minutes: float, say: Say) -> Path
     making = _Making(system.package, folder / f"{home.name}.log", until=started + minutes * 60, say=say)
     making.run([sys.executable, "-m", "venv", "--clear", str(home)])
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    making.run([*pip, "install", *system.requirements])
-    if system.alone:
-        making.run([*pip, "install", "--no-deps", *system.alone])
+    for arguments, pins in (((), system.requirements), (("--no-deps",), system.alone)):
+        if pins:
+            making.run([*pip, "install", *arguments, *pins])
     (home / _READY).write_text(_output([*pip, "freeze"]), encoding="utf-8")
     say(f"{system.package}: installed in {time.monotonic() - started:.0f} s, {_megabytes(home)} MB")
     return python
