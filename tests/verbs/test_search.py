@@ -731,3 +731,10 @@ def test_a_long_memory_does_not_keep_others_out_of_the_answer(place: Place) -> N
     answer = workspace.search("tokens", limit=9, max_tokens=100_000)
     assert len(answer.results) == 9
     assert answer.total_found == 9
+
+
+def test_a_flat_list_has_as_many_passages_as_were_asked_for(place: Place) -> None:
+    said = "\n\n".join(f"## Part {n}\n\nTokens live here. " + f"The tokens of part {n}. " * 90 for n in range(120))
+    place.memory("long", f"# Long\n\n{said}")
+    answer = place.open().search("tokens", group_by="passage", limit=100, max_tokens=200_000)
+    assert len(answer.results) == 100

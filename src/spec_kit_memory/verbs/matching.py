@@ -134,12 +134,12 @@ def look(wiring: Wiring, question: Question, where: Filter, *, depth: int = DEPT
     return Hits(by_text, store.match_vector(embedding.vector, where, depth) if embedding else [])
 
 
-def match(wiring: Wiring, question: Question, where: Filter, *, memories: int = 1) -> Pool:
-    """The best passages within `where`, by text and by meaning, of at least so many memories if as many match."""
+def match(wiring: Wiring, question: Question, where: Filter, *, results: int = 1) -> Pool:
+    """The best passages within `where`, by text and by meaning; enough for so many results, if as many match."""
     hits = look(wiring, question, where)
     search = wiring.settings.search
     plain = search.fusion == "rrf"
-    passages = _every(wiring, hits) if plain else _promising(wiring, hits, memories=memories)
+    passages = _every(wiring, hits) if plain else _promising(wiring, hits, results=results)
     words = None if plain else _words(wiring, question.embedding, list(passages))
     candidates = _candidates(passages, hits)
     return Pool(
@@ -156,26 +156,29 @@ def _every(wiring: Wiring, hits: Hits) -> dict[int, StoredPassage]:
     return {passage.id: passage for passage in wiring.store.passages(list(hits.memory_of))}
 
 
-def _promising(wiring: Wiring, hits: Hits, *, memories: int) -> dict[int, StoredPassage]:
+def _promising(wiring: Wiring, hits: Hits, *, results: int) -> dict[int, StoredPassage]:
     """The candidates worth a close look, most promising first: so many passages, so many tokens of them.
 
-    And of each further memory its best passage, until there are as many memories as asked for.
+    At least as many passages as results were asked for; and of each further memory its best passage,
+    until there are as many memories.
     """
     ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in hits.promises.items())]
+    least, room = max(LEAST_PASSAGES, results), MOST_TOKENS
     chosen: dict[int, StoredPassage] = {}
-    room = MOST_TOKENS
     for passage in wiring.store.passages(ordered[:MOST_PASSAGES]):
         room -= passage.tokens
-        if room < 0 and len(chosen) >= LEAST_PASSAGES:
+        if room < 0 and len(chosen) >= least:
             break
         chosen[passage.id] = passage
     seen = {passage.memory_id for passage in chosen.values()}
-    if len(seen) < memories and len(chosen) < len(ordered):
-        memory_of = hits.memory_of
-        missing = {memory_of[id_]: id_ for id_ in reversed(ordered) if memory_of[id_] not in seen}
-        further = sorted(missing.values(), key=ordered.index)[: memories - len(seen)]
-        chosen |= {passage.id: passage for passage in wiring.store.passages(further)}
-    return chosen
+    further: list[int] = []
+    for id_ in ordered:
+        if len(seen) >= results:
+            break
+        if hits.memory_of[id_] not in seen:
+            seen.add(hits.memory_of[id_])
+            further.append(id_)
+    return chosen | {passage.id: passage for passage in wiring.store.passages(further)}
 
 
 def _method(hits: Hits, question: Question) -> str:

@@ -163,7 +163,7 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
         hard = replace(hard, ids=ids | _with_every_concept(wiring, request, hard) if hidden else ids)
         soft = replace(soft, ids=ids)
         counts = {id_: _occurrences(wiring, id_, request.concepts) for id_ in sorted(ids)[:1000]}
-    pool = matching.match(wiring, question, soft, memories=request.limit)
+    pool = matching.match(wiring, question, soft, results=request.limit)
     found = _score(wiring, request, query, pool, counts, hot)
     kept, dormant = _without_dim(request, found)
     kept, low = _without_low(request, kept)
