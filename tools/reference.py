@@ -230,7 +230,9 @@ def answer_section(shape: type) -> Iterator[str]:
     inherited = {field.name for field in dataclasses.fields(answers.Answer)}
     hints = get_type_hints(shape)
     fields = [
-        each for each in dataclasses.fields(shape) if not (issubclass(shape, answers.Answer) and each.name in inherited)
+        each
+        for each in dataclasses.fields(shape)
+        if each.name != "unsaid" and not (issubclass(shape, answers.Answer) and each.name in inherited)
     ]
     about = inspect.getdoc(shape) or ""
     yield f"## {shape.__name__}\n"

@@ -2,7 +2,7 @@
 
 Frozen dataclasses. `serve.render` turns any of them into the envelope
 {summary, data, hints, meta}: the fields of the subclass become `data`, in camelCase,
-with None and empty optional fields left out.
+with None and empty optional fields left out, and those named in `unsaid`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,12 @@ class ShownPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One memory that a search found."""
+    """One memory that a search found.
+
+    In JSON, what goes without saying is left out: tier normal, state WARM, contextType general, alreadySent false,
+    trusted where it is as its source has it (not so for chat and custom, else so). Below a maxTokens of 2,000, id,
+    title, specFolder and createdAt come after the texts, if there is room; a conversation's title always does.
+    """
 
     id: int
     title: str
@@ -105,6 +110,7 @@ class Result:
     before: int | None = None  # with includeContiguity: the memory saved just before, and after
     after: int | None = None
     explain: Mapping[str, Any] = field(default_factory=dict)
+    unsaid: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +153,8 @@ class HeldBack:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAnswer(Answer):
+    """What a search found. Below a maxTokens of 2,000 all but `results` comes after the texts, if there is room."""
+
     query: str
     method: str  # hybrid | text | vector
     results: tuple[Result | FlatResult, ...]
@@ -159,6 +167,7 @@ class SearchAnswer(Answer):
     tokens_saved: int = 0
     contiguous: tuple[Card, ...] = ()
     explain: Mapping[str, Any] = field(default_factory=dict)
+    unsaid: frozenset[str] = frozenset()
 
 
 # --- reading ------------------------------------------------------------------

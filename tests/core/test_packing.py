@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.core import packing
-from spec_kit_memory.core.packing import Block, Piece, Rule
+from spec_kit_memory.core.packing import Block, Piece, Prices, Rule
+
+UNIT = 10  # bytes of a word
 
 
 def count(text: str) -> int:
@@ -27,8 +32,22 @@ def block(id: int, *pieces: tuple[int, int, float], size: int = 40, header: int 
     assert isinstance(sections, tuple)
     assert isinstance(text, list)
     return Block(
-        id=id, lines=text, pieces=[Piece(*piece) for piece in pieces], header_tokens=header, sections=lambda: sections
+        id=id,
+        lines=text,
+        offsets=offsets(text),
+        pieces=[Piece(*piece) for piece in pieces],
+        header=header * UNIT,
+        sections=lambda: sections,
     )
+
+
+def offsets(text: Sequence[str]) -> list[int]:
+    return list(accumulate((UNIT * count(line) for line in text), initial=0))
+
+
+def fit(blocks: Sequence[Block], *, budget: int, **more: Any) -> packing.Fitted:
+    """Pack under a budget of so many words."""
+    return packing.fit(blocks, budget=budget * UNIT, **more)
 
 
 def ranges(packed: packing.Packed) -> list[tuple[int, int]]:
@@ -36,46 +55,91 @@ def ranges(packed: packing.Packed) -> list[tuple[int, int]]:
 
 
 def test_what_fits_is_shown_whole_and_in_order() -> None:
-    fitted = packing.fit([block(1, (3, 4, 90)), block(2, (7, 7, 80))], budget_tokens=100, count=count)
+    fitted = fit([block(1, (3, 4, 90)), block(2, (7, 7, 80))], budget=100)
     assert [(each.id, ranges(each)) for each in fitted.blocks] == [(1, [(3, 4)]), (2, [(7, 7)])]
     assert fitted.blocks[0].shown[0].text == "\n".join(lines(40)[2:4])
-    assert fitted.tokens == 4 + 10 + 4 + 5
+    assert fitted.size == (4 + 10 + 4 + 5) * UNIT
     assert fitted.left_out == ()
-    assert fitted.passages_left_out == 0
 
 
 def test_the_best_passages_go_in_first_whichever_memory_they_are_of() -> None:
     one = block(1, (1, 4, 90), (11, 14, 40), (21, 24, 30))
     two = block(2, (1, 4, 80))
-    fitted = packing.fit([one, two], budget_tokens=4 + 20 + 4 + 20, count=count)
+    fitted = fit([one, two], budget=4 + 20 + 4 + 20)
     assert [ranges(each) for each in fitted.blocks] == [[(1, 4)], [(1, 4)]]
-    assert fitted.blocks[0].left_out == 2
 
 
 def test_a_passage_that_does_not_fit_makes_room_for_smaller_ones() -> None:
     blocks = [block(1, (1, 2, 90)), block(2, (1, 30, 80)), block(3, (1, 2, 70))]
-    fitted = packing.fit(blocks, budget_tokens=60, count=count)
+    fitted = fit(blocks, budget=60)
     shown = {each.id: ranges(each) for each in fitted.blocks}
     assert shown[1] == [(1, 2)]
     assert shown[3] == [(1, 2)]
 
 
-def test_the_beginning_of_a_passage_is_shown_when_all_of_it_is_too_long() -> None:
-    fitted = packing.fit([block(1, (1, 30, 90))], budget_tokens=64, count=count)
+def test_the_lines_around_the_matching_words_are_shown_when_a_passage_is_too_long() -> None:
+    weigh = {"w20 w20 w20 w20 w20": 2.0, "w19 w19 w19 w19 w19": 1.0}.get
+    fitted = fit([block(1, (1, 30, 90))], budget=54, weigh=lambda line: weigh(line, 0.0))
     [shown] = fitted.blocks[0].shown
-    assert (shown.first_line, shown.last_line, shown.cut) == (1, 12, True)
-    assert fitted.blocks[0].left_out == 1
+    assert shown.first_line <= 19
+    assert shown.last_line >= 20
+    assert shown.last_line - shown.first_line == 9
+    assert shown.cut
+
+
+def test_a_passage_too_long_for_the_answer_leaves_room_for_the_others() -> None:
+    fitted = fit([block(1, (1, 30, 90)), block(2, (1, 4, 80))], budget=90)
+    assert [bool(each.shown) for each in fitted.blocks] == [True, True]
+    assert fitted.blocks[0].shown[0].cut
+    assert not fitted.blocks[1].shown[0].cut
+
+
+def test_of_passages_that_promise_alike_the_cheaper_come_first() -> None:
+    blocks = [block(1, (1, 16, 81)), block(2, (1, 4, 80)), block(3, (1, 4, 80)), block(4, (1, 4, 79))]
+    fitted = fit(blocks, budget=85)
+    assert [each.id for each in fitted.blocks if each.shown and not each.shown[0].cut] == [2, 3, 4]
+
+
+def test_a_passage_beside_lines_that_are_shown_is_preferred_to_one_elsewhere() -> None:
+    blocks = [block(1, (1, 4, 90), (5, 8, 60)), block(2, (1, 4, 62), header=20)]
+    fitted = fit(blocks, budget=50)
+    assert [ranges(each) for each in fitted.blocks] == [[(1, 8)]]
+
+
+def test_what_is_asked_for_whole_comes_before_all_passages() -> None:
+    one = replace(block(1, (3, 4, 90)), whole=Piece(1, 40, 91))
+    fitted = fit([one, block(2, (1, 4, 99))], budget=4 + 200 + 10)
+    assert [ranges(each) for each in fitted.blocks] == [[(1, 40)], []]
+
+
+def test_a_reference_without_passages_is_named_among_the_hits() -> None:
+    known = replace(block(2), score=80.0)
+    fitted = fit([block(1, (1, 4, 90)), known, block(3, (1, 4, 30), (11, 14, 20))], budget=4 + 20 + 4 + 24)
+    assert [(each.id, len(each.shown)) for each in fitted.blocks] == [(1, 1), (2, 0), (3, 1)]
+
+
+def test_what_is_said_beside_the_hits_takes_what_they_leave() -> None:
+    seen: list[tuple[list[int], int]] = []
+
+    def beside(named: Sequence[int], room: int) -> int:
+        seen.append((list(named), room))
+        return min(room, 30)
+
+    blocks = [block(1, (1, 4, 90), sections=((1, 8),)), block(2, (1, 30, 50))]
+    fitted = fit(blocks, budget=34, beside=beside)
+    assert seen[0] == ([1], (34 - 24) * UNIT)
+    assert seen[1] == ([1, 2], (34 - 24 - 3 - 4) * UNIT)
+    assert ranges(fitted.blocks[0]) == [(1, 4)]
 
 
 def test_a_line_is_never_cut() -> None:
     long_line = block(1, (1, 1, 90), lines=["word " * 500])
-    fitted = packing.fit([long_line], budget_tokens=64, count=count)
+    fitted = fit([long_line], budget=64)
     assert fitted.blocks[0].shown == ()
-    assert fitted.blocks[0].left_out == 1
 
 
 def test_neighbouring_and_overlapping_passages_become_one_range_without_doubled_lines() -> None:
-    fitted = packing.fit([block(1, (1, 5, 90), (4, 8, 80), (9, 10, 70), (20, 21, 60))], budget_tokens=500, count=count)
+    fitted = fit([block(1, (1, 5, 90), (4, 8, 80), (9, 10, 70), (20, 21, 60))], budget=500)
     assert ranges(fitted.blocks[0]) == [(1, 10), (20, 21)]
     assert fitted.blocks[0].shown[0].text.split("\n") == lines(40)[:10]
     assert fitted.blocks[0].shown[0].score == 90
@@ -83,57 +147,57 @@ def test_neighbouring_and_overlapping_passages_become_one_range_without_doubled_
 
 def test_only_blank_lines_between_two_passages_do_not_part_them() -> None:
     text = ["one", "", "", "two", "three", "", "four"]
-    fitted = packing.fit([block(1, (1, 2, 90), (4, 4, 80), (7, 7, 70), lines=text)], budget_tokens=100, count=count)
+    fitted = fit([block(1, (1, 2, 90), (4, 4, 80), (7, 7, 70), lines=text)], budget=100)
     assert ranges(fitted.blocks[0]) == [(1, 4), (7, 7)]
 
 
 def test_blank_lines_at_the_ends_are_left_out() -> None:
     text = ["", "one", "", "two", ""]
-    fitted = packing.fit([block(1, (1, 5, 90), lines=text)], budget_tokens=100, count=count)
+    fitted = fit([block(1, (1, 5, 90), lines=text)], budget=100)
     assert ranges(fitted.blocks[0]) == [(2, 4)]
 
 
 def test_a_whole_section_is_shown_where_it_fits() -> None:
     one = block(1, (5, 6, 90), sections=((1, 40), (4, 10)))
-    assert ranges(packing.fit([one], budget_tokens=100, count=count).blocks[0]) == [(4, 10)]
-    assert ranges(packing.fit([one], budget_tokens=20, count=count).blocks[0]) == [(5, 6)]
+    assert ranges(fit([one], budget=100).blocks[0]) == [(4, 10)]
+    assert ranges(fit([one], budget=20).blocks[0]) == [(5, 6)]
 
 
 def test_hits_come_before_whole_sections() -> None:
     one = block(1, (5, 6, 90), sections=((1, 20),))
     two = block(2, (5, 6, 10))
-    fitted = packing.fit([one, two], budget_tokens=4 + 10 + 4 + 10, count=count)
+    fitted = fit([one, two], budget=4 + 10 + 4 + 10)
     assert [ranges(each) for each in fitted.blocks] == [[(5, 6)], [(5, 6)]]
 
 
 def test_fragments_of_one_section_become_the_section() -> None:
     one = block(1, (5, 6, 90), (9, 10, 80), sections=((4, 12),))
-    assert ranges(packing.fit([one], budget_tokens=100, count=count).blocks[0]) == [(4, 12)]
+    assert ranges(fit([one], budget=100).blocks[0]) == [(4, 12)]
 
 
 def test_results_without_room_for_text_are_still_named() -> None:
     blocks = [block(id, (1, 4, 100 - id)) for id in range(1, 6)]
-    fitted = packing.fit(blocks, budget_tokens=44, count=count)
-    assert [each.id for each in fitted.blocks] == [1, 2, 3, 4, 5]
-    assert [bool(each.shown) for each in fitted.blocks] == [True, False, False, False, False]
-    assert fitted.passages_left_out == 4
+    fitted = fit(blocks, budget=24 + 12)
+    assert [each.id for each in fitted.blocks] == [1, 2, 3, 4]
+    assert [bool(each.shown) for each in fitted.blocks] == [True, False, False, False]
+    assert fitted.left_out == (5,)
 
 
 def test_headers_do_not_take_the_room_of_the_text() -> None:
     blocks = [block(id, (1, 4, 100 - id), header=10) for id in range(1, 11)]
-    fitted = packing.fit(blocks, budget_tokens=100, count=count)
+    fitted = fit(blocks, budget=100)
     assert sum(bool(each.shown) for each in fitted.blocks) >= 2
     assert fitted.left_out
 
 
 def test_naming_a_further_range_has_its_price_and_the_header_names_the_first() -> None:
-    fitted = packing.fit([block(1, (1, 1, 90), (9, 9, 80))], budget_tokens=100, count=count, range_tokens=3)
-    assert fitted.tokens == 4 + 5 + (5 + 3)
+    fitted = fit([block(1, (1, 1, 90), (9, 9, 80))], budget=100, prices=Prices(range=3 * UNIT))
+    assert fitted.size == (4 + 5 + (5 + 3)) * UNIT
 
 
 def test_a_budget_of_nothing_gives_nothing() -> None:
-    fitted = packing.fit([block(1, (1, 4, 90))], budget_tokens=0, count=count)
-    assert fitted == packing.Fitted(blocks=(), tokens=0, left_out=(1,))
+    fitted = fit([block(1, (1, 4, 90))], budget=0)
+    assert fitted == packing.Fitted(blocks=(), size=0, left_out=(1,))
 
 
 @st.composite
@@ -149,36 +213,46 @@ def blocks(draw: st.DrawFn) -> list[Block]:
             Block(
                 id=id,
                 lines=text,
+                offsets=offsets(text),
                 pieces=pieces,
+                whole=draw(st.sampled_from([None, *pieces])),
                 sections=partial(
                     list, [(first - draw(st.integers(0, first - 1)), last + 1) for first, last in spans[:3]]
                 ),
-                header_tokens=draw(st.integers(0, 12)),
+                header=draw(st.integers(0, 120)),
+                score=draw(st.floats(0, 100)),
             )
         )
     return found
 
 
-@given(found=blocks(), budget=st.integers(0, 300), range_tokens=st.integers(0, 5))
+@given(found=blocks(), budget=st.integers(0, 3000), prices=st.builds(Prices, *[st.integers(0, 50)] * 3))
 def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
-    found: list[Block], budget: int, range_tokens: int
+    found: list[Block], budget: int, prices: Prices
 ) -> None:
-    fitted = packing.fit(found, budget_tokens=budget, count=count, range_tokens=range_tokens)
+    told: list[int] = []
+
+    def beside(named: Sequence[int], room: int) -> int:
+        told.append(room // 3)
+        return told[-1]
+
+    fitted = packing.fit(found, budget=budget, prices=prices, beside=beside)
     by_id = {each.id: each for each in found}
-    spent = 0
+    spent = sum(told)
     for packed in fitted.blocks:
         source = by_id[packed.id]
-        cost = source.header_tokens + sum(count(shown.text) for shown in packed.shown)
-        cost += range_tokens * max(0, len(packed.shown) - 1)
-        assert packed.tokens == cost
-        spent += cost
+        size = source.header + sum(UNIT * count(shown.text) for shown in packed.shown)
+        further = max(0, len(packed.shown) - 1)
+        size += prices.range * further + (prices.list if further else 0) + (0 if packed.shown else prices.empty)
+        assert packed.size == size
+        spent += size
         for shown in packed.shown:
             assert shown.text.split("\n") == list(source.lines[shown.first_line - 1 : shown.last_line])
         for upper, lower in pairwise(packed.shown):
             assert upper.last_line + 1 < lower.first_line
-    assert fitted.tokens == spent <= budget
+    assert fitted.size == spent <= budget
     assert [each.id for each in found] == sorted([each.id for each in fitted.blocks] + list(fitted.left_out))
-    assert fitted == packing.fit(found, budget_tokens=budget, count=count, range_tokens=range_tokens)
+    assert fitted == packing.fit(found, budget=budget, prices=prices, beside=lambda named, room: room // 3)
 
 
 # --- constitutional memories ----------------------------------------------------

@@ -360,6 +360,37 @@ def test_rules_never_crowd_out_the_hits(place: Place) -> None:
     assert "fifteen minutes" in first(answer).text
 
 
+def test_what_goes_without_saying_is_left_out_of_the_json_only(place: Place) -> None:
+    from spec_kit_memory.serve import render
+
+    place.memory("tokens", TOKENS)
+    place.memory("rule", "---\ntier: critical\n---\n# Keys\n\nAccess keys are rotated monthly.\n")
+    answer = place.open().search("access tokens")
+    said = {each["title"]: each for each in render.envelope(answer)["data"]["results"]}
+    assert said["Login tokens"].keys() == {
+        *("id", "title", "path", "lines", "text", "score", "source", "specFolder", "createdAt")
+    }
+    assert first(answer).tier is Tier.NORMAL
+    assert said["Keys"]["tier"] == "critical"
+
+
+def test_a_small_answer_shows_its_hits_before_it_speaks_of_itself(place: Place) -> None:
+    from spec_kit_memory.serve import render
+
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    large = render.envelope(workspace.search("access tokens"))["data"]
+    assert {"method", "totalFound", "stats", "freshness", "query"} <= large.keys()
+    silent = []
+    for budget in range(40, 200, 5):
+        small = render.envelope(workspace.search("access tokens", max_tokens=budget))
+        assert small["meta"]["tokens"] <= budget
+        assert small["data"]["results"], "a hit is named before anything else is said"
+        shown = small["data"]["results"][0]["text"] == large["results"][0]["text"]
+        silent.append(shown and "stats" not in small["data"])
+    assert any(silent)
+
+
 # --- budget, sessions, cache ---------------------------------------------------------------------
 
 
@@ -608,7 +639,7 @@ def test_a_long_question_does_not_use_up_the_budget(place: Place) -> None:
 
 def test_a_budget_without_room_is_not_told_as_nothing_found(place: Place) -> None:
     place.memory("tokens", TOKENS)
-    answer = place.open().search("access tokens", max_tokens=100)
+    answer = place.open().search("access tokens", max_tokens=20)
     assert not answer.results
     assert answer.summary.startswith("1 memories found")
     assert any("maxTokens" in hint for hint in answer.hints)
@@ -645,7 +676,7 @@ def test_a_flat_list_is_remembered_by_its_session_too(place: Place) -> None:
 def test_the_rest_of_a_passage_that_was_cut_still_comes(place: Place) -> None:
     place.memory("long", "# Long\n\n" + "\n".join(f"oauth matter number {n} is of this kind" for n in range(30)))
     workspace = place.open()
-    cut = first(workspace.search("oauth", session_id="s", max_tokens=400))
+    cut = first(workspace.search("oauth", session_id="s", max_tokens=200))
     assert cut.text
     assert "number 29" not in cut.text
     assert "number 29" in first(workspace.search("oauth", session_id="s")).text

@@ -1,25 +1,31 @@
 """What fits into a token budget, so that most of what was found gets through?
 
-Passages go in by score over all results, so a later hit is not crowded out by the tail of the
-first one. Neighbouring lines become one range, what is left over widens fragments to whole
-sections. Lines are shown whole or not at all, and the budget is never exceeded.
+Passages go in by what they promise for their price, so neither the tail of the first hit nor a long passage crowds
+out the others; one beside lines that are shown already costs little. What is left over names more results and
+widens fragments to whole sections. Lines are shown whole or not at all, and the budget is never exceeded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
-__all__ = ["Block", "Fitted", "Packed", "Piece", "Rule", "Ruled", "Shown", "fit", "rules", "rules_budget"]
+__all__ = ["Block", "Fitted", "Packed", "Piece", "Prices", "Rule", "Ruled", "Shown", "fit", "rules", "rules_budget"]
 
 Count = Callable[[str], int]
 
-# Headers of all results may take this share before any text is in. A quarter cost recall at 250 tokens.
-_HEADER_SHARE = 0.1
-# So many passages in a row that did not fit, and the rest is not tried: a full answer costs no time.
-_MOST_MISSES = 64
-# Fewer tokens than this of a passage that does not fit are not worth showing.
-_LEAST_CUT = 24
+# The chance that a passage is wanted grows with about the third to fifth power of its score, measured on unlike sets.
+_PROMISE = 4
+# Added to each price, so that no passage wins by being very short.
+_BASE_PRICE = 200
+# So many of the best passages compete with each other; the next ones only for what they leave.
+_ROUND = 64
+# A best hit too long for the answer shows its best lines in this share of it.
+_EXCERPT_SHARE = 3
+# A piece of a passage for less than this is not worth showing.
+_LEAST_CUT = 96
+_PAID = -(10**9)
 
 _RULES_TOKENS = 500
 _RULES_MOST = 3
@@ -38,18 +44,30 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One result on its way into the answer."""
+    """One result on its way into the answer. Sizes are in one unit of the caller's choice, mostly bytes."""
 
     id: int
     lines: Sequence[str] = ()  # the memory's whole text
+    offsets: Sequence[int] = (0,)  # the size of all lines before each, and of all of them
     pieces: Sequence[Piece] = ()
+    whole: Piece | None = None  # asked for: before all passages, if it fits
     sections: Callable[[], Sequence[tuple[int, int]]] = tuple  # line ranges of anchors, headings, the body; if needed
-    header_tokens: int = 0  # what naming the result costs
+    header: int = 0  # what naming the result costs
+    score: float = 0.0  # of a result that has nothing to show, such as a reference to what was sent already
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What naming a line range beside the first costs, once for each result with such ranges, and having no text."""
+
+    range: int = 0
+    list: int = 0
+    empty: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Lines that go into the answer. `cut`: the passage goes on below the last of them."""
+    """Lines that go into the answer. `cut`: they are a part of a passage that is too long."""
 
     first_line: int
     last_line: int
@@ -62,68 +80,119 @@ class Shown:
 class Packed:
     id: int
     shown: tuple[Shown, ...]  # in the order of their lines
-    tokens: int
-    left_out: int = 0  # passages that did not fit
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
     blocks: tuple[Packed, ...]  # in the order given
-    tokens: int
+    size: int
     left_out: tuple[int, ...] = ()  # results of which not even the header fitted
 
-    @property
-    def passages_left_out(self) -> int:
-        return sum(block.left_out for block in self.blocks)
+
+Beside = Callable[[Sequence[int], int], int]
+Weigh = Callable[[str], float]
 
 
-def fit(blocks: Sequence[Block], *, budget_tokens: int, count: Count, range_tokens: int = 0) -> Fitted:
-    """Pack results, best first, under a budget. `range_tokens` is what naming one further line range costs."""
-    trays = [_Tray(block, count=count, range_tokens=range_tokens) for block in blocks]
-    room = budget_tokens - _reserve_headers(trays, int(budget_tokens * _HEADER_SHARE), budget_tokens)
-    # By score alone: counting further passages of one memory for less was measured, and lost recall.
-    pieces = [(tray, piece) for tray in trays for piece in tray.block.pieces]
-    pieces.sort(key=lambda pair: -pair[1].score)
-    too_long: list[tuple[_Tray, Piece]] = []
-    misses = 0
-    for tray, piece in pieces:
-        spent = tray.show(piece, room) if misses < _MOST_MISSES else None
-        misses = misses + 1 if spent is None else 0
-        if spent is None and piece is pieces[0][1]:
-            spent = tray.show_beginning(piece, room)
-        if spent is None:
-            too_long.append((tray, piece))
-        room -= spent or 0
-    room -= _fill(trays, too_long, room)
-    named = [tray for tray in trays if tray.named]
+def fit(
+    blocks: Sequence[Block],
+    *,
+    budget: int,
+    prices: Prices = Prices(),  # noqa: B008 - frozen
+    weigh: Weigh = len,
+    beside: Beside = lambda named, room: 0,
+) -> Fitted:
+    """Pack results, best first, under a budget.
+
+    `weigh` says how much a line has to do with the question, for passages that must be cut. `beside` is told which
+    results are named and what room is left once the hits are in, and again at the end; it returns what it took.
+    """
+    trays = [_Tray(block, prices) for block in blocks]
+    room = budget - _wholes(trays, budget)
+    room -= _hits(trays, room, weigh)
+    if not any(tray.named for tray in trays):
+        room -= _rest(trays[:1], room, weigh)
+    room -= beside([tray.block.id for tray in trays if tray.named], room)
+    room -= _rest(trays, room, weigh)
+    room -= beside([tray.block.id for tray in trays if tray.named], room)
+    room -= _widen(trays, room)
     return Fitted(
-        blocks=tuple(tray.packed() for tray in named),
-        tokens=budget_tokens - room,
+        blocks=tuple(tray.packed() for tray in trays if tray.named),
+        size=budget - room,
         left_out=tuple(tray.block.id for tray in trays if not tray.named),
     )
 
 
-def _reserve_headers(trays: Sequence[_Tray], share: int, budget: int) -> int:
-    """Name the results in order while the headers stay within their share; the first one in any case."""
-    spent = 0
-    for place, tray in enumerate(trays):
-        if spent + tray.block.header_tokens > (budget if place == 0 else share):
-            break
-        tray.named = True
-        spent += tray.block.header_tokens
-    return spent
-
-
-def _fill(trays: Sequence[_Tray], too_long: Sequence[tuple[_Tray, Piece]], room: int) -> int:
-    """Use what is left: beginnings of hits that show nothing yet, other headers, then whole sections."""
+def _wholes(trays: Sequence[_Tray], room: int) -> int:
+    """Texts that were asked for as a whole, best result first."""
     start = room
-    for tray, piece in too_long:
-        if not tray.ranges:
-            room -= tray.show_beginning(piece, room) or 0
     for tray in trays:
-        if not tray.named and tray.block.header_tokens <= room:
+        if tray.block.whole:
+            room -= tray.show(tray.block.whole, room) or 0
+    return start - room
+
+
+def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
+    """Passages of all results, the most promising for its price first."""
+    start = room
+    pieces = [(tray, piece) for tray in trays for piece in tray.matched()]
+    pieces.sort(key=lambda pair: -pair[1].score)
+    for at in range(0, len(pieces), _ROUND):
+        if at and room < _LEAST_CUT:
+            break
+        waiting = [(tray, cut) for tray, piece in pieces[at : at + _ROUND] if (cut := tray.trimmed(piece))]
+        if not at and waiting and waiting[0][0].price(waiting[0][1]) > room:
+            tray, best = waiting[0]
+            room -= tray.show_excerpt(best, room // _EXCERPT_SHARE, weigh) or 0
+        room -= _compete(waiting, room)
+    return start - room
+
+
+def _compete(waiting: Sequence[tuple[_Tray, Piece]], room: int) -> int:
+    start = room
+    of_tray: dict[int, list[int]] = {}
+    for place, (tray, _) in enumerate(waiting):
+        of_tray.setdefault(id(tray), []).append(place)
+    prices = [tray.price(piece) for tray, piece in waiting]
+    heap = [(-_promise(waiting[place][1], price), place, price) for place, price in enumerate(prices)]
+    heapify(heap)
+    while heap:
+        _, place, price = heappop(heap)
+        if price != prices[place] or price > room:
+            continue
+        tray, piece = waiting[place]
+        few = len(tray.ranges) < 2
+        room -= tray.show(piece, room) or 0
+        prices[place] = _PAID
+        # A header is paid once, and a neighbour needs no line numbers of its own: the others cost less now.
+        for other in of_tray[id(tray)]:
+            beside = waiting[other][1]
+            if prices[other] != _PAID and (few or tray.touches(piece, beside)):
+                prices[other] = tray.price(beside)
+                heappush(heap, (-_promise(beside, prices[other]), other, prices[other]))
+    return start - room
+
+
+def _promise(piece: Piece, price: int) -> float:
+    return float(piece.score**_PROMISE) / (max(price, 0) + _BASE_PRICE)
+
+
+def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
+    """The best lines of hits that are too long, then the names of the others."""
+    start = room
+    for tray in trays:
+        if tray.block.pieces and all(each.cut for each in tray.ranges):
+            room -= tray.show_excerpt(max(tray.block.pieces, key=lambda each: each.score), room, weigh) or 0
+    for tray in trays:
+        if not tray.named and tray.bare <= room:
             tray.named = True
-            room -= tray.block.header_tokens
+            room -= tray.bare
+    return start - room
+
+
+def _widen(trays: Sequence[_Tray], room: int) -> int:
+    """Whole sections instead of fragments, the best first."""
+    start = room
     shown = [(-each.score, place, each) for place, tray in enumerate(trays) for each in tray.ranges]
     for _, place, each in sorted(shown, key=lambda entry: (entry[0], entry[1], entry[2].first_line)):
         room -= trays[place].widen(each, room)
@@ -135,56 +204,99 @@ class _Range:
     first_line: int
     last_line: int
     score: float
-    tokens: int
     cut: bool = False
 
 
 class _Tray:
     """One result while it is being filled: the ranges shown so far are apart and in order."""
 
-    def __init__(self, block: Block, *, count: Count, range_tokens: int) -> None:
+    def __init__(self, block: Block, prices: Prices) -> None:
         self.block = block
         self.named = False
         self.ranges: list[_Range] = []
-        self._count = count
-        self._range_tokens = range_tokens
+        self._prices = prices
+        self._sections: Sequence[tuple[int, int]] | None = None
 
-    def show(self, piece: Piece, room: int, *, cut: bool = False) -> int | None:
-        """Put a passage in if it fits; returns the tokens it took, or None."""
+    @property
+    def bare(self) -> int:
+        """What it costs to name the result without a text."""
+        return self.block.header + self._prices.empty
+
+    def matched(self) -> Sequence[Piece]:
+        """Its passages; a bare reference where there are none."""
+        return self.block.pieces or (Piece(1, 0, self.block.score),)
+
+    def trimmed(self, piece: Piece) -> Piece | None:
+        """Within the text, without blank lines at both ends."""
         trimmed = self._trim(piece.first_line, piece.last_line)
         if trimmed is None:
-            return 0
-        ranges = self._with(*trimmed, piece.score, cut)
-        header = 0 if self.named else self.block.header_tokens
-        extra = self._cost(ranges) - self._cost(self.ranges) + header
-        if extra > room:
+            return None if self.block.pieces else piece
+        return Piece(*trimmed, piece.score)
+
+    def touches(self, shown: Piece, other: Piece) -> bool:
+        """Would the other be one range with what was just shown?"""
+        around = next((each for each in self.ranges if each.first_line <= shown.first_line <= each.last_line), None)
+        return around is not None and self._touch(around, other.first_line, other.last_line)
+
+    def price(self, piece: Piece) -> int:
+        """What showing it would cost now."""
+        return self._with(piece.first_line, piece.last_line)[0] if piece.last_line else self.bare
+
+    def show(self, piece: Piece, room: int, *, cut: bool = False) -> int | None:
+        """Put lines in if they fit; returns what they took, or None."""
+        trimmed = self._trim(piece.first_line, piece.last_line)
+        price, swallowed = self._with(*trimmed) if trimmed else (0 if self.named else self.bare, ())
+        if price > room:
             return None
         self.named = True
-        self.ranges = ranges
-        return extra
+        if trimmed:
+            merged = _Range(
+                min([trimmed[0], *(each.first_line for each in swallowed)]),
+                max([trimmed[1], *(each.last_line for each in swallowed)]),
+                max([piece.score, *(each.score for each in swallowed)]),
+                cut,
+            )
+            kept = [each for each in self.ranges if each not in swallowed]
+            self.ranges = sorted([*kept, merged], key=lambda each: each.first_line)
+        return price
 
-    def show_beginning(self, piece: Piece, room: int) -> int | None:
-        """As many whole lines of a passage as fit, if they are worth it."""
-        header = 0 if self.named else self.block.header_tokens
-        room_for_text = room - header - (self._range_tokens if self.ranges else 0)
-        fitting, too_many = piece.first_line - 1, piece.last_line
-        while too_many - fitting > 1:
-            middle = (fitting + too_many) // 2
-            if self._count(self._text(piece.first_line, middle)) <= room_for_text:
-                fitting = middle
-            else:
-                too_many = middle
-        if fitting < piece.first_line or self._count(self._text(piece.first_line, fitting)) < _LEAST_CUT:
+    def show_excerpt(self, piece: Piece, room: int, weigh: Weigh) -> int | None:
+        """The whole lines of a passage around the one that has most to do with the question, if worth it."""
+        trimmed = self._trim(piece.first_line, piece.last_line)
+        if trimmed is None:
             return None
-        return self.show(Piece(piece.first_line, fitting, piece.score), room, cut=True)
+        # An excerpt that is shown already may grow.
+        beside = -sum(self._size(each.first_line, each.last_line) for each in self.ranges)
+        allowed = room - (beside if self.named else self.block.header)
+        weights = [weigh(line) for line in self.block.lines[trimmed[0] - 1 : trimmed[1]]]
+        window = self._window(trimmed, weights, allowed)
+        if window is None or self._size(*window) < min(_LEAST_CUT, self._size(*trimmed)):
+            return None
+        return self.show(Piece(*window, piece.score), room, cut=window != trimmed)
+
+    def _window(self, around: tuple[int, int], weights: Sequence[float], allowed: int) -> tuple[int, int] | None:
+        """From the weightiest line that fits, as far as it goes, to the weightier side first."""
+        fitting = [n for n in range(around[0], around[1] + 1) if 0 < self._size(n, n) <= allowed]
+        if not fitting:
+            return None
+        first = last = max(fitting, key=lambda n: (weights[n - around[0]], -n))
+        while True:
+            sides = [(first - 1, last)] if first > around[0] else []
+            sides += [(first, last + 1)] if last < around[1] else []
+            sides = [side for side in sides if self._size(*side) <= allowed]
+            if not sides:
+                return self._trim(first, last)
+            first, last = max(sides, key=lambda side: weights[(side[0] if side[0] < first else side[1]) - around[0]])
 
     def widen(self, shown: _Range, room: int) -> int:
         """Show the smallest section around a range instead of the range, if that fits."""
-        if shown not in self.ranges or room < _LEAST_CUT:
+        if room < _LEAST_CUT or shown not in self.ranges:
             return 0
+        if self._sections is None:
+            self._sections = self.block.sections()
         around = [
             (last - first, first, last)
-            for first, last in self.block.sections()
+            for first, last in self._sections
             if first <= shown.first_line
             and shown.last_line <= last
             and last - first > shown.last_line - shown.first_line
@@ -199,34 +311,34 @@ class _Tray:
             Shown(each.first_line, each.last_line, self._text(each.first_line, each.last_line), each.score, each.cut)
             for each in self.ranges
         )
-        tokens = self.block.header_tokens + self._cost(self.ranges)
-        return Packed(self.block.id, shown, tokens, left_out=sum(not self._covers(each) for each in self.block.pieces))
+        size = self.block.header + sum(self._size(each.first_line, each.last_line) for each in self.ranges)
+        size += self._naming(len(self.ranges)) if self.ranges else self._prices.empty
+        return Packed(self.block.id, shown, size)
 
-    def _cost(self, ranges: Sequence[_Range]) -> int:
+    def _naming(self, ranges: int) -> int:
         """The header names the first range; every further one names itself."""
-        return sum(each.tokens for each in ranges) + self._range_tokens * max(0, len(ranges) - 1)
+        return self._prices.list + self._prices.range * (ranges - 1) if ranges > 1 else 0
 
-    def _with(self, first: int, last: int, score: float, cut: bool) -> list[_Range]:
-        """The ranges with one more, which swallows those it touches. Blank lines between two do not part them."""
-        apart: list[_Range] = []
+    def _with(self, first: int, last: int) -> tuple[int, Sequence[_Range]]:
+        """What these lines would cost beside those shown, and which ranges they swallow by touching them."""
+        if not self.ranges:
+            return (-self._prices.empty if self.named else self.block.header) + self._size(first, last), ()
+        swallowed = []
+        gone = 0
         for each in self.ranges:
             if self._touch(each, first, last):
-                cut = (cut and last > each.last_line) or (each.cut and each.last_line > last)
-                first, last, score = min(first, each.first_line), max(last, each.last_line), max(score, each.score)
-            else:
-                apart.append(each)
-        merged = _Range(first, last, score, self._count(self._text(first, last)), cut)
-        return sorted([*apart, merged], key=lambda each: each.first_line)
+                first, last = min(first, each.first_line), max(last, each.last_line)
+                gone += self._size(each.first_line, each.last_line)
+                swallowed.append(each)
+        after = len(self.ranges) - len(swallowed) + 1
+        naming = self._naming(after) - self._naming(len(self.ranges))
+        return self._size(first, last) - gone + naming, swallowed
 
     def _touch(self, each: _Range, first: int, last: int) -> bool:
+        """Blank lines between two do not part them."""
         upper, lower = (each.last_line, first) if each.first_line <= first else (last, each.first_line)
-        return not any(line.strip() for line in self.block.lines[upper : lower - 1])
-
-    def _covers(self, piece: Piece) -> bool:
-        trimmed = self._trim(piece.first_line, piece.last_line)
-        return trimmed is None or any(
-            each.first_line <= trimmed[0] and trimmed[1] <= each.last_line for each in self.ranges
-        )
+        lines = self.block.lines
+        return not any(lines[number].strip() for number in range(upper, lower - 1))
 
     def _trim(self, first: int, last: int) -> tuple[int, int] | None:
         """Without blank lines at both ends, and within the text."""
@@ -236,6 +348,9 @@ class _Tray:
         while last >= first and not self.block.lines[last - 1].strip():
             last -= 1
         return (first, last) if first <= last else None
+
+    def _size(self, first: int, last: int) -> int:
+        return self.block.offsets[last] - self.block.offsets[first - 1] if last >= first else 0
 
     def _text(self, first: int, last: int) -> str:
         return "\n".join(self.block.lines[first - 1 : last])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import accumulate
+from json.encoder import encode_basestring
 
-__all__ = ["clip", "count"]
+__all__ = ["clip", "count", "offsets", "quoted"]
 
 BYTES_PER_TOKEN = 4
 
@@ -13,8 +16,21 @@ _SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s)|[。！？]")
 
 def count(text: str) -> int:
     """Tokens in `text`, rounded up."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return -(-size // BYTES_PER_TOKEN)
+    return -(-_bytes(text) // BYTES_PER_TOKEN)
+
+
+def quoted(text: str) -> int:
+    """Bytes of a text as JSON, its two quotes included."""
+    return _bytes(encode_basestring(text))
+
+
+def offsets(lines: Iterable[str]) -> list[int]:
+    """Bytes of JSON before each line of a text, and of all: a line's end takes two, as a text's quotes do."""
+    return list(accumulate(map(quoted, lines), initial=0))
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def clip(text: str, budget_tokens: int) -> str:

@@ -30,6 +30,7 @@ _SYSTEM = {
     errno.EROFS: "The disk is read-only: mount it for writing.",
     errno.EIO: "The disk failed: look at the system's log, and copy what you can.",
 }
+_UNSAID = frozenset(("unsaid",))
 _OUTSIDE_DATA = frozenset(field.name for field in dataclasses.fields(Answer))
 
 
@@ -105,7 +106,8 @@ def compact(data: Any) -> str:
 
 
 def _fields(thing: Any, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """A dataclass's fields; an optional field at None or its own empty default is left out."""
+    """A dataclass's fields; an optional field at None or its own empty default is left out, and what goes unsaid."""
+    without = without | getattr(thing, "unsaid", frozenset()) | _UNSAID
     shown = {}
     for field in dataclasses.fields(thing):
         content = getattr(thing, field.name)

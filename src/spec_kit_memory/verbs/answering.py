@@ -7,30 +7,33 @@ plain words on what was done, what was missing and what was held back.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from spec_kit_memory.answers import Card, FlatResult, Meta, Result, Rule, SearchAnswer, ShownPassage
-from spec_kit_memory.core import markdown, packing, tokens, triggers
-from spec_kit_memory.core.memory import Document, Filter, Memory, StoredPassage, Tier
-from spec_kit_memory.core.packing import Block, Packed, Piece
+from spec_kit_memory.answers import Card, FlatResult, HeldBack, Meta, Result, Rule, SearchAnswer, ShownPassage
+from spec_kit_memory.core import markdown, packing, tokens, triggers, words
+from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, Source, State, StoredPassage, Tier
+from spec_kit_memory.core.packing import Block, Packed, Piece, Prices
 from spec_kit_memory.core.ranking import Scored
+from spec_kit_memory.vault import entries
 from spec_kit_memory.verbs import search as searching
 from spec_kit_memory.verbs import sessions
 from spec_kit_memory.verbs.search import Found, Ranking, Request
 from spec_kit_memory.verbs.wiring import Opened, Wiring
 
-# What the answer's own keys and numbers cost, measured: method, stats, freshness; and if any were held back, how many.
-FRAME_TOKENS = 52
-HELD_TOKENS = 30
-# What one further line range costs, measured: its keys, lines and score.
-RANGE_TOKENS = 13
+# An answer of this many tokens says everything about itself first; a smaller one shows the hits first.
+AMPLE_TOKENS = 2000
+# What a further line range of a result takes beside its numbers and its text, and once the list of them.
+RANGE_BYTES = len('{"lines":"-","text":,"score":12.34},')
+LIST_BYTES = len('"passages":[],')
+SECTIONS_BYTES = len('"""sections":{},"missingAnchors":,')
+TIME_BYTES = len('"createdAt":"2026-01-02T03:04:05Z",')
+# What was held back is named within this share of the answer, else only counted.
+HELD_SHARE = 8
 # What a rule's keys, id and path cost beside its words.
 RULE_TOKENS = 24
-# What a result's keys and its short values cost, measured; its words come on top.
-HEADER_TOKENS = 60
 # What a neighbour's card costs beside its words.
 CARD_TOKENS = 120
 # A question may be long; the answer repeats as much of it as tells which one it was.
@@ -38,7 +41,9 @@ ECHO_CHARACTERS = 300
 # Rules stand beside the limit, and no more of them among the results than above.
 MOST_RULES = 3
 CACHE_SECONDS = 60
+BYTES = tokens.BYTES_PER_TOKEN
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 
 T = TypeVar("T")
 
@@ -73,15 +78,16 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
     budget = request.max_tokens or wiring.settings.search.max_tokens
     ruled = _rules(wiring, request, budget)
     found = [f for f in ranking.found if f.memory.id not in ruled.whole]
-    room = max(0, budget - _frame_tokens(wiring, request, ranking) - ruled.tokens)
-    desk = _Desk(wiring, request)
+    stats = wiring.store.stats()
+    frame = _Frame(wiring, request, ranking, stats, found=len(found), budget=budget)
+    room = max(0, (budget - ruled.tokens) * BYTES - frame.bytes)
+    desk = _Desk(wiring, request, frame, ranking.query.keywords)
     results: Sequence[Result | FlatResult]
     if request.group_by == "passage":
         results = desk.passages(found, room)
     else:
         results = desk.results(_beside_rules(request, found, lambda f: f), room)
     desk.remember(list(dict.fromkeys(result.id for result in results)))
-    stats = wiring.store.stats()
     contiguous = desk.contiguity(results)
     hints = _hints(request, ranking, results, stats["memories"], found=len(found))
     if ruled.unnamed:
@@ -97,36 +103,87 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         results=tuple(contiguous[1]),
         constitutional=ruled.rules,
         total_found=len(found),
-        held_back=ranking.held_back,
+        held_back=frame.held_back,
         unavailable=ranking.unavailable,
-        stats={"totalFiles": stats["memories"], "totalChunks": stats["passages"]},
-        freshness={
-            "lastIndexed": stats["last_indexed"],
-            "pendingVectors": stats["pending_passages"],
-        },
+        stats=frame.stats,
+        freshness=frame.freshness,
         tokens_saved=desk.saved,
         contiguous=tuple(contiguous[0]),
         explain=_explain(wiring, ranking) if request.explain else {},
+        unsaid=frozenset(frame.waiting) | ({"tokens_saved"} if not request.anchors else set()),
     )
+
+
+def _size(thing: Any) -> int:
+    """Bytes of a value as it will stand in the answer's JSON."""
+    text = _encode(thing)
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _entry(name: str, thing: Any) -> int:
+    """Bytes of a key with its value and a comma."""
+    return _size({name: thing}) - 1
 
 
 def _count(thing: Any) -> int:
     """Tokens of a text, or of what is made of texts, as it will stand in the answer's JSON."""
-    return tokens.count(json.dumps(thing, ensure_ascii=False))
+    return -(-_size(thing) // BYTES)
 
 
 def _echo(request: Request) -> str:
     return request.text if len(request.text) <= ECHO_CHARACTERS else f"{request.text[:ECHO_CHARACTERS]}…"
 
 
-def _frame_tokens(wiring: Wiring, request: Request, ranking: Ranking) -> int:
-    """What the answer says about itself, whatever was found."""
-    said: list[Any] = [_echo(request), ranking.held_back.best, ranking.unavailable]
-    if request.explain:
-        said.append(_explain(wiring, ranking))
-    held = ranking.held_back
-    kept_out = held.archived or held.dormant or held.expired or held.min_score
-    return FRAME_TOKENS + (HELD_TOKENS if kept_out else 0) + _count(said)
+class _Frame:
+    """What an answer says about itself beside its results: what it must, and what waits for room."""
+
+    def __init__(
+        self, wiring: Wiring, request: Request, ranking: Ranking, stats: Mapping[str, Any], *, found: int, budget: int
+    ) -> None:
+        self.ample = budget >= AMPLE_TOKENS or bool(request.anchors) or request.group_by == "passage"
+        self.held_back = _within(ranking.held_back, budget * BYTES // HELD_SHARE)
+        self.stats = {"totalFiles": stats["memories"], "totalChunks": stats["passages"]}
+        self.freshness = {"lastIndexed": stats["last_indexed"], "pendingVectors": stats["pending_passages"]}
+        self.bytes = len('{"results":[]}')
+        if ranking.unavailable:
+            self.bytes += _entry("unavailable", ranking.unavailable)
+        if self.held_back != HeldBack():
+            self.bytes += _entry("heldBack", _held(self.held_back))
+        if request.explain:
+            self.bytes += _entry("explain", _explain(wiring, ranking))
+        if request.anchors:
+            self.bytes += _entry("tokensSaved", 10**9)
+        # By field, in the order in which they are worth saying.
+        self.waiting = {
+            "method": _entry("method", ranking.method),
+            "total_found": _entry("totalFound", found),
+            "stats": _entry("stats", self.stats),
+            "freshness": _entry("freshness", self.freshness),
+            "query": _entry("query", _echo(request)),
+        }
+        if self.ample:
+            self.bytes += sum(self.waiting.values())
+            self.waiting.clear()
+
+    def say(self, room: int) -> int:
+        """As much of what waits as there is room for; returns what it took."""
+        start = room
+        for name, size in list(self.waiting.items()):
+            if size <= room:
+                room -= self.waiting.pop(name)
+        return start - room
+
+
+def _held(held: HeldBack) -> dict[str, Any]:
+    counts = {"archived": held.archived, "dormant": held.dormant, "expired": held.expired, "minScore": held.min_score}
+    return {**counts, "best": [dict(each) for each in held.best]}
+
+
+def _within(held: HeldBack, most_bytes: int) -> HeldBack:
+    """As many of the best that were held back as may be named."""
+    while held.best and _size(_held(held)) > most_bytes:
+        held = replace(held, best=held.best[:-1])
+    return held
 
 
 def _beside_rules(request: Request, rows: Sequence[T], found_of: Callable[[T], Found]) -> list[T]:
@@ -199,6 +256,8 @@ class _Desk:
 
     wiring: Wiring
     request: Request
+    frame: _Frame
+    keywords: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         session = self.wiring.store.session(self.request.session_id) if self.request.session_id else None
@@ -206,6 +265,7 @@ class _Desk:
         self._opened: dict[int, Opened] = {}
         self._shown_hashes: set[str] = set()
         self._near: dict[int, tuple[Memory | None, Memory | None]] = {}
+        self._waiting: dict[int, dict[str, int]] = {}  # of each result, what is said of it if there is room
         self.saved = 0  # tokens, by sending sections only
         self.unfit = 0  # sections for which there was no room
 
@@ -213,8 +273,13 @@ class _Desk:
         self._opened = {f.memory.id: self.wiring.opened(f.memory) for f in found}
         if self.request.anchors:
             return self._sections(found, room)
+        digits = max((len(str(len(opened.lines))) for opened in self._opened.values()), default=1)
         fitted = packing.fit(
-            [self._block(f) for f in found], budget_tokens=room, count=_count, range_tokens=RANGE_TOKENS
+            [self._block(f) for f in found],
+            budget=room,
+            prices=Prices(range=RANGE_BYTES + 2 * digits, list=LIST_BYTES, empty=len('""')),
+            weigh=_weigher(self.keywords),
+            beside=self._beside,
         )
         packed = {block.id: block for block in fitted.blocks}
         return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed]
@@ -229,20 +294,52 @@ class _Desk:
     def _block(self, f: Found) -> Block:
         opened = self._opened[f.memory.id]
         fresh = [(p, s) for p, s in f.passages if p.hash not in self._sent]
-        pieces = [Piece(p.first_line, p.last_line, s.score) for p, s in fresh]
+        whole = None
         if self.request.include_content and fresh:
-            pieces.append(Piece(opened.outline.body_first_line, len(opened.lines), f.scored.score + 1))
+            whole = Piece(opened.outline.body_first_line, len(opened.lines), f.scored.score + 1)
         return Block(
             id=f.memory.id,
             lines=opened.lines,
-            pieces=pieces,
+            offsets=opened.offsets,
+            pieces=[Piece(p.first_line, p.last_line, s.score) for p, s in fresh],
+            whole=whole,
             sections=partial(_ranges, opened),
-            header_tokens=self._header_tokens(f),
+            header=self._header_bytes(f) + 2 * len(str(len(opened.lines))),
+            score=f.scored.score,
         )
 
-    def _header_tokens(self, f: Found) -> int:
+    def _header_bytes(self, f: Found) -> int:
         """What naming a result costs, with its neighbours where they were asked for."""
-        return _header_tokens(f, self.request.explain) + self._near_tokens(f.memory)
+        waiting = _about(f)
+        if self.frame.ample:
+            waiting.pop("id")
+        if self.frame.ample and f.memory.source is not Source.CHAT and f.memory.title not in f.memory.path:
+            waiting.pop("title")
+        if self.request.anchors:
+            waiting.clear()
+        self._waiting[f.memory.id] = waiting
+        said = sum(_about(f).values()) - sum(waiting.values())
+        more = len('"content":"",') if self.request.include_content else 0
+        more += len('"alreadySent":true,') if self._sent else 0
+        return _header_bytes(f, self.request.explain) + said + more + self._near_tokens(f.memory) * BYTES
+
+    def _beside(self, named: Sequence[int], room: int) -> int:
+        """What the hits leave room for: ids, the answer about itself, then titles, then where and when."""
+        start = room
+        room -= self._say(named, room, "id")
+        room -= self.frame.say(room)
+        room -= self._say(named, room, "title")
+        room -= self._say(named, room, "spec_folder", "created_at")
+        return start - room
+
+    def _say(self, named: Sequence[int], room: int, *names: str) -> int:
+        start = room
+        for id_ in named:
+            waiting = self._waiting[id_]
+            for name in names:
+                if waiting.get(name, room + 1) <= room:
+                    room -= waiting.pop(name)
+        return start - room
 
     def _near_tokens(self, memory: Memory) -> int:
         if not self.request.include_contiguity:
@@ -263,13 +360,16 @@ class _Desk:
             for s in packed.shown
             if s is not best
         ]
+        plain = _plain(f, explain=self.request.explain)
+        sent = best is None and any(p.hash in self._sent for p, _ in f.passages)
         return replace(
-            _plain(f, explain=self.request.explain),
+            plain,
             lines=f"{first}-{last}",
             text="" if whole else text,
             content=text if whole else None,
             passages=tuple(others),
-            already_sent=best is None and any(p.hash in self._sent for p, _ in f.passages),
+            already_sent=sent,
+            unsaid=plain.unsaid.union(self._waiting[f.memory.id]) - ({"already_sent"} if sent else set()),
         )
 
     def _mark_sent(self, f: Found, lines: Sequence[str], ranges: Sequence[tuple[int, int]]) -> None:
@@ -288,7 +388,7 @@ class _Desk:
             document = self._opened[f.memory.id].outline
             asked = {wanted: markdown.find_section(document, wanted) for wanted in self.request.anchors}
             missing = tuple(wanted for wanted, anchor in asked.items() if anchor is None)
-            room -= self._header_tokens(f) + _count(missing)
+            room -= self._header_bytes(f) + 2 * len(str(len(document.text))) + SECTIONS_BYTES + _size(missing)
             if room < 0:
                 break
             sections: dict[str, str] = {}
@@ -296,8 +396,8 @@ class _Desk:
                 if anchor is None:
                     continue
                 text = markdown.lines(document, anchor.first_line, anchor.last_line).strip("\n")
-                if _count({wanted: text}) <= room:
-                    room -= _count({wanted: text})
+                if _entry(wanted, text) <= room:
+                    room -= _entry(wanted, text)
                     sections[wanted] = text
                     self._mark_sent(f, self._opened[f.memory.id].lines, [(anchor.first_line, anchor.last_line)])
                 else:
@@ -319,11 +419,12 @@ class _Desk:
             lines = self.wiring.opened(f.memory).lines
             text = "" if sent else "\n".join(lines[passage.first_line - 1 : passage.last_line])
             known = any(result.id == f.memory.id for result in results)
-            room -= _flat_tokens(f, scored, self.request.explain) + (0 if known else self._near_tokens(f.memory))
+            room -= _flat_bytes(f, passage, scored, self.request.explain, sent)
+            room -= 0 if known else self._near_tokens(f.memory) * BYTES
             if room < 0:
                 break
-            if _count(text) <= room:
-                room -= _count(text)
+            if tokens.quoted(text) <= room:
+                room -= tokens.quoted(text)
                 self._shown_hashes.add(passage.hash)
             else:
                 text = ""
@@ -380,19 +481,56 @@ def _plain(f: Found, *, explain: bool) -> Result:
         contradicts=f.contradicts,
         concepts=f.concepts,
         explain=f.scored.explain() if explain else {},
+        unsaid=_obvious(memory, f.state),
     )
 
 
-def _header_tokens(f: Found, explain: bool) -> int:
-    cost = (
-        HEADER_TOKENS
-        + tokens.count(f.memory.title)
-        + tokens.count(f.memory.path)
-        + tokens.count(f.memory.spec_folder or "")
-    )
-    if f.concepts or f.superseded_by or f.contradicts:
-        cost += _count([dict(f.concepts), f.superseded_by, f.contradicts]) + 16
-    return cost + (_count(f.scored.explain()) + 8 if explain else 0)
+def _obvious(memory: Memory, state: State) -> frozenset[str]:
+    """What goes without saying."""
+    at_default = {
+        "tier": memory.tier is Tier.NORMAL,
+        "state": state is State.WARM,
+        "context_type": memory.attributes.context_type is ContextType.GENERAL,
+        "trusted": memory.trusted == entries.vouched(memory.source),
+        "already_sent": True,
+    }
+    return frozenset(name for name, is_so in at_default.items() if is_so)
+
+
+def _about(f: Found) -> dict[str, int]:
+    """What a result says of itself if there is room, and what that takes."""
+    folder, created = f.memory.spec_folder, f.memory.attributes.created_at
+    about = {"id": _entry("id", f.memory.id), "title": _entry("title", f.memory.title)}
+    if folder is not None:
+        about["spec_folder"] = _entry("specFolder", folder)
+    if created is not None:
+        about["created_at"] = TIME_BYTES
+    return about
+
+
+def _header_bytes(f: Found, explain: bool) -> int:
+    """What a result takes beside its lines, its text and what it says if there is room."""
+    memory = f.memory
+    header: dict[str, Any] = {"path": memory.path, "lines": "-", "text": "", "score": 12.34}
+    header["source"] = memory.source
+    told = {
+        "tier": ("tier", memory.tier),
+        "state": ("state", f.state),
+        "context_type": ("contextType", memory.attributes.context_type),
+        "trusted": ("trusted", memory.trusted),
+    }
+    header |= dict(told[name] for name in told.keys() - _obvious(memory, f.state))
+    linked = {"supersededBy": f.superseded_by, "contradicts": f.contradicts, "concepts": dict(f.concepts)}
+    header |= {name: several for name, several in linked.items() if several}
+    if explain:
+        header["explain"] = f.scored.explain()
+    return _size(header) - len('""') + len(",")
+
+
+def _weigher(keywords: Sequence[str]) -> Callable[[str], float]:
+    """How many of the question's words a line has."""
+    stems = {words.stem(word) for word in keywords}
+    return lambda line: sum(stem in folded for stem in stems) if (folded := line.casefold()) else 0
 
 
 def _flat(f: Found, passage: StoredPassage, scored: Scored, text: str, *, explain: bool, sent: bool) -> FlatResult:
@@ -409,9 +547,13 @@ def _flat(f: Found, passage: StoredPassage, scored: Scored, text: str, *, explai
     )
 
 
-def _flat_tokens(f: Found, scored: Scored, explain: bool) -> int:
-    cost = RANGE_TOKENS + 18 + tokens.count(f.memory.path) + tokens.count(f.memory.title)
-    return cost + (_count(scored.explain()) + 8 if explain else 0)
+def _flat_bytes(f: Found, passage: StoredPassage, scored: Scored, explain: bool, sent: bool) -> int:
+    """What one of a flat list takes beside its text."""
+    memory = f.memory
+    lines = f"{passage.first_line}-{passage.last_line}"
+    shown = {"path": memory.path, "lines": lines, "text": 0, "score": 0.1234, "source": memory.source, "id": memory.id}
+    shown |= {"title": memory.title, **({"alreadySent": True} if sent else {})}
+    return _size(shown | ({"explain": scored.explain()} if explain else {})) + 1
 
 
 def _card_tokens(memory: Memory) -> int:

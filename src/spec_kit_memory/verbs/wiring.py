@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from spec_kit_memory.core import decay, usage
+from spec_kit_memory.core import decay, tokens, usage
 from spec_kit_memory.core.memory import Actor, Change, Document, Filter, Memory, Scope, State, Tier
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
@@ -97,6 +97,11 @@ class Opened:
     @cached_property
     def lines(self) -> list[str]:
         return self.text.split("\n")
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """What the lines before each take in an answer."""
+        return tokens.offsets(self.lines)
 
     @cached_property
     def outline(self) -> Document:
