@@ -15,7 +15,7 @@ __all__ = ["Block", "Fitted", "Packed", "Piece", "Prices", "Rule", "Ruled", "Sho
 
 Count = Callable[[str], int]
 
-# The chance that a passage is wanted grows with about the third to fifth power of its score, measured on unlike sets.
+# Chosen by recall. The chance that a passage is wanted grew with the second to fourth power of its score on most sets.
 _PROMISE = 4
 # Added to each price, so that no passage wins by being very short.
 _BASE_PRICE = 200
