@@ -117,13 +117,18 @@ def compare(field: Field, folder: Path, endpoint: Endpoint, given: Namespace) ->
     if given.json:
         print("\n".join(json.dumps(row) for row in told), flush=True)
     else:
-        print(f"{folder.name}: {count}{_limits(given)}\n\n{table(told)}\n\n{pinned(told)}\n", flush=True)
+        print(
+            f"{folder.name}: {count}{_limits(folder, groups, given)}\n\n{table(told)}\n\n{pinned(told)}\n", flush=True
+        )
 
 
-def _limits(given: Namespace) -> str:
-    limited = {"groups": given.groups, "documents of a group": given.documents}
-    told = [f"the first {most} {name}" for name, most in limited.items() if most]
-    return f"; only {' and '.join(told)}" if told else ""
+def _limits(folder: Path, groups: Sequence[Group], given: Namespace) -> str:
+    """What was left out, where anything was."""
+    whole = groups_of(folder, groups=None, documents=None)
+    told = [f"{len(groups)} of {len(whole)} groups"] if len(groups) < len(whole) else []
+    kept, there = (sum(len(group.documents) for group in some) for some in (groups, whole[: len(groups)]))
+    told += [f"{kept} of their {there} documents"] if kept < there else []
+    return f"; limited to {' and '.join(told)}" if told else ""
 
 
 def _chosen(names: str | None) -> list[System]:
