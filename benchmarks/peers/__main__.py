@@ -117,12 +117,10 @@ def compare(field: Field, folder: Path, endpoint: Endpoint, given: Namespace) ->
     if given.json:
         print("\n".join(json.dumps(row) for row in told), flush=True)
     else:
-        print(
-            f"{folder.name}: {count}{_limits(folder, groups, given)}\n\n{table(told)}\n\n{pinned(told)}\n", flush=True
-        )
+        print(f"{folder.name}: {count}{_limits(folder, groups)}\n\n{table(told)}\n\n{pinned(told)}\n", flush=True)
 
 
-def _limits(folder: Path, groups: Sequence[Group], given: Namespace) -> str:
+def _limits(folder: Path, groups: Sequence[Group]) -> str:
     """What was left out, where anything was."""
     whole = groups_of(folder, groups=None, documents=None)
     told = [f"{len(groups)} of {len(whole)} groups"] if len(groups) < len(whole) else []
