@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.relevance import Candidate, Relevance, fuse, promise
+from spec_kit_memory.core.relevance import Candidate, Fused, fuse, promise
 
 Found = tuple[Candidate, float | None]  # with the best match of a query of one word
 
@@ -27,7 +27,7 @@ def found_(
     return Candidate(passage_id, memory_id, ordinal, speaker, tokens, text, vector), late
 
 
-def fused(rows: Sequence[Found], **how: object) -> dict[int, Relevance]:
+def fused(rows: Sequence[Found], **how: object) -> Fused:
     late = [np.nan if number is None else number for _, number in rows]
     words = None if np.isnan(late).all() else np.array([late])
     return fuse([candidate for candidate, _ in rows], words=words, **how)  # type: ignore[arg-type]
@@ -272,3 +272,21 @@ def test_a_lone_turn_and_a_document_with_the_same_numbers_are_about_as_relevant(
     others = [found_(3, 2, 6, "Bob", 50, vector=0.6, late=0.25), found_(4, 3, 0, "", 50, vector=0.55, late=0.2)]
     found = fused([found_(1, 1, 0, "", 50, **numbers), turn, *others])
     assert found[2].value == pytest.approx(found[1].value, rel=0.1)
+
+
+def test_the_best_of_what_has_nothing_to_do_with_the_question_is_no_close_match() -> None:
+    far = [found_(number, number, 0, vector=0.5 + number / 100, late=0.2) for number in (1, 2, 3)]
+    near = found_(4, 4, 0, vector=0.68, late=0.45)
+    assert not fused(far).close
+    assert fused([*far, near]).close
+    assert max(each.value for each in fused(far).values()) == 1.0
+
+
+def test_words_of_the_question_are_a_close_match_whatever_the_vectors_say() -> None:
+    assert fused([found_(1, 1, 0, text=0.3, vector=0.4, late=0.1)]).close
+
+
+def test_without_late_interaction_nothing_is_said_about_closeness() -> None:
+    assert fused([found_(1, 1, 0, vector=0.1)]).close
+    assert fused([found_(1, 1, 0, text=0.01)]).close
+    assert fused([found_(1, 1, 0, vector=0.1)], method="rrf").close

@@ -195,7 +195,7 @@ def test_a_question_before_the_vectors_are_there_is_answered_by_text_and_says_so
             found = told(await client.call_tool("memory_search", {"query": "zebra walks"}))["data"]
             assert len(found["results"]) == 3
             assert found["method"] == "text"
-            assert "still being computed" in json.dumps(found["unavailable"])
+            assert "not embedded yet" in json.dumps(found["unavailable"])
 
     try:
         story()

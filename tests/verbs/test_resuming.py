@@ -226,3 +226,20 @@ def test_a_decision_that_was_replaced_says_by_which(place: Place) -> None:
     text = workspace.context("how do docks talk to the service").text
     assert f"Superseded by #{new}: Docks poll" in text
     assert text.count("Superseded by") == 1
+
+
+def test_a_prompt_that_no_phrase_and_no_decision_meets_brings_what_is_nearest(place: Place) -> None:
+    place.memory("prices", "# Prices\n\nPrices are stored in cents; the API never sends floats.")
+    answer = place.open().context("do we store prices as floats")
+    assert "never sends floats" in answer.text
+    assert [part["kind"] for part in answer.parts] == ["nearest"]
+
+
+def test_a_prompt_that_nothing_bears_on_names_what_was_saved_last_and_shows_none_of_it(place: Place) -> None:
+    place.memory("prices", "# Prices\n\nPrices are stored in cents; the API never sends floats.")
+    workspace = place.open()
+    for prompt in ("zzz qqq", None):
+        answer = workspace.context(prompt)
+        assert "Prices (#" in answer.text
+        assert "floats" not in answer.text
+        assert "first memory" not in " ".join(answer.hints)

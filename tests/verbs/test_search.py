@@ -171,7 +171,7 @@ def test_vectors_that_are_still_coming_are_said_and_text_answers(place: Place) -
     workspace.index(embed=False)
     answer = workspace.search("access tokens")
     assert titles(answer) == ["Login tokens"]
-    assert any("still being computed" in reason for reason in answer.unavailable)
+    assert any("not embedded yet" in reason for reason in answer.unavailable)
     workspace.index()
     assert not workspace.search("access tokens").unavailable
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["Candidate", "Relevance", "fuse", "promise"]
+__all__ = ["Candidate", "Fused", "Relevance", "fuse", "promise"]
 
 RRF_K = 60
 
@@ -31,6 +31,10 @@ USUAL_TOKENS, MOST_TOKENS = 64, 512  # what people say in one go; the model read
 # What a passage without anything in common with the query has. Where few passages are candidates, the worst of them
 # may be good: it should not be called worthless.
 UNRELATED = 0.45
+
+# A best match below this is usually no answer: measured in docs/explain/ranking.md.
+CLOSE = 0.62
+WORDED = 0.25  # of a full match by text is close enough by itself
 
 # Without late interaction, text and vector count alike; a vector by its place between the best and the worst, as
 # models differ in their scale.
@@ -60,6 +64,16 @@ class Relevance(NamedTuple):
     parts: Mapping[str, float]  # what it is made of; they add up to it
 
 
+class Fused(dict[int, Relevance]):
+    """The relevance of every candidate by its passage id.
+
+    `close`: is the best of them a match to speak of? Something always comes first. True where it cannot be told,
+    without late interaction.
+    """
+
+    close: bool = True
+
+
 Parts = dict[str, "Floats"]
 
 
@@ -74,8 +88,8 @@ def fuse(
     words: Floats | None = None,
     method: str = "best",
     role_prior: Mapping[str, float] | None = None,
-) -> dict[int, Relevance]:
-    """The relevance of every candidate by its passage id.
+) -> Fused:
+    """How relevant every candidate is.
 
     `words` has a row for each word of the query and a column for each candidate: the cosine of its
     best match there, nan where that is not known. "rrf" is plain reciprocal rank over text and
@@ -85,16 +99,20 @@ def fuse(
     if method not in ("best", "rrf"):
         raise ValueError(f"fusion must be 'best' or 'rrf', not {method!r}")
     if not candidates:
-        return {}
-    parts = _reciprocal_rank(candidates) if method == "rrf" else _best(candidates, words, role_prior or {})
+        return Fused()
+    close = True
+    if method == "rrf":
+        parts = _reciprocal_rank(candidates)
+    else:
+        parts, close = _best(candidates, words, role_prior or {})
     names = list(parts)
-    values = _total(parts).tolist()
-    return {
-        each.passage_id: Relevance(max(0.0, value), dict(zip(names, amounts, strict=True)))
-        for each, value, amounts in zip(
-            candidates, values, zip(*(part.tolist() for part in parts.values()), strict=True), strict=True
-        )
-    }
+    amounts = zip(*(part.tolist() for part in parts.values()), strict=True)
+    fused = Fused(
+        (each.passage_id, Relevance(max(0.0, value), dict(zip(names, of, strict=True))))
+        for each, value, of in zip(candidates, _total(parts).tolist(), amounts, strict=True)
+    )
+    fused.close = close
+    return fused
 
 
 def _reciprocal_rank(candidates: Sequence[Candidate]) -> Parts:
@@ -112,15 +130,16 @@ def _reciprocal_rank(candidates: Sequence[Candidate]) -> Parts:
     return {name: part / len(parts) for name, part in parts.items()} or {"text": np.zeros(len(candidates))}
 
 
-def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Mapping[str, float]) -> Parts:
+def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Mapping[str, float]) -> tuple[Parts, bool]:
     import numpy as np
 
     talk = _Talk(candidates)
     late = None if words is None else _late(candidates, talk.raise_words(words), talk.turns)
     if late is None or np.isnan(late).all():
-        parts, least, beside = _by_text_and_vector(candidates), 0.0, NEIGHBOUR_WEIGHT
+        parts, least, beside, close = _by_text_and_vector(candidates), 0.0, NEIGHBOUR_WEIGHT, True
     else:
         parts, least, beside = _by_late_interaction(candidates, late), UNRELATED, 0.0
+        close = bool(_total(parts).max() >= CLOSE or parts["text"].max() >= TEXT_WEIGHT * WORDED)
     lowest = min(float(_total(parts).min()), least)
     if talk.turns.any():
         parts = _in_talk(parts, lowest, talk, beside)
@@ -131,7 +150,7 @@ def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Map
     parts = _over_the_best(parts)
     # What is half as good is worth less than half: importance and age, which come later, reorder near equals.
     total = _total(parts)
-    return {name: part * total for name, part in parts.items()}
+    return {name: part * total for name, part in parts.items()}, close
 
 
 def _total(parts: Parts) -> Floats:

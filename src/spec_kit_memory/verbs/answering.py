@@ -598,6 +598,8 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories:
     hints = []
     if ranking.historical and request.use_decay:
         hints.append("the question asks about the past, so decay was left out")
+    if results and not ranking.close:
+        hints.append("nothing matches closely: these are only the nearest")
     held = ranking.held_back
     if held.archived or held.dormant or held.expired:
         hints.append("older matches were held back; includeArchived: true brings archived and expired ones")

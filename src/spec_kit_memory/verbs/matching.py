@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from spec_kit_memory.core import relevance
 from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage
 from spec_kit_memory.core.query import Query
-from spec_kit_memory.core.relevance import Relevance
+from spec_kit_memory.core.relevance import Fused
 from spec_kit_memory.embed import QueryEmbedding, states
 from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.verbs.wiring import Wiring
@@ -63,7 +63,7 @@ class Hits:
 class Pool:
     """The candidates of one question: passage id -> how relevant it is, and by what."""
 
-    relevance: Mapping[int, Relevance]
+    relevance: Fused
     passages: Mapping[int, StoredPassage]
     hits: Hits  # those left out of the pool included
     method: str  # hybrid | text | vector

@@ -25,6 +25,8 @@ SECTIONS = ("state", "next-steps", "blockers", "summary")
 TRIGGERED = 3
 DECISIONS = 3
 OFFERS = 3
+NEAREST, NEAREST_TOKENS = 2, 250
+NEWEST = 5
 # The share of the budget that a part may take, so that no part crowds out the next.
 SHARES = {"triggers": 0.3, "folder": 0.5}
 
@@ -116,6 +118,11 @@ def context(
         _folder(wiring, page, folder, newest[0], loading, int(max_tokens * SHARES["folder"]))
     if loading != "skip" and (prompt or folder):
         _decisions(wiring, page, prompt, folder)
+    if loading != "skip" and prompt and not any(part["kind"] in ("trigger", "decision") for part in page.parts):
+        _nearest(wiring, page, prompt, folder)
+    if loading != "skip" and not page.shown:
+        page.heading("## Saved last")
+        page.name("", wiring.store.find(Filter(), limit=NEWEST))
     wiring.used(page.shown)
     if session_id and page.shown:
         sessions.remember_shown(wiring, session_id, sorted(page.shown), ())
@@ -219,12 +226,28 @@ def _decisions(wiring: Wiring, page: _Page, prompt: str | None, folder: str | No
     said: set[int] = set()
     for kind in (ContextType.DECISION, None):
         request = searching.Request(query=topic, spec_folder=folder, context_type=kind, include_constitutional=False)
-        for found in searching.rank(wiring, request).found:
+        ranking = searching.rank(wiring, request)
+        for found in ranking.found if ranking.close or not prompt else ():
             passage = _decided(found, shown=found.memory.id in page.shown)
             if len(said) < DECISIONS and passage is not None and found.memory.id not in said:
                 lines = wiring.store.text(found.memory.id).split("\n")[passage.first_line - 1 : passage.last_line]
                 if page.add("decision", found.memory, _replaced(found) + sessions.without_tags("\n".join(lines))):
                     said.add(found.memory.id)
+
+
+def _nearest(wiring: Wiring, page: _Page, prompt: str, folder: str | None) -> None:
+    """What answers the prompt best, if anything does and it is not there yet."""
+    request = searching.Request(query=prompt, spec_folder=folder, include_constitutional=False)
+    ranking = searching.rank(wiring, request)
+    if not ranking.close:
+        return
+    page.heading("## Nearest to the prompt")
+    for found in [each for each in ranking.found if each.memory.id not in page.shown][:NEAREST]:
+        passage = found.matched[0]
+        lines = wiring.opened(found.memory).lines[passage.first_line - 1 : passage.last_line]
+        page.add(
+            "nearest", found.memory, _replaced(found) + sessions.without_tags("\n".join(lines)), most=NEAREST_TOKENS
+        )
 
 
 def _replaced(found: searching.Found) -> str:
@@ -244,6 +267,8 @@ def _decided(found: searching.Found, *, shown: bool) -> StoredPassage | None:
 
 def _summary(page: _Page, folder: str | None, loading: str) -> str:
     kinds = {part["kind"] for part in page.parts}
+    if not kinds and page.text:
+        return "nothing bears on it closely; what was saved last is named"
     if not kinds:
         return "nothing is known yet" if not folder else f"nothing is known of {folder} yet"
     skipped = "; memories are left out because a fresh start was asked for" if loading == "skip" else ""
@@ -255,6 +280,8 @@ def _hints(offers: list[dict[str, Any]], loading: str, page: _Page) -> list[str]
     if offers and loading == "ask":
         choices = " ".join(offer["choice"] for offer in offers)
         hints.append(f"ask which memories to load: {choices}; skipping never blocks")
-    if not page.parts:
+    if page.text and not page.parts:
+        hints.append("memory_search finds more; memory_load reads one by its id")
+    elif not page.parts:
         hints.append("run skm index, or save a first memory with memory_save")
     return hints

@@ -103,6 +103,7 @@ class Ranking:
     unavailable: tuple[str, ...]
     legs: Mapping[str, int]
     historical: bool
+    close: bool = True  # is the best of it a match to speak of?
 
 
 def check(request: Request) -> None:
@@ -187,6 +188,7 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
         unavailable=(*pool.unavailable, *_pending(wiring, question)),
         legs=pool.legs,
         historical=query.historical,
+        close=pool.relevance.close,
     )
 
 
@@ -204,8 +206,8 @@ def _pending(wiring: Wiring, question: Question) -> tuple[str, ...]:
     if question.embedding is None:
         return ()
     waiting = wiring.store.stats()["pending_passages"]
-    by_whom = "by a running server or by skm index"
-    return (f"the meaning of {waiting} passages is still being computed {by_whom}",) if waiting else ()
+    by_whom = "a running server or skm index changes that"
+    return (f"{waiting} passages are not embedded yet and found by their words only; {by_whom}",) if waiting else ()
 
 
 # --- concepts -----------------------------------------------------------------
