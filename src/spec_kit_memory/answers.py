@@ -124,6 +124,7 @@ class FlatResult:
     source: Source
     id: int
     title: str
+    superseded_by: tuple[int, ...] = ()
     already_sent: bool | None = None  # true: this session has its text
     before: int | None = None
     after: int | None = None

@@ -73,9 +73,10 @@ class Workspace:
         store: Store | None = None,
         embedder: Embedder | None = None,
     ) -> None:
-        from spec_kit_memory.vault.files import scope_of
+        from spec_kit_memory.vault.files import refuse_links, scope_of
 
         self.settings = settings
+        refuse_links(settings)
         whole = store or open_store(settings.index_path)
         self._wiring = Wiring(
             settings=settings,

@@ -290,3 +290,10 @@ def test_without_late_interaction_nothing_is_said_about_closeness() -> None:
     assert fused([found_(1, 1, 0, vector=0.1)]).close
     assert fused([found_(1, 1, 0, text=0.01)]).close
     assert fused([found_(1, 1, 0, vector=0.1)], method="rrf").close
+
+
+def test_a_negative_role_prior_lowers_that_speakers_turns_and_lifts_none() -> None:
+    said = [found_(1, 1, 0, "user", text=0.9), found_(2, 2, 0, "user", text=0.1), found_(3, 3, 0, "other", text=0.5)]
+    found = fused(said, role_prior={"user": -1.0})
+    assert found[3].value == 1.0
+    assert found[1].value == found[2].value == 0.0

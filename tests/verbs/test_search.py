@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from spec_kit_memory.answers import FlatResult, Result, SearchAnswer
 from spec_kit_memory.core.memory import Relation, State, Tier
+from spec_kit_memory.embed.hashing import HashingEmbedder
 from spec_kit_memory.errors import NothingToSearch, OutOfRange, SpecKitMemoryError
-from spec_kit_memory.settings import Decay, Search
+from spec_kit_memory.settings import Decay, Search, Settings
+from spec_kit_memory.workspace import Workspace
 from tests.verbs.conftest import Clock, Place
 
 TOKENS = "# Login tokens\n\nAccess tokens live fifteen minutes and are signed with an Ed25519 key."
@@ -126,7 +128,7 @@ def test_no_query_text_is_a_syntax_error(place: Place, query: str) -> None:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(query=st.text(min_size=1, max_size=200).filter(lambda text: text.strip()))
+@given(query=st.text(min_size=1, max_size=200).filter(lambda text: text.replace("\x00", " ").strip()))
 def test_any_text_is_a_safe_query(place: Place, query: str) -> None:
     if not place.opened:
         place.memory("tokens", TOKENS)
@@ -769,3 +771,36 @@ def test_a_flat_list_has_as_many_passages_as_were_asked_for(place: Place) -> Non
     place.memory("long", f"# Long\n\n{said}")
     answer = place.open().search("tokens", group_by="passage", limit=100, max_tokens=200_000)
     assert len(answer.results) == 100
+
+
+def test_a_flat_list_keeps_what_supersedes_above_what_it_replaced_and_says_so(place: Place) -> None:
+    place.memory("old", "# Export time\n\nThe nightly export starts at half past two, every night.", date="2026-01-01")
+    place.memory("new", "# Export hour\n\nIt starts at one now.", date="2026-02-01")
+    workspace = place.open()
+    old, new = place.id_of(workspace, "old"), place.id_of(workspace, "new")
+    workspace.link(new, old, "supersedes")
+    found = workspace.search("when does the nightly export starts", group_by="passage").results
+    assert [result.id for result in found] == [new, old]
+    assert [result.superseded_by for result in found] == [(), (new,)]
+
+
+def test_all_that_matched_is_counted_and_so_is_all_that_was_held_back(place: Place) -> None:
+    for number in range(330):
+        place.memory(f"live-{number}", f"# Live {number}\n\nThe zebra of case {number}.")
+    for number in range(3):
+        place.write(
+            f"specs/z_archive/001-old/memory/{number}.md", f"# Old {number}\n\nThe zebra, a long time ago, {number}."
+        )
+    answer = place.open(model="none").search("zebra")
+    assert answer.total_found == 300
+    assert answer.held_back.archived == 3
+
+
+def test_vectors_of_another_model_are_not_compared_with_the_query(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    place.open(model="hashing").close()
+    with Workspace(Settings(root=place.root), embedder=HashingEmbedder(dimensions=64), now=place.clock) as other:
+        answer = other.search("access tokens live")
+        assert titles(answer) == ["Login tokens"]
+        assert answer.method == "text"
+        assert any("another" in said or "vectors of" in said for said in answer.unavailable), answer.unavailable

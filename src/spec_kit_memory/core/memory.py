@@ -378,6 +378,7 @@ class Filter:
     ids: frozenset[int] | None = None
     states: StateBounds | None = None
     expired_at: float | None = None  # drop those whose expires_at is at or before this epoch second
+    without: Filter | None = None  # drop those that this one lets through
 
 
 # --- matches ------------------------------------------------------------------

@@ -149,7 +149,7 @@ def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Map
         parts = {**_over_the_best(parts), "role": given}
     parts = _over_the_best(parts)
     # What is half as good is worth less than half: importance and age, which come later, reorder near equals.
-    total = _total(parts)
+    total = np.maximum(_total(parts), 0.0)
     return {name: part * total for name, part in parts.items()}, close
 
 

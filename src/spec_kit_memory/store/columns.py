@@ -117,6 +117,8 @@ class Columns:
             found &= self._in_states(where.states)
         if where.expired_at is not None:
             found &= self.expires > where.expired_at
+        if where.without is not None:
+            found &= ~self.mask(scope, where.without)
         return found
 
     def _in(self, ids: frozenset[int]) -> Bools:

@@ -84,6 +84,9 @@ def matching(where: Filter) -> Condition:
         parts.append(_in_states(where.states))
     if where.expired_at is not None:
         parts.append(("(memory.expires_at IS NULL OR memory.expires_at / 1e6 > ?)", [where.expired_at]))
+    if where.without is not None:
+        test, values = matching(where.without)
+        parts.append((f"NOT coalesce({test}, 0)", values))
     return _all(parts)
 
 

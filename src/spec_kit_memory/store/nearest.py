@@ -64,6 +64,8 @@ class Vectors:
         with self._lock:
             self._refresh(database, columns)
             matrix, coarse, dimensions, (_, rows) = self._matrix, self._coarse, self._dimensions, self._placed
+        if not dimensions:  # the index was made anew a moment ago
+            return []
         if len(query) != dimensions:
             raise BadParameter(f"the query has {len(query)} dimensions, the index {dimensions}")
         wanted &= rows >= 0

@@ -42,6 +42,7 @@ __all__ = [
     "extra_bases",
     "keep_private",
     "read",
+    "refuse_links",
     "remove_if_dead",
     "scope_of",
     "scoped_name",
@@ -53,6 +54,7 @@ __all__ = [
 MAX_BYTES = 1024 * 1024
 TEMPORARY = ".skm.tmp"  # how our own temporary files end
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_READ = frozenset({"config.jsonc", "context_template.md"})  # of the state folder, never written by us
 _IGNORE = "# Only what people write is kept in git.\n*\n!.gitignore\n!config.jsonc\n!context_template.md\n"
 _MAGIC = frozenset("*?[")
 _DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))))
@@ -250,6 +252,25 @@ def remove_if_dead(temporary: Path) -> bool:
         return False
     finally:
         os.close(descriptor)
+
+
+def refuse_links(settings: Settings) -> None:
+    """What is written in the state folder stays there. A repository may bring links in it, to files of its reader."""
+    folder = settings.state_folder
+    try:
+        suspects = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink() and entry.name not in _READ]
+    except FileNotFoundError:
+        suspects = []
+    except OSError:
+        return  # whoever needs it says why it cannot be read
+    if folder.is_symlink():
+        suspects.append(folder)
+    for link in suspects:
+        target = link.resolve()
+        if not target.is_relative_to(settings.root.resolve()):
+            raise AccessDenied(
+                f"{link} is a link to {target}, outside the workspace", hint="remove the link; the index is made again"
+            )
 
 
 def keep_private(settings: Settings) -> None:

@@ -68,7 +68,7 @@ def search(wiring: Wiring, request: Request, cache: Cache) -> SearchAnswer:
             wiring.used([result.id for result in known.results])
         return replace(known, meta=replace(known.meta, cache_hit=True))
     answer = answer_from(wiring, request)
-    if request.session_id is None:
+    if request.session_id is None and not any(said.startswith("meaning:") for said in answer.unavailable):
         cache.put(key, generation, answer)
     return answer
 
@@ -102,7 +102,7 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         method=ranking.method,
         results=tuple(contiguous[1]),
         constitutional=ruled.rules,
-        total_found=len(found),
+        total_found=len(found) + ranking.total - len(ranking.found),
         held_back=frame.held_back,
         unavailable=ranking.unavailable,
         stats=frame.stats,
@@ -377,6 +377,8 @@ class _Desk:
         if not self.request.session_id:
             return
         for passage in f.matched:
+            if passage.last_line > len(lines):  # the file was shortened since
+                continue
             said = (n for n in range(passage.first_line, passage.last_line + 1) if lines[n - 1].strip())
             if all(any(first <= n <= last for first, last in ranges) for n in said):
                 self._shown_hashes.add(passage.hash)
@@ -411,8 +413,9 @@ class _Desk:
     def passages(self, found: Sequence[Found], room: int) -> list[FlatResult]:
         """The best passages of all memories. One too long for the room that is left is named without its text."""
         least = self.request.min_score * 100
-        ordered = [(s.score, f, p, s) for f in found for p, s in f.passages if s.score >= least]
-        ordered.sort(key=lambda row: (-row[0], row[2].id))
+        best = {f.memory.id: f.scored.score for f in found}
+        ordered = [(_place(f, s.score, best), f, p, s) for f in found for p, s in f.passages if s.score >= least]
+        ordered.sort(key=lambda row: (*row[0], row[2].id))
         results: list[FlatResult] = []
         for _, f, passage, scored in _beside_rules(self.request, ordered, lambda row: row[1]):
             sent = passage.hash in self._sent
@@ -453,6 +456,12 @@ def _ranges(opened: Opened) -> list[tuple[int, int]]:
     ranges = [(a.first_line, a.last_line) for a in document.anchors]
     ranges += [(h.first_line, h.last_line) for h in document.headings if h.level > 1]
     return [*ranges, (document.body_first_line, len(opened.lines))]
+
+
+def _place(f: Found, score: float, best: Mapping[int, float]) -> tuple[float, bool]:
+    """Where a passage stands in a flat list: no passage of a superseded memory above what supersedes it."""
+    ahead = [best[id_] for id_ in f.superseded_by if id_ in best]
+    return -min([score, *ahead]), bool(ahead)
 
 
 def _lines_of(f: Found) -> tuple[int, int]:
@@ -542,6 +551,7 @@ def _flat(f: Found, passage: StoredPassage, scored: Scored, text: str, *, explai
         source=f.memory.source,
         id=f.memory.id,
         title=f.memory.title,
+        superseded_by=f.superseded_by,
         already_sent=sent or None,
         explain=scored.explain() if explain else {},
     )
@@ -553,6 +563,7 @@ def _flat_bytes(f: Found, passage: StoredPassage, scored: Scored, explain: bool,
     lines = f"{passage.first_line}-{passage.last_line}"
     shown = {"path": memory.path, "lines": lines, "text": 0, "score": 0.1234, "source": memory.source, "id": memory.id}
     shown |= {"title": memory.title, **({"alreadySent": True} if sent else {})}
+    shown |= {"supersededBy": f.superseded_by} if f.superseded_by else {}
     return _size(shown | ({"explain": scored.explain()} if explain else {})) + 1
 
 

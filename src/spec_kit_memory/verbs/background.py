@@ -105,10 +105,12 @@ class Background:
                 self.unread = self.unread or _FIRST
             try:
                 self._wiring.sync.scan(cancel=self._stopping.is_set)
-            finally:
-                if not self._new_index.is_set():  # else these were the files of an index that is gone
-                    self.unread = ""
-                    self.scanned.set()
+            except (SpecKitMemoryError, OSError):
+                self.scanned.set()  # nobody waits for it; it is tried again, and until then answers say what is missing
+                raise
+            if not self._new_index.is_set():  # else these were the files of an index that is gone
+                self.unread = ""
+                self.scanned.set()
             self.wake()
             self._wiring.store.warm()
             if not self._stopping.is_set():  # whose sign may have been cleared above

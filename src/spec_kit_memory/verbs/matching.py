@@ -5,12 +5,9 @@ Each stage is left out cleanly when it cannot be used, and the pool says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 from operator import itemgetter
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from spec_kit_memory.core import relevance
@@ -18,7 +15,6 @@ from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage
 from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.relevance import Fused
 from spec_kit_memory.embed import QueryEmbedding, states
-from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.verbs.wiring import Wiring
 
 if TYPE_CHECKING:
@@ -28,9 +24,6 @@ if TYPE_CHECKING:
 DEPTH = 300
 MOST_PASSAGES, LEAST_PASSAGES = 160, 40
 MOST_TOKENS = 24_000
-# A provider has a deadline of its own. This one also holds for what it cannot bound: a model that is slow to load,
-# headers that come a byte at a time.
-PATIENCE_SECONDS = 10
 
 
 class Hits:
@@ -38,14 +31,10 @@ class Hits:
 
     def __init__(self, by_text: Sequence[RawHit], by_vector: Sequence[RawHit]) -> None:
         self.by_text, self.by_vector = by_text, by_vector
+        self.memory_of = {hit[0]: hit[1] for leg in (by_text, by_vector) for hit in leg}  # by passage id
+        self.promises = self._promise()
 
-    @cached_property
-    def memory_of(self) -> dict[int, int]:
-        """Passage id -> memory id."""
-        return {hit[0]: hit[1] for leg in (self.by_text, self.by_vector) for hit in leg}
-
-    @cached_property
-    def promises(self) -> dict[int, float]:
+    def _promise(self) -> dict[int, float]:
         """How much each passage promises. A vector below the depth of its leg is at most as good as the last in it."""
         last = self.by_vector[-1].score if self.by_vector else 0.0
         promised = {passage_id: score for passage_id, _, score in self.by_vector}
@@ -84,42 +73,35 @@ class Question:
     def __init__(self, wiring: Wiring, query: Query, *, mode: str) -> None:
         self.query = query
         self._mode = mode
-        self._meaning = wiring.meaning
-        self._embedding = None if mode == "text" else _beside(partial(self._meaning.query, query.text))
+        self._wiring = wiring
+        self._started = None if mode == "text" else wiring.meaning.begin(query.text)
+        self._made: QueryEmbedding | None = None
 
-    @cached_property
+    @property
     def embedding(self) -> QueryEmbedding | None:
-        if self._embedding is None:
-            return None
-        try:
-            return self._embedding.result(timeout=PATIENCE_SECONDS)
-        except TimeoutError:
-            late = f"the query was not embedded within {PATIENCE_SECONDS} seconds"
-            self._meaning.failed(ProviderUnavailable(late, hint="search works by text meanwhile"))
-            return None
+        """Waits for it once. Not a cached property: before Python 3.12 all of these wait for one another."""
+        if self._started is not None:
+            self._made, self._started = self._wiring.meaning.end(self._started), None
+            if self._made is not None and (why := _foreign(self._wiring, len(self._made.vector))):
+                self._wiring.meaning.problem, self._made = why, None
+        return self._made
 
     @property
     def unavailable(self) -> tuple[str, ...]:
-        return () if self._mode == "text" or self.embedding else (f"meaning: {self._meaning.problem}",)
+        return () if self._mode == "text" or self.embedding else (f"meaning: {self._wiring.meaning.problem}",)
 
     @property
     def text(self) -> bool:
         return self._mode != "vector" or self.embedding is None
 
 
-def _beside(call: Callable[[], QueryEmbedding | None]) -> Future[QueryEmbedding | None]:
-    """Run while this thread goes on. Not in a pool: that would not survive a fork and is waited for at the end."""
-    made: Future[QueryEmbedding | None] = Future()
-
-    def run() -> None:
-        try:
-            made.set_result(call())
-        except BaseException as error:  # a fault of ours: told here, and where the result is asked for
-            made.set_exception(error)
-            raise
-
-    Thread(target=run, name="embed-query", daemon=True).start()
-    return made
+def _foreign(wiring: Wiring, dimensions: int) -> str:
+    """Why the vectors of the index say nothing to the query's; "" if they are of one model."""
+    stored, embedder = wiring.store.stats(), wiring.meaning.embedder()
+    known = (stored["weights_hash"], stored["dimensions"])
+    if embedder is None or not known[0] or known == (embedder.weights_hash, dimensions):
+        return ""
+    return f"the index has vectors of {stored['model']}, not of {embedder.name}; skm index makes them anew"
 
 
 def ask(wiring: Wiring, query: Query, *, mode: str = "hybrid") -> Question:

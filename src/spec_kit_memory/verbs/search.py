@@ -387,7 +387,8 @@ def _held_back(
     hot: frozenset[int],
 ) -> HeldBack:
     """The matches that a state, an expiry or a threshold kept out; best first by what the legs say of them."""
-    hidden = wiring.store.count(hard) > wiring.store.count(soft)
+    outside = replace(hard, without=soft)
+    hidden = wiring.store.count(outside) > 0
     if not (hidden or dormant or low):
         return HeldBack()
     promised = pool.hits.memories()
@@ -398,7 +399,7 @@ def _held_back(
         matched = _matches(pool.hits, promised, [f.memory.id for f in found], least)
         kept_out += [(promised[f.memory.id], reason, f.memory) for f in found if f.memory.id in matched]
     if hidden:
-        kept_out += _outside(wiring, request, matching.look(wiring, question, hard), promised, least, hot)
+        kept_out += _outside(wiring, request, matching.look(wiring, question, outside), least, hot)
     kept_out.sort(key=lambda each: (-each[0], each[2].id))
     reasons = [reason for _, reason, _ in kept_out]
     return HeldBack(
@@ -417,11 +418,11 @@ def _matches(hits: Hits, promised: Mapping[int, float], memory_ids: Iterable[int
 
 
 def _outside(
-    wiring: Wiring, request: Request, hits: Hits, shown: Mapping[int, float], least: float, hot: frozenset[int]
+    wiring: Wiring, request: Request, hits: Hits, least: float, hot: frozenset[int]
 ) -> list[tuple[float, str, Memory]]:
-    """Of what matches without the filter of states, those that do not match with it."""
+    """What matches and is let through by everything but its state or expiry."""
     promised = hits.memories()
-    matched = _matches(hits, promised, promised.keys() - shown.keys(), least)
+    matched = _matches(hits, promised, promised, least)
     now, states = wiring.now(), wanted_states(request)
     outside = []
     for memory in wiring.store.many(sorted(matched)):

@@ -9,16 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
 from spec_kit_memory.core import decay, tokens, usage
 from spec_kit_memory.core.memory import Actor, Change, Document, Filter, Memory, Scope, State, Tier
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
-from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, ProviderUnavailable, SpecKitMemoryError
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store
 
@@ -31,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 # A provider that failed is asked again after this long; until then answers are by text.
 RETRY_SECONDS = 30.0
+# A provider has a deadline of its own. This one also holds for what it cannot bound: a model that is slow to load,
+# headers that come a byte at a time.
+PATIENCE_SECONDS = 10
 
 
 class Past(Protocol):
@@ -47,6 +51,7 @@ class Meaning:
         self._embedder = embedder
         self._opened = embedder is not None
         self._failed_at: datetime | None = None
+        self._stuck: list[Future[QueryEmbedding | None]] = []
         self.problem = ""
 
     @property
@@ -66,6 +71,37 @@ class Meaning:
                 self._embedder = open_embedder(self._settings.semantic)
                 self._opened = True
             return self._embedder
+
+    def begin(self, text: str) -> Future[QueryEmbedding | None] | None:
+        """Embed a query while the caller goes on; None while an earlier one is stuck, so that threads do not pile up.
+
+        Not in a pool: that would not survive a fork and is waited for at the end.
+        """
+        with self._lock:
+            self._stuck = [each for each in self._stuck if not each.done()]
+            if self._stuck:
+                return None
+        made: Future[QueryEmbedding | None] = Future()
+
+        def run() -> None:
+            try:
+                made.set_result(self.query(text))
+            except BaseException as error:  # a fault of ours: told here, and where the result is asked for
+                made.set_exception(error)
+                raise
+
+        Thread(target=run, name="embed-query", daemon=True).start()
+        return made
+
+    def end(self, made: Future[QueryEmbedding | None]) -> QueryEmbedding | None:
+        try:
+            return made.result(timeout=PATIENCE_SECONDS)
+        except TimeoutError:
+            with self._lock:
+                self._stuck.append(made)
+            late = f"the query was not embedded within {PATIENCE_SECONDS} seconds"
+            self.failed(ProviderUnavailable(late, hint="search works by text meanwhile"))
+            return None
 
     def query(self, text: str) -> QueryEmbedding | None:
         """The query's vector, or None with `problem` saying why."""
@@ -89,25 +125,31 @@ class Meaning:
 
 
 class Opened:
-    """A memory's text as it was indexed; its lines and its structure are found when first asked for."""
+    """A memory's text as it was indexed; its structure is found when first asked for.
+
+    Without cached properties: before Python 3.12 all objects of a class share their lock, and a fork may inherit it.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.lines = text.split("\n")
+        self._offsets: list[int] | None = None
+        self._outline: Document | None = None
 
-    @cached_property
-    def lines(self) -> list[str]:
-        return self.text.split("\n")
-
-    @cached_property
+    @property
     def offsets(self) -> list[int]:
         """What the lines before each take in an answer."""
-        return tokens.offsets(self.lines)
+        if self._offsets is None:
+            self._offsets = tokens.offsets(self.lines)
+        return self._offsets
 
-    @cached_property
+    @property
     def outline(self) -> Document:
-        from spec_kit_memory.core import markdown
+        if self._outline is None:
+            from spec_kit_memory.core import markdown
 
-        return markdown.outline(self.text)
+            self._outline = markdown.outline(self.text)
+        return self._outline
 
 
 class Shelf:
@@ -188,7 +230,12 @@ class Wiring:
         return self._rules[1]
 
     def opened(self, memory: Memory) -> Opened:
-        return self.shelf.get(memory.content_hash, lambda: self.store.text(memory.id))
+        return self.shelf.get(memory.content_hash, lambda: self._text(memory))
+
+    def _text(self, memory: Memory) -> str:
+        """As it was when the memory was read: the file may have changed since."""
+        found = self.store.text_of(memory.content_hash)
+        return self.store.text(memory.id) if found is None else found
 
     def change(self, reason: str, *, session: str | None = None) -> Change:
         return Change(actor=self.actor, at=self.now(), session=session or self.session_id, reason=reason)
