@@ -122,7 +122,7 @@ def context(
         _nearest(wiring, page, prompt, folder)
     if loading != "skip" and not page.shown:
         page.heading("## Saved last")
-        page.name("", wiring.store.find(Filter(), limit=NEWEST))
+        page.name("", [memory for memory in wiring.store.find(limit=5 * NEWEST) if memory.trusted][:NEWEST])
     wiring.used(page.shown)
     if session_id and page.shown:
         sessions.remember_shown(wiring, session_id, sorted(page.shown), ())
@@ -228,7 +228,7 @@ def _decisions(wiring: Wiring, page: _Page, prompt: str | None, folder: str | No
         request = searching.Request(query=topic, spec_folder=folder, context_type=kind, include_constitutional=False)
         ranking = searching.rank(wiring, request)
         for found in ranking.found if ranking.close or not prompt else ():
-            passage = _decided(found, shown=found.memory.id in page.shown)
+            passage = _decided(found, shown=found.memory.id in page.shown) if found.memory.trusted else None
             if len(said) < DECISIONS and passage is not None and found.memory.id not in said:
                 lines = wiring.store.text(found.memory.id).split("\n")[passage.first_line - 1 : passage.last_line]
                 if page.add("decision", found.memory, _replaced(found) + sessions.without_tags("\n".join(lines))):
@@ -242,7 +242,9 @@ def _nearest(wiring: Wiring, page: _Page, prompt: str, folder: str | None) -> No
     if not ranking.close:
         return
     page.heading("## Nearest to the prompt")
-    for found in [each for each in ranking.found if each.memory.id not in page.shown][:NEAREST]:
+    # Nobody asked for this text: what nobody vouched for stays out of it. A search brings it, marked.
+    fitting = [each for each in ranking.found if each.memory.trusted and each.memory.id not in page.shown]
+    for found in fitting[:NEAREST]:
         passage = found.matched[0]
         lines = wiring.opened(found.memory).lines[passage.first_line - 1 : passage.last_line]
         page.add(
