@@ -6,6 +6,7 @@ Only what the asked-for command needs is imported, and nothing at all for the ve
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 
@@ -27,11 +28,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     # Making hundreds of classes sets collecting off again and again, and none of them is garbage.
     gc.disable()
-    from spec_kit_memory.serve.shell import run
+    from spec_kit_memory.serve.shell import INTERRUPTED, run
 
     gc.enable()
     gc.freeze()
-    sys.exit(run(given))
+    code = run(given)
+    if code == INTERRUPTED and arguments is None:
+        # A model may be at work in a thread that nobody waits for: taking Python down around it ends in an abort.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def generate_context() -> None:
