@@ -120,7 +120,7 @@ def test_a_superseded_memory_says_by_which(workspace: Workspace) -> None:
     workspace.link(new.id, old.id, Relation.SUPERSEDES)
     results = workspace.search("message broker Mosquitto").results
     assert [result.id for result in results][:2] == [new.id, old.id]
-    assert results[1].superseded_by == (new.id,)  # type: ignore[union-attr]
+    assert results[1].superseded_by == (new.id,)
 
 
 def test_a_memory_of_another_folder_is_not_swallowed(workspace: Workspace) -> None:
