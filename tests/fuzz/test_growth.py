@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -156,10 +156,18 @@ def growth(read: Callable[[str], object], piece: str) -> str:
     return f"{piece!r}: {short:.3f} s for {SHORT:,} characters, {long:.3f} s for {LONG:,}"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_of_other_tests() -> Iterator[None]:
+    """What they left in memory is set aside once: collecting it before every measurement took minutes."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def best(read: Callable[[str], object], piece: str, length: int, *, tries: int) -> float:
     text = (piece * (length // len(piece) + 1))[:length]
     times = []
-    gc.collect()
     gc.disable()  # a collection costs what all other tests have left in memory, not what the reader does
     try:
         for _ in range(tries):
