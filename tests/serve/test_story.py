@@ -100,6 +100,29 @@ def test_a_save_ends_the_turns_without_one(real: LiveWorkspace) -> None:
     anyio.run(story)
 
 
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_new_spec_folder_is_made_when_asked_for_and_the_hint_says_how(
+    real: LiveWorkspace, tmp_path: Path, mode: str
+) -> None:
+    async def story() -> None:
+        with anyio.fail_after(60):
+            async with Client(build_server(real), mode=mode) as client:
+                asked = {"context": SESSION, "specFolder": "010-tokens"}
+                refused = told(await client.call_tool("memory_save", asked))
+                assert refused["code"] == "E033"
+                assert "create: true" in refused["hint"]
+                assert "--" not in refused["hint"]
+                saved = told(await client.call_tool("memory_save", {**asked, "create": True}))["data"]
+                assert saved["specFolder"] == "010-tokens"
+                assert (tmp_path / saved["path"]).is_relative_to(tmp_path / "specs" / "010-tokens" / "memory")
+                undecided = told(await client.call_tool("memory_save", {"context": {"sessionSummary": "Ate a pear."}}))
+                assert undecided["code"] == "E034"
+                assert "create: true" in undecided["hint"]
+                assert "--" not in undecided["hint"]
+
+    anyio.run(story)
+
+
 async def tell(client: Client) -> None:
     async def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
         result = await client.call_tool(tool, arguments)

@@ -303,5 +303,5 @@ def resolve_name(name: str, existing: Collection[str], *, create: bool = False) 
     if create:
         return wanted
     close = sorted(folder for folder in existing if wanted.split("-", 1)[-1] in folder)[:ALTERNATIVES]
-    hint = f"Did you mean {', '.join(close)}? Use --create to make a new one." if close else "Use --create to make it."
+    hint = f"Did you mean {', '.join(close)}? A new one needs create: true." if close else "create: true makes it."
     raise BadSpecFolder(f"There is no spec folder {wanted!r}.", hint=hint, alternatives=close)

@@ -188,15 +188,12 @@ _SAVE = BY_COMMAND["save"]
     argument("data", required=False),
     argument("folder_argument", required=False, metavar="[SPEC_FOLDER]"),
     click.Option(["--text"], help="Remember this one fact."),
-    flag("--create", "Make the spec folder if it does not exist."),
     *options(_SAVE),
 )
-def save(
-    session: Session, data: str | None, folder_argument: str | None, text: str | None, create: bool, **more: Any
-) -> None:
+def save(session: Session, data: str | None, folder_argument: str | None, text: str | None, **more: Any) -> None:
     given = {p.name: more[key] for p in _SAVE.parameters if more[key := p.flag[2:].replace("-", "_") + "_"] is not None}
     # A person at a terminal may make a rule; an agent's tool may not.
-    extra: dict[str, Any] = {"by_person": True} | ({"create": True} if create else {})
+    extra: dict[str, Any] = {"by_person": True}
     if folder_argument:
         given.setdefault("specFolder", folder_argument)
     if text is not None:

@@ -223,6 +223,7 @@ TOOLS: tuple[Tool, ...] = (
                 length=OBJECT_LENGTH,
             ),
             _folder("Where to save; detected if left out"),
+            _flag("create", "Make that spec folder if it is new"),
             _flag("force", "Index again though unchanged"),
             _flag("dryRun", "Only show"),
             Parameter("onSimilar", "text", default="warn", choices=("warn", "merge", "distinct")),
