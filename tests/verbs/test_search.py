@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from spec_kit_memory.answers import FlatResult, Result, SearchAnswer
 from spec_kit_memory.core.memory import Relation, State, Tier
+from spec_kit_memory.embed import Embedding, QueryEmbedding
 from spec_kit_memory.embed.hashing import HashingEmbedder
 from spec_kit_memory.errors import NothingToSearch, OutOfRange, SpecKitMemoryError
 from spec_kit_memory.settings import Decay, Search, Settings
@@ -176,6 +178,51 @@ def test_vectors_that_are_still_coming_are_said_and_text_answers(place: Place) -
     assert any("not embedded yet" in reason for reason in answer.unavailable)
     workspace.index()
     assert not workspace.search("access tokens").unavailable
+
+
+class Broken(HashingEmbedder):
+    """As somebody else's embedder may be: it fails with what its runtime raises, for some texts or in all."""
+
+    def __init__(self, fails_at: str = "") -> None:
+        super().__init__()
+        self._fails_at = fails_at
+
+    def embed_query(self, text: str) -> QueryEmbedding:
+        raise RuntimeError("no device")
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
+        if any(self._fails_at in text for text in texts):
+            raise RuntimeError("no device")
+        return super().embed_documents(texts)
+
+
+def test_an_embedder_that_fails_in_its_own_way_leaves_search_by_text_and_the_scan_to_its_end(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    with Workspace(Settings(root=place.root), embedder=Broken("Ed25519"), now=place.clock) as workspace:
+        assert workspace.index().vectors == {"success": 1, "retry": 1}
+        answer = workspace.search("access tokens")
+        assert titles(answer)[0] == "Login tokens"
+        assert answer.method == "text"
+        assert any("E001" in reason and "no device" in reason for reason in answer.unavailable)
+        place.clock.pass_(minutes=1)  # it is asked again
+        saved = workspace.save(text="Saved all the same with Ed25519", spec_folder="001-core")
+        assert saved.vector_status == "retry"
+
+
+def test_an_embedder_that_cannot_say_which_model_it_is_leaves_search_by_text(place: Place) -> None:
+    class Nameless(HashingEmbedder):
+        @property
+        def weights_hash(self) -> str:  # type: ignore[override]
+            raise KeyError("weights")
+
+    place.memory("tokens", TOKENS)
+    place.open().close()
+    with Workspace(Settings(root=place.root), embedder=Nameless(), now=place.clock) as workspace:
+        assert workspace.index().unchanged == 1
+        answer = workspace.search("access tokens")
+        assert (titles(answer), answer.method) == (["Login tokens"], "text")
+        assert any("E004" in reason for reason in answer.unavailable)
 
 
 def test_a_lone_text_match_is_never_lost_to_a_threshold(place: Place) -> None:

@@ -15,6 +15,7 @@ from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage
 from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.relevance import Fused
 from spec_kit_memory.embed import QueryEmbedding, states
+from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.verbs.wiring import Wiring
 
 if TYPE_CHECKING:
@@ -82,8 +83,14 @@ class Question:
         """Waits for it once. Not a cached property: before Python 3.12 all of these wait for one another."""
         if self._started is not None:
             self._made, self._started = self._wiring.meaning.end(self._started), None
-            if self._made is not None and (why := _foreign(self._wiring, len(self._made.vector))):
-                self._wiring.meaning.problem, self._made = why, None
+            try:
+                why = "" if self._made is None else _foreign(self._wiring, len(self._made.vector))
+            except ProviderUnavailable as error:  # it does not even say which model it is
+                self._wiring.meaning.failed(error)
+                self._made = None
+            else:
+                if why:
+                    self._wiring.meaning.problem, self._made = why, None
         return self._made
 
     @property

@@ -98,7 +98,9 @@ def get(
     older = freshness.refresh(wiring, stored)
     memory = wiring.store.by_path(stored)
     if memory is None:
-        raise MemoryNotFound(f"{path} is not a memory of this workspace", hint="memory_search gives the paths of memories")
+        raise MemoryNotFound(
+            f"{path} is not a memory of this workspace", hint="memory_search gives the paths of memories"
+        )
     every = wiring.store.text(memory.id).split("\n")
     first, last = _asked_lines(lines, from_, count, len(every))
     wiring.used([memory.id])

@@ -19,6 +19,7 @@ from spec_kit_memory.core import decay, tokens, usage
 from spec_kit_memory.core.memory import Actor, Change, Document, Filter, Memory, Scope, State, Tier
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
+from spec_kit_memory.embed.guarded import Guarded
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, ProviderUnavailable, SpecKitMemoryError
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store
@@ -48,7 +49,7 @@ class Meaning:
         self._settings = settings
         self._now = now
         self._lock = threading.Lock()
-        self._embedder = embedder
+        self._embedder: Embedder | None = None if embedder is None else Guarded(embedder)
         self._opened = embedder is not None
         self._failed_at: datetime | None = None
         self._stuck: list[Future[QueryEmbedding | None]] = []
@@ -68,7 +69,8 @@ class Meaning:
     def embedder(self) -> Embedder | None:
         with self._lock:
             if not self._opened:
-                self._embedder = open_embedder(self._settings.semantic)
+                opened = open_embedder(self._settings.semantic)
+                self._embedder = None if opened is None else Guarded(opened)
                 self._opened = True
             return self._embedder
 

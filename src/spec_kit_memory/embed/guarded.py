@@ -1,0 +1,71 @@
+"""What if an embedder fails in a way that nobody foresaw? Then it failed, and nothing else did.
+
+A caller may bring any embedder, and a runtime may raise anything. Around each of them stands this
+one, so that all others meet only our own errors, and vectors that are some.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from spec_kit_memory.embed import Embedder, Embedding, QueryEmbedding
+from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
+
+__all__ = ["Guarded"]
+
+logger = logging.getLogger(__name__)
+
+
+class Guarded:
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+
+    @property
+    def name(self) -> str:
+        with _failing_as(ProviderUnavailable):
+            return self._inner.name
+
+    @property
+    def dimensions(self) -> int:
+        with _failing_as(ProviderUnavailable):
+            return self._inner.dimensions
+
+    @property
+    def weights_hash(self) -> str:
+        with _failing_as(ProviderUnavailable):
+            return self._inner.weights_hash
+
+    def embed_query(self, text: str) -> QueryEmbedding:
+        import numpy as np
+
+        with _failing_as(EmbeddingFailed):
+            made = self._inner.embed_query(text)
+            vector = np.asarray(made.vector, dtype=np.float32)
+            if vector.ndim != 1 or not np.isfinite(vector).all():
+                raise ValueError("the query's vector is none")
+            return QueryEmbedding(vector, made.states)
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
+        import numpy as np
+
+        with _failing_as(EmbeddingFailed):
+            made = self._inner.embed_documents(texts)
+            return [
+                Embedding(np.asarray(each.vector, dtype=np.float32), each.states)
+                for each, _ in zip(made, texts, strict=True)
+            ]
+
+
+@contextmanager
+def _failing_as(kind: type[SpecKitMemoryError]) -> Iterator[None]:
+    try:
+        yield
+    except SpecKitMemoryError:
+        raise
+    except Exception as error:
+        logger.debug("an embedder failed", exc_info=error)
+        raise kind(
+            f"the embedder failed: {type(error).__name__}: {error}", hint="search works by text meanwhile"
+        ) from error
