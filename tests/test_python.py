@@ -6,12 +6,15 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import spec_kit_memory
-from spec_kit_memory import SpecKitMemoryError, Tier, Workspace, open_workspace
+from spec_kit_memory import Settings, SpecKitMemoryError, Tier, Workspace, open_workspace
+from spec_kit_memory.settings import Semantic
 
 PAGE = (Path(__file__).parents[1] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -90,3 +93,96 @@ def test_a_root_that_is_named_counts_more_than_the_environment(tmp_path: Path, m
         assert workspace.settings.root == tmp_path.resolve()
     with open_workspace() as workspace:
         assert workspace.settings.root == other.resolve()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    (tmp_path / "memory").mkdir()
+    for name in ("Cats", "Dogs"):
+        (tmp_path / "memory" / f"{name}.md").write_text(f"# {name}\n\n{name} sleep a lot.\n", encoding="utf-8")
+    with Workspace(Settings(root=tmp_path, semantic=Semantic(model="none"))) as opened:
+        opened.index()
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "code", "said"),
+    [
+        ("search", {"query": 5}, "E030", "query must be a text, not 5"),
+        ("search", {"query": "cats", "limit": "x"}, "E030", "limit must be an integer, not 'x'"),
+        ("search", {"query": "cats", "limit": True}, "E030", "limit must be an integer, not True"),
+        ("search", {"query": "cats", "limit": None}, "E030", "limit must be an integer, not None"),
+        ("search", {"query": "cats", "limit": 0}, "E032", "limit is 0"),
+        ("search", {"query": "cats", "tier": "nonsense"}, "E030", "'nonsense'"),
+        ("search", {"query": "cats", "tier": 7}, "E030", "tier must be a text, not 7"),
+        ("search", {"concepts": "abc"}, "E030", "concepts must be a list, each of it a text, not 'abc'"),
+        ("search", {"concepts": ["a", 1]}, "E030", "concepts"),
+        ("search", {"query": "cats", "min_score": float("nan")}, "E032", "minScore is nan"),
+        ("search", {"query": "\ud800"}, "E030", "query must be a text"),
+        ("load", {"memory_id": 10**30}, "E032", "memory_id"),
+        ("load", {"memory_id": "1"}, "E030", "memory_id must be an integer, not '1'"),
+        ("list", {"offset": -1}, "E032", "offset is -1"),
+        ("triggers", {"prompt": None}, "E031", "triggers needs prompt"),
+        ("trust", {"target": 1.5}, "E030", "target must be an integer or a text"),
+        ("save", {"context": "a text"}, "E030", "context must be a mapping"),
+        ("index", {"progress": 3}, "E030", "progress must be a function"),
+        ("chat_import", {"paths": "chat.jsonl"}, "E030", "paths must be a list, each of it a text or a path"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_by_name(
+    workspace: Workspace, verb: str, arguments: dict[str, Any], code: str, said: str
+) -> None:
+    with pytest.raises(SpecKitMemoryError) as caught:
+        getattr(workspace, verb)(**arguments)
+    assert caught.value.code == code
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_value_of_the_wrong_kind_is_also_refused_by_position(workspace: Workspace) -> None:
+    with pytest.raises(SpecKitMemoryError, match="search: query must be a text, not 5"):
+        workspace.search(5)  # type: ignore[arg-type]
+    with pytest.raises(SpecKitMemoryError, match="open_workspace: root must be a text or a path, not 5"):
+        open_workspace(5)  # type: ignore[arg-type]
+
+
+def test_names_that_no_method_has_are_refused_by_python(workspace: Workspace) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'querry'"):
+        workspace.search(querry="cats")  # type: ignore[call-arg]
+
+
+ODD: list[Any] = [
+    *(5, -1, 10**30, 2.5, float("nan"), True, None, "", "x", "\0", "\ud800", "x" * 5000),
+    *(b"x", [], ["a"], [1], {}, {"a": 1}, {1}, object(), Path("x")),
+]
+ENOUGH: dict[str, dict[str, Any]] = {
+    "search": {"query": "cats"},
+    "get": {"path": "memory/Cats.md"},
+    "triggers": {"prompt": "cats"},
+    "save": {"text": "Cows sleep, too", "dry_run": True},
+    "link": {"source_id": 1, "target_id": 2, "relation": "supports"},
+    "chat_import": {"paths": []},
+    "chat_forget": {"conversation": "none"},
+    "import_original": {"path": "none.sqlite"},
+}
+VERBS = [
+    (verb, parameter)
+    for verb, method in inspect.getmembers(Workspace, inspect.isfunction)
+    if not verb.startswith("_")
+    for parameter in list(inspect.signature(method).parameters)[1:]
+]
+
+
+@pytest.mark.parametrize(("verb", "parameter"), VERBS)
+def test_whatever_is_given_only_errors_of_ours_come_back(workspace: Workspace, verb: str, parameter: str) -> None:
+    method = getattr(workspace, verb)
+    for value in ODD:
+        needed = {
+            name: 1 if "id" in name or name == "target" else "x"
+            for name, each in inspect.signature(method).parameters.items()
+            if each.default is each.empty
+        }
+        try:
+            method(**{**needed, **ENOUGH.get(verb, {}), parameter: value})
+        except SpecKitMemoryError as error:
+            assert error.hint, (value, error.message)  # noqa: PT017 - most values are refused, some are not

@@ -24,6 +24,7 @@ from spec_kit_memory.embed import Embedder
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store, open_store
+from spec_kit_memory.verbs.accepting import accepting, checked
 from spec_kit_memory.verbs.wiring import Meaning, Wiring
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def _one_of(kind: type[_Choice], value: str | None, name: str) -> _Choice | None
         raise BadParameter(f"{name} is {value!r}", hint=f"use one of {', '.join(kind)}") from None
 
 
+@checked
 def open_workspace(
     root: str | os.PathLike[str] | None = None,
     *,
@@ -61,6 +63,7 @@ def open_workspace(
     return Workspace(settings, actor=actor, now=now)
 
 
+@accepting
 class Workspace:
     """A project's memories. Use it as a context manager, or call `close`."""
 

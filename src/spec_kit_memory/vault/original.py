@@ -7,6 +7,7 @@ changed over the versions, so every column may be missing; a row that makes no s
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -102,7 +103,7 @@ def read_original(path: Path) -> OriginalData:
     """Everything worth keeping of an original database."""
     import apsw
 
-    if not path.is_file():
+    if not os.path.isfile(path):  # which a name that no disk takes does not make raise
         raise FileMissing(f"There is no file {path}.", hint=_HINT)
     try:
         connection = _open(path)
