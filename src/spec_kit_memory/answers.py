@@ -213,6 +213,8 @@ class IndexAnswer(Answer):
     bad: tuple[Mapping[str, str], ...] = ()  # path, code, message
     warnings: tuple[Mapping[str, Any], ...] = ()  # path, line, message
     undiscovered: int = 0  # markdown files that no rule discovers
+    skipped: tuple[Mapping[str, Any], ...] = ()  # reason, count, paths (the first three)
+    archived: int = 0  # files in archive folders: indexed, and held back from search
     vectors: Mapping[str, int] = field(default_factory=dict)  # per status
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0

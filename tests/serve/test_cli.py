@@ -397,12 +397,16 @@ def test_passages_are_explained_too() -> None:
 def test_one_file_full_of_warnings_does_not_hide_the_others() -> None:
     warnings: list[dict[str, Any]] = [{"path": "a.md", "line": n, "message": "odd"} for n in (1, 2, 3)]
     warnings += [{"path": f"b{n}.md", "line": None, "message": "odd"} for n in range(view.MOST_WARNINGS + 2)]
-    shown = drawn(answers.IndexAnswer(summary="done", warnings=tuple(warnings), undiscovered=4))
+    skipped = ({"reason": "in scratch/", "count": 9, "paths": ["x.md", "y.md"]},)
+    answer = answers.IndexAnswer(summary="done", warnings=tuple(warnings), undiscovered=4, skipped=skipped, archived=2)
+    shown = drawn(answer)
+    assert "not read, in scratch/: 9 (x.md, y.md, …)" in shown
+    assert "2 files are in archive folders; search finds them with --include-archived" in shown
     assert "a.md:1: odd (and 2 more in this file)" in shown
     assert "a.md:2" not in shown
     assert "b0.md: odd" in shown
     assert "… and 3 more files with warnings" in shown
-    assert "4 other markdown files" in shown
+    assert "4 markdown files are no memories" in shown
 
 
 def test_words_of_the_question_are_highlighted_on_a_terminal() -> None:

@@ -52,6 +52,35 @@ def test_every_rule_finds_its_files_and_the_rest_are_counted(settings: Settings,
     assert archived == {"specs/001-a/z_archive/memory/old.txt"}
 
 
+def test_what_stands_where_a_memory_could_is_named_with_the_reason(root: Path, write: Write) -> None:
+    expected = {
+        "README.md": "outside the places of memories",
+        "constitutional/README.md": "beside rules, but no rule by its name",
+        "memory/photo.png": "in a memory folder, but not markdown",
+        "memory/2026/a.md": "in a folder below memory/, not in it",
+        "specs/001-a/memory/deep/a.md": "in a folder below memory/, not in it",
+        "specs/001-a/memory/a.rst": "in a memory folder, but not markdown",
+        "specs/001-a/memory/secret.md": "named by `exclude` in the configuration",
+        "specs/001-a/notes.md": "in specs/, but no spec document by its name",
+        "specs/001-a/scratch/spec.md": "in scratch/",
+        "specs/001-a/build/": "folders of a name that is never entered",
+        "specs/002-b/": "named by `exclude` in the configuration",
+    }
+    for path in expected:
+        write(f"{path}spec.md" if path.endswith("/") else path)
+    for path in (
+        "memory/a.md",
+        "specs/001-a/memory/metadata.json",
+        "specs/001-a/.git/x.md",
+        "src/code.py",
+        "lib/x.txt",
+    ):
+        write(path)
+    seen = discover(Settings(root=root, exclude=("specs/002-b/", "secret.md")))
+    assert [one.path for one in seen.files] == ["memory/a.md"]
+    assert dict(seen.skipped) == expected
+
+
 def test_a_found_file_knows_its_size_and_time(settings: Settings, write: Write) -> None:
     file = write("memory/a.md", "hello")
     os.utime(file, ns=(5_000_000_000, 7_000_000_000))

@@ -267,9 +267,14 @@ def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good")
     for bad in answer.bad:
         yield Line(f"{bad.get('code')} {bad.get('path')}: {bad.get('message')}", "bad")
+    for group in answer.skipped:
+        more = ", …" if group["count"] > len(group["paths"]) else ""
+        yield Line(f"not read, {group['reason']}: {group['count']} ({', '.join(group['paths'])}{more})", "dim")
     if answer.undiscovered:
-        others = f"{answer.undiscovered} other markdown files are no memories; memory.extraPaths can name some"
+        others = f"{answer.undiscovered} markdown files are no memories; memory.extraPaths can name some"
         yield Line(others, "dim")
+    if answer.archived:
+        yield Line(f"{answer.archived} files are in archive folders; search finds them with --include-archived", "dim")
     yield from _warnings(answer.warnings)
 
 

@@ -22,6 +22,8 @@ from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import BadFile
 from spec_kit_memory.vault import files
 from spec_kit_memory.vault.places import (
+    EXCLUDED,
+    NEVER_ENTERED,
     Rule,
     Segments,
     default_tier,
@@ -29,6 +31,7 @@ from spec_kit_memory.vault.places import (
     is_archived,
     is_passing,
     is_pending,
+    left_out,
     markdown_or_text,
     rule_for,
     skips,
@@ -67,6 +70,7 @@ class Discovery:
 
     files: tuple[Found, ...] = ()
     undiscovered: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()  # path and why, of what stands where a memory could
     problems: tuple[BadFile, ...] = ()
     unreadable: tuple[str, ...] = ()
     leftovers: tuple[Path, ...] = ()  # pending and temporary files of ours
@@ -83,7 +87,7 @@ class _Walk:
     settings: Settings
     excluded: Callable[[str], bool]
     found: dict[str, Found] = field(default_factory=dict)
-    undiscovered: set[str] = field(default_factory=set)
+    skipped: dict[str, str] = field(default_factory=dict)  # path -> why
     problems: dict[str, BadFile] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
     leftovers: list[Path] = field(default_factory=list)
@@ -97,9 +101,11 @@ class _Walk:
         self.prefix = os.path.join(self.settings.root, "")
 
     def result(self) -> Discovery:
+        skipped = tuple((path, self.skipped[path]) for path in sorted(self.skipped.keys() - self.found.keys()))
         return Discovery(
             tuple(self.found[path] for path in sorted(self.found)),
-            len(self.undiscovered.difference(self.found)),
+            sum(path.lower().endswith(".md") and why != EXCLUDED for path, why in skipped),
+            skipped,
             tuple(self.problems[path] for path in sorted(self.problems)),
             tuple(self.unreadable),
             tuple(self.leftovers),
@@ -233,7 +239,10 @@ def _entry(
             walk.links.append(((*segments, name), Path(entry.path)))
         return
     if entry.is_dir(follow_symlinks=False):
-        if skips(name) or walk.excluded("/".join((*segments, name, ""))):
+        never = skips(name)
+        if never or walk.excluded("/".join((*segments, name, ""))):
+            if not name.startswith(".") and in_area((*segments, name)):
+                walk.skipped[walk.stored(entry.path) + "/"] = NEVER_ENTERED if never else EXCLUDED
             return
         if not _is_unicode(name):
             walk.trouble(Path(entry.path), _unreadable_name(), folder=True)
@@ -258,10 +267,11 @@ def _file(
             walk.leftovers.append(Path(real))
         return
     if rule is None or not rule.accepts(name):
-        if name.lower().endswith(".md"):
-            walk.undiscovered.add(walk.stored(real))
+        if why := left_out(segments, name, rule):
+            walk.skipped[walk.stored(real)] = why
         return
     if walk.excluded("/".join((*segments, name))):
+        walk.skipped[walk.stored(real)] = EXCLUDED
         return
     if not _is_unicode(name):
         walk.trouble(Path(real), _unreadable_name())

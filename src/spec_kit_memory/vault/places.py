@@ -16,6 +16,7 @@ __all__ = [
     "is_archived",
     "is_passing",
     "is_pending",
+    "left_out",
     "rule_for",
     "skips",
 ]
@@ -37,6 +38,12 @@ ARCHIVES = frozenset(("z_archive", "archive", ".archive"))
 SHOWN = frozenset((".opencode", ".specify", ".archive"))  # hidden by name, walked all the same
 PARTS = frozenset(("contracts", "research", "checklists"))  # folders whose documents belong to the folder above
 PENDING = "_pending.md"
+METADATA = "metadata.json"  # beside every saved memory; ours
+
+# Why a file is no memory, said to whoever asks for a scan.
+EXCLUDED = "named by `exclude` in the configuration"
+NEVER_ENTERED = "folders of a name that is never entered"
+OUTSIDE = "outside the places of memories"
 
 Segments = tuple[str, ...]  # of a folder below the workspace's root
 
@@ -111,6 +118,22 @@ def default_tier(source: Source, name: str) -> Tier | None:
     if source is Source.CONSTITUTIONAL:
         return Tier.CONSTITUTIONAL
     return SPEC_DOCUMENTS.get(name, Tier.NORMAL) if source is Source.SPEC else None
+
+
+def left_out(folder: Segments, name: str, rule: Rule | None) -> str:
+    """Why the folder's rule does not make this file a memory; "" where nobody would expect it to."""
+    if folder and rule is not None and rule.source is Source.MEMORY and not _markdown(name):
+        return "" if name == METADATA else "in a memory folder, but not markdown"
+    if not _markdown(name):
+        return ""
+    if rule is not None and rule.source is Source.CONSTITUTIONAL:
+        return "beside rules, but no rule by its name"
+    match folder:
+        case ("memory", *below) | ("specs", *below) | (".opencode", "specs", *below):
+            if folder[0] == "memory" or "memory" in below:
+                return "in a folder below memory/, not in it"
+            return "in scratch/" if "scratch" in below else "in specs/, but no spec document by its name"
+    return OUTSIDE
 
 
 def in_area(folder: Segments) -> bool:

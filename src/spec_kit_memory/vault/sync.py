@@ -91,11 +91,13 @@ class ScanReport:
     unknown: int = 0
     forgotten: int = 0
     undiscovered: int = 0
+    archived: int = 0  # of the files that were found
     recovered: int = 0
     seconds: float = 0.0
     cancelled: bool = False
     bad: list[BadFile] = field(default_factory=list)
     warnings: list[Mapping[str, Any]] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # path and why it is no memory
     elsewhere: bool = False  # something changed where the session's scope does not reach
 
     @property
@@ -229,6 +231,7 @@ class Sync:
     ) -> None:
         report = scan.report
         report.undiscovered = seen.undiscovered if self._scope.prefixes is None else 0
+        report.skipped = [one for one in seen.skipped if scan.is_seen(one[0])]
         for path in recovered.completed:
             scan.of(files.stored_form(self._settings, path)).recovered += 1
         for path, warning in recovered.warnings:
@@ -237,6 +240,7 @@ class Sync:
         for problem in seen.problems:
             scan.of(problem.path).bad.append(problem)
         scan.found = {one.path: one for one in seen.files if _below(one.spec_folder, spec_folder)}
+        report.archived = sum(one.archived_folder and scan.is_seen(one.path) for one in scan.found.values())
         self._mark_missing(scan, spec_folder, only)
 
     def _mark_missing(self, scan: _Scan, spec_folder: str | None, only: Sequence[Path] | None) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.answers import IndexAnswer
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.errors import CoolingDown
 from spec_kit_memory.vault import vectors
+from spec_kit_memory.vault.places import OUTSIDE
 from spec_kit_memory.verbs.wiring import Wiring
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ Cancelled = Callable[[], bool]
 
 # The tool may scan once a minute per workspace, whichever server it asks.
 COOLDOWN_SECONDS = 60
+NAMED_PATHS = 3  # of each reason for which files are passed over
 
 
 def index(
@@ -112,10 +114,20 @@ def _answer(wiring: Wiring, report: ScanReport, seconds_text: float, seconds_vec
         bad=tuple({"path": bad.path, "code": bad.code, "message": bad.message} for bad in report.bad),
         warnings=tuple(report.warnings),
         undiscovered=report.undiscovered,
+        skipped=_skipped(report),
+        archived=report.archived,
         vectors=status,
         seconds_text=round(seconds_text, 3),
         seconds_vectors=round(seconds_vectors, 3),
     )
+
+
+def _skipped(report: ScanReport) -> tuple[Mapping[str, Any], ...]:
+    """What is no memory, by reason; what nobody would take for one comes last."""
+    groups: dict[str, list[str]] = {}
+    for path, why in sorted(report.skipped, key=lambda one: (one[1] == OUTSIDE, one)):
+        groups.setdefault(why, []).append(path)
+    return tuple({"reason": why, "count": len(paths), "paths": paths[:NAMED_PATHS]} for why, paths in groups.items())
 
 
 def _nothing(report: ScanReport) -> str:
