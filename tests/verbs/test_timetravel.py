@@ -123,6 +123,15 @@ def test_before_the_first_index_nothing_can_be_known_and_it_says_so(place: Place
     assert "nothing was known then" in answer.hints
     assert any("the record starts at 2026-03-01" in hint for hint in answer.hints)
     assert any("1 memories carry an earlier date" in hint for hint in answer.hints)
+    assert answer.summary == "as of 2021-01-01T23:59:59Z: nothing was known then"
+
+
+def test_without_any_record_the_past_is_empty_and_it_says_why(place: Place) -> None:
+    place.memory("tokens", OLD)
+    answer = place.open(index=False).search("access tokens", as_of="2021-01-01")
+    assert answer.results == ()
+    assert "nothing was known then" in answer.summary
+    assert any("no record yet" in hint and "memory_index_scan" in hint for hint in answer.hints)
 
 
 def test_the_second_question_uses_what_was_rebuilt_and_nothing_is_left_behind(

@@ -57,11 +57,12 @@ def search(wiring: Wiring, request: Request) -> SearchAnswer:
         # A session is about what is shown now: the past neither reads nor changes it.
         answer = answering.answer_from(past.wiring, replace(request, as_of=None, session_id=None))
     when = _iso(past.moment)
-    # An empty past is no reason to index anything now.
-    hints = answer.hints if answer.stats["totalFiles"] else ("nothing was known then",)
+    # An empty past is no reason to index anything now, and other words would find no more.
+    known = bool(answer.stats["totalFiles"])
+    hints = answer.hints if known else ("nothing was known then",)
     return replace(
         answer,
-        summary=f"as of {past.name or when}: {answer.summary}",
+        summary=f"as of {past.name or when}: {answer.summary if known else 'nothing was known then'}",
         hints=(f"answered from what was known at {when}", *past.hints, *hints),
     )
 
@@ -353,9 +354,11 @@ def _says_the_same(passage: Any, lines: list[str]) -> bool:
 
 
 def _unknowable(wiring: Wiring, history: list[HistoryEntry], lost: int, moment: datetime) -> list[str]:
+    if not history:
+        return ["there is no record yet: it begins when files are first indexed, with memory_index_scan"]
     hints = ["use is not recorded over time: states and recency then are judged by changes, not by reads"]
-    if history and history[0].at > moment:
-        hints.append(f"the record starts at {_iso(history[0].at)}; nothing before that can be known")
+    if history[0].at > moment:
+        hints.append(f"the record starts at {_iso(history[0].at)}, when files were first indexed; ask for a later asOf")
     began: dict[int, datetime] = {}
     for entry in history:
         began.setdefault(entry.memory_id, entry.at)
