@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.phrases import MOST, extract, folder_phrase, too_plain
+from spec_kit_memory.core.phrases import MOST, extract, folder_phrase, in_most_prompts, too_plain
 from spec_kit_memory.core.triggers import usable
 
 TEXT = """
@@ -117,3 +117,15 @@ def test_any_text_gives_usable_phrases_and_keeps_the_given_ones(text: str, given
 )
 def test_no_repetition_is_slow(piece: str) -> None:
     extract(piece * (100_000 // len(piece)))
+
+
+@pytest.mark.parametrize("phrase", ["and", "The", "of the", "fix", "with", "und", "working", " and  the "])
+def test_words_of_any_prompt_are_known_as_such(phrase: str) -> None:
+    assert in_most_prompts(phrase)
+
+
+@pytest.mark.parametrize(
+    "phrase", ["jwt", "fix tokens", "how it works", "what can it do", "認証", "a", "", "--", "RFC 9"]
+)
+def test_phrases_that_tell_something_or_never_match_are_not(phrase: str) -> None:
+    assert not in_most_prompts(phrase)

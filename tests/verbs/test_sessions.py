@@ -86,6 +86,21 @@ def test_a_phrase_of_almost_every_prompt_is_named_by_health(place: Place) -> Non
     assert "signed tokens" not in str(problem)
 
 
+def test_a_phrase_that_is_only_a_common_word_matches_and_is_reported_by_the_scan_and_by_health(place: Place) -> None:
+    place.memory("plain", f"# Plain\n\n{PLAIN}", trigger_phrases=phrases("and", "signed tokens", "the"))
+    place.memory("good", f"# Good\n\n{PLAIN} 1", trigger_phrases=phrases("signed tokens"))
+    workspace = place.open(index=False)
+    [warning] = workspace.index().warnings
+    assert warning["path"] == "specs/001-core/memory/plain.md"
+    assert "'and', 'the' will match most prompts" in warning["message"]
+    for number in range(12):
+        assert names(workspace, f"build number {number} and run it") == ["plain"]
+    problems = [problem for problem in workspace.health().problems if problem["check"] == "general triggers"]
+    assert [problem["message"] for problem in problems] == [
+        "the phrase 'and' matched more than a quarter of recent prompts"
+    ]
+
+
 def test_a_phrase_of_few_prompts_is_not_too_general(place: Place) -> None:
     place.memory("fix", f"# Fix\n\n{PLAIN}", trigger_phrases=phrases("fix"))
     workspace = place.open()

@@ -18,7 +18,7 @@ from spec_kit_memory.core.plain_words import COMMON_FILES, DOCUMENT, EXTENSIONS,
 from spec_kit_memory.core.triggers import fold, usable
 from spec_kit_memory.core.words import content, stem
 
-__all__ = ["MOST", "extract", "too_plain"]
+__all__ = ["MOST", "extract", "in_most_prompts", "too_plain"]
 
 MOST = 15
 MOST_CHARACTERS = 60_000
@@ -115,6 +115,14 @@ def too_plain(phrase: str) -> bool:
     if not telling or all(word in DOCUMENT for word in telling):
         return True
     return len(words) == 1 and phrase == fold(phrase) and phrase.isascii() and phrase.isalpha() and len(phrase) < 5
+
+
+def in_most_prompts(phrase: str) -> bool:
+    """Is it one word that stands in any prompt, or two such as "of the"? It triggers all the same; a person is told."""
+    words = re.findall(r"[^\W_]+", fold(phrase))
+    if len(words) > 2 or not usable(phrase):
+        return False
+    return not any(_tells(word) for word in words) or (len(words) == 1 and words[0] in PLAIN)
 
 
 @lru_cache(maxsize=20_000)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from spec_kit_memory.core import markdown, passages, redact
+from spec_kit_memory.core import markdown, passages, phrases, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import (
     Attributes,
@@ -110,6 +110,9 @@ def resolve(
     tier, warnings = _tier(front, found, settings, trusted=trusted)
     if front.triggers and not trusted:
         warnings = (*warnings, Warning_("its trigger phrases are ignored: nobody vouched for this text", code="trust"))
+    elif plain := [phrase for phrase in front.triggers if phrases.in_most_prompts(phrase)]:
+        what = f"trigger phrase{'s' if len(plain) > 1 else ''} {', '.join(map(repr, plain))}"
+        warnings = (*warnings, Warning_(f"{what} will match most prompts; give longer ones", code="trigger"))
     # To the second, as front matter has it: of two from one second the later saved is the newer.
     created_at = front.created_at or modified_at.replace(microsecond=0)
     attributes = Attributes(
