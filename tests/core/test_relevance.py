@@ -244,6 +244,15 @@ def test_a_passage_whose_vectors_are_still_to_come_is_ranked_by_its_text() -> No
     assert order.index(5) > order.index(2)
 
 
+def test_without_late_interaction_too_a_passage_whose_vector_is_still_to_come_is_ranked_by_its_text() -> None:
+    done = [Candidate(1, 1, 0, text=8.0, vector=0.75), Candidate(2, 2, 0, text=6.0, vector=0.5)]
+    beyond = Candidate(3, 3, 0, text=9.0)  # it has one, below the depth of that leg
+    found = fuse([*done, beyond, beyond._replace(passage_id=4, memory_id=4, pending=True)])
+    assert sorted(found, key=lambda passage_id: -found[passage_id].value) == [4, 1, 3, 2]
+    only_by_text = fuse([done[0]._replace(vector=None, pending=True), done[1]._replace(vector=None, pending=True)])
+    assert only_by_text[1].value == pytest.approx(1.0)
+
+
 def test_a_passage_without_words_that_count_is_ranked_by_its_vector() -> None:
     done = [found_(1, 1, 0, vector=0.8, late=0.5), found_(2, 2, 0, vector=0.6, late=0.3)]
     wordless = [found_(3, 3, 0, vector=0.79), found_(4, 4, 0, vector=0.55)]

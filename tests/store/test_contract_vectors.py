@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from spec_kit_memory.core.memory import Filter, VectorStatus
+from spec_kit_memory.core.memory import Filter, Scope, VectorStatus
 from spec_kit_memory.errors import BadParameter, DatabaseUnusable
 from spec_kit_memory.store import Store
 from tests.store.conftest import Factory
@@ -33,6 +33,18 @@ def test_work_is_given_until_there_is_none(store: Store) -> None:
     store.put_vectors({sha("two"): (vector(0, 1), None)})
     assert store.vector_work(10) == []
     assert status(store) is VectorStatus.SUCCESS
+
+
+def test_passages_without_a_vector_are_known(store: Store) -> None:
+    store.put(entry(text="one\ntwo\nthree"), BY_USER)
+    ids = {passage.hash: passage.id for passage in store.passages_of(1)}
+    assert store.unembedded([*ids.values(), 999]) == frozenset(ids.values())
+    store.use_model("m", 2, "w")
+    store.put_vectors({sha("one"): (vector(1, 0), None)})
+    assert store.unembedded([*ids.values(), 999]) == {ids[sha("two")], ids[sha("three")]}
+    assert store.unembedded([ids[sha("one")]]) == frozenset()
+    assert store.unembedded([]) == frozenset()
+    assert store.within(Scope(prefixes=())).unembedded([*ids.values()]) == frozenset()
 
 
 def test_token_states_are_read_in_bulk(store: Store) -> None:

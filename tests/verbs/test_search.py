@@ -180,6 +180,31 @@ def test_vectors_that_are_still_coming_are_said_and_text_answers(place: Place) -
     assert not workspace.search("access tokens").unavailable
 
 
+class Stateless(HashingEmbedder):
+    """As a remote model: a vector for each text, and nothing of its words."""
+
+    def embed_query(self, text: str) -> QueryEmbedding:
+        return QueryEmbedding(super().embed_query(text).vector)
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
+        return [Embedding(each.vector) for each in super().embed_documents(texts)]
+
+
+def test_with_a_remote_model_a_memory_that_waits_for_its_vector_is_rated_by_its_text(place: Place) -> None:
+    for number in range(3):
+        place.memory(f"other{number}", f"# Other {number}\n\nThe harbour has {number} cranes.")
+    with Workspace(Settings(root=place.root), embedder=Stateless(), now=place.clock) as workspace:
+        workspace.index()
+        place.memory("tokens", TOKENS)
+        workspace.index(embed=False)
+        answer = workspace.search("access tokens Ed25519 key", explain=True)
+        assert titles(answer)[0] == "Login tokens"
+        stages = answer.results[0].explain["stages"]
+        assert stages["vector"] == stages["text"] > 0
+        workspace.index()
+        assert titles(workspace.search("access tokens Ed25519 key"))[0] == "Login tokens"
+
+
 class Broken(HashingEmbedder):
     """As somebody else's embedder may be: it fails with what its runtime raises, for some texts or in all."""
 

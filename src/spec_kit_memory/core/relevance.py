@@ -57,6 +57,7 @@ class Candidate(NamedTuple):
     tokens: int = 0
     text: float | None = None  # BM25 as the share of a full match
     vector: float | None = None
+    pending: bool = False  # it has no vector yet; without late interaction nothing else tells that
 
 
 class Relevance(NamedTuple):
@@ -244,6 +245,8 @@ def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
     by_vector = np.nan_to_num(_between(vector, min(float(np.nanmin(vector)), high - LEAST_VECTOR_SPAN), high))
     if np.isnan(text).all():
         return {"vector": by_vector}
+    # As in `_estimate`: a vector that is still to come is as good as the text, not the worst there is.
+    by_vector = np.where([each.pending for each in candidates], by_text, by_vector)
     return {"text": TEXT_SHARE * by_text, "vector": (1.0 - TEXT_SHARE) * by_vector}
 
 

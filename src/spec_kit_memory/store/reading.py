@@ -181,6 +181,17 @@ def _passages(database: Database, scope: Scope | None, test: str, values: Sequen
         return [rows.passage_from(row) for row in connection.execute(sql, [*values, *bound])]
 
 
+def unembedded(database: Database, scope: Scope | None, passage_ids: Sequence[int]) -> frozenset[int]:
+    seen, bound = filters.visible(scope)
+    test, values = filters.in_ids(passage_ids, "passage.id")
+    sql = (
+        "SELECT passage.id FROM passage JOIN memory ON memory.id = passage.memory_id"
+        f" WHERE {test} AND vector_id IS NULL AND {seen}"
+    )
+    with database.reading() as connection:
+        return frozenset(id_ for (id_,) in fetch(connection, sql, [*values, *bound]))
+
+
 # --- what sync and triggers need
 
 

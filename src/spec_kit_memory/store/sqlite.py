@@ -265,6 +265,9 @@ class SqliteStore:
     def passages_of(self, memory_id: int) -> list[StoredPassage]:
         return reading.passages_of(self._database, self._scope, memory_id)
 
+    def unembedded(self, passage_ids: Sequence[int]) -> frozenset[int]:
+        return reading.unembedded(self._database, self._scope, passage_ids)
+
     def stored(self, path: str | None = None) -> dict[str, Stored]:
         return reading.stored(self._database, self._scope, path)
 

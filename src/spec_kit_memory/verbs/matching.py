@@ -130,7 +130,7 @@ def match(wiring: Wiring, question: Question, where: Filter, *, results: int = 1
     plain = search.fusion == "rrf"
     passages = _every(wiring, hits) if plain else _promising(wiring, hits, results=results)
     words = None if plain else _words(wiring, question.embedding, list(passages))
-    candidates = _candidates(passages, hits)
+    candidates = _candidates(passages, hits, pending=_pending(wiring, question, hits, passages))
     return Pool(
         relevance=relevance.fuse(candidates, words=words, method=search.fusion, role_prior=search.role_prior),
         passages=passages,
@@ -186,12 +186,29 @@ def _words(wiring: Wiring, embedding: QueryEmbedding | None, ids: list[int]) -> 
     return states.interact(embedding.states, [kept.get(id_) for id_ in ids])
 
 
-def _candidates(passages: Mapping[int, StoredPassage], hits: Hits) -> list[relevance.Candidate]:
+def _pending(wiring: Wiring, question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> frozenset[int]:
+    """Passages without a vector yet. Where the model gives token states, those tell it."""
+    if question.embedding is None or question.embedding.states is not None:
+        return frozenset()
+    beyond = passages.keys() - {passage_id for passage_id, _, _ in hits.by_vector}
+    return wiring.store.unembedded(sorted(beyond)) if beyond else frozenset()
+
+
+def _candidates(
+    passages: Mapping[int, StoredPassage], hits: Hits, *, pending: frozenset[int]
+) -> list[relevance.Candidate]:
     text = {passage_id: score for passage_id, _, score in hits.by_text}
     vector = {passage_id: score for passage_id, _, score in hits.by_vector}
     return [
         relevance.Candidate(
-            each.id, each.memory_id, each.ordinal, each.speaker, each.tokens, text.get(each.id), vector.get(each.id)
+            each.id,
+            each.memory_id,
+            each.ordinal,
+            each.speaker,
+            each.tokens,
+            text.get(each.id),
+            vector.get(each.id),
+            each.id in pending,
         )
         for each in passages.values()
     ]
