@@ -11,7 +11,7 @@ from spec_kit_memory.core.memory import Filter, Presence, Source, Stamp, Tier
 from spec_kit_memory.errors import MemoryNotFound
 from spec_kit_memory.store import Store, Tally
 from tests.store.conftest import Factory
-from tests.store.material import BY_USER, NOON, change, embed_all, entry
+from tests.store.material import BY_USER, NOON, change, embed_all, entry, sha
 
 
 def found(store: Store, *terms: str) -> list[int]:
@@ -84,6 +84,36 @@ def test_a_copy_in_the_same_folder_is_a_second_name(store: Store) -> None:
     assert store.count() == 1
     assert store.stored()["specs/007-a/memory/y.md"].alias
     assert store.by_path("specs/007-a/memory/y.md") == memory
+
+
+def test_what_is_known_of_some_paths_is_what_is_known_of_all(store: Store) -> None:
+    paths = ["specs/007-a/spec.md", "specs/007-a/memory/x.md", "specs/007-ab/spec.md", "specs/007-a.md", "memory/a.md"]
+    for path in paths:
+        store.put(entry(path, f"text of {path}"), BY_USER)
+    store.put(entry("specs/007-a/memory/y.md", "text of specs/007-a/memory/x.md"), BY_USER)
+    gone = store.put(entry("specs/007-a/gone.md", "gone"), BY_USER)
+    store.vanish("specs/007-a/gone.md", BY_USER)
+    everything = store.stored()
+    below = store.stored_below(["specs/007-a", "memory/a.md", "memory/none.md", "specs/00"])
+    assert set(below) == {path for path in everything if path.startswith("specs/007-a/")} | {"memory/a.md"}
+    assert all(below[path] == everything[path] for path in below)
+    assert below["specs/007-a/memory/y.md"].alias
+    assert below["specs/007-a/gone.md"].memory_id == gone.memory_id
+    assert store.stored_below([]) == {}
+
+
+def test_what_has_the_same_text_is_found_by_fingerprint_and_an_empty_body_by_its_raw_hash(store: Store) -> None:
+    store.put(entry("memory/a.md", "text"), BY_USER)
+    store.put(entry("memory/b.md", "text"), BY_USER)
+    store.put(entry("memory/gone.md", "other"), BY_USER)
+    store.vanish("memory/gone.md", BY_USER)
+    store.put(entry("memory/empty.md", "---\n---", fingerprint=""), BY_USER)
+    store.put(entry("memory/empty2.md", "---\na: 1\n---", fingerprint=""), BY_USER)
+    everything = store.stored()
+    assert store.stored_like(sha("text")[:16]) == {path: everything[path] for path in ("memory/a.md", "memory/b.md")}
+    assert set(store.stored_like(sha("other")[:16])) == {"memory/gone.md"}
+    assert set(store.stored_like(sha("---\n---"))) == {"memory/empty.md"}
+    assert store.stored_like(sha("nothing")) == {}
 
 
 def test_a_copy_in_another_spec_folder_is_a_memory_of_its_own(store: Store) -> None:

@@ -250,6 +250,14 @@ class Store(Protocol):
         """What sync needs to know of every path, or of that one."""
         ...
 
+    def stored_below(self, places: Sequence[str]) -> dict[str, Stored]:
+        """The same of the paths that are one of these or below one; it costs what it finds."""
+        ...
+
+    def stored_like(self, key: str) -> dict[str, Stored]:
+        """The same of the paths whose text has this fingerprint, or, where a body is empty, this raw hash."""
+        ...
+
     def triggers(self) -> list[tuple[int, str]]: ...
     def links(
         self, memory_ids: Sequence[int] | None = None, *, relations: Collection[Relation] | None = None

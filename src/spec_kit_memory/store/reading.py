@@ -196,24 +196,45 @@ def unembedded(database: Database, scope: Scope | None, passage_ids: Sequence[in
 
 
 def stored(database: Database, scope: Scope | None, path: str | None = None) -> dict[str, Stored]:
-    """Every known path, aliases included, or that one. A live memory wins a path over one that is gone."""
+    """Every known path, aliases included, or that one."""
+    return _known(database, scope, *(("1", []) if path is None else ("{name}.path = ?", [path])))
+
+
+def stored_below(database: Database, scope: Scope | None, places: Sequence[str]) -> dict[str, Stored]:
+    # The character after the slash ends what is below a folder. Written so that each half uses the index of paths.
+    named = "SELECT value FROM json_each(?)"
+    below = (
+        "SELECT part.path FROM json_each(?) AS place CROSS JOIN {table} AS part"
+        " ON part.path >= place.value || '/' AND part.path < place.value || '0'"
+    )
+    given = json.dumps(sorted(set(places)))
+    return _known(database, scope, f"{{name}}.path IN ({named} UNION {below})", [given, given])
+
+
+def stored_like(database: Database, scope: Scope | None, key: str) -> dict[str, Stored]:
+    # Only an empty body has no fingerprint: the others of one raw hash have one fingerprint, which is indexed.
+    test = "{name}.fingerprint IN (?, '') AND ({name}.fingerprint = ? OR {hashed}.raw_hash = ?)"
+    return _known(database, scope, test, [key, key, key])
+
+
+def _known(database: Database, scope: Scope | None, test: str, values: list[Any]) -> dict[str, Stored]:
+    """A live memory wins a path over one that is gone."""
     seen, bound = filters.visible(scope)
-    here, there = "", ""
-    if path is not None:
-        here, there, bound = " AND memory.path = ?", " AND alias.path = ?", [*bound, path]
+    here = test.format(name="memory", table="memory", hashed="document")
+    there = test.format(name="alias", table="alias", hashed="alias")
     own = (
         "SELECT memory.path, memory.id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, vector_status, 0,"
-        f" spec_folder FROM memory LEFT JOIN document ON document.memory_id = memory.id WHERE {seen}{here}"
+        f" spec_folder FROM memory LEFT JOIN document ON document.memory_id = memory.id WHERE {here} AND {seen}"
         " ORDER BY presence = 'live', updated_at"
     )
     second = (
         "SELECT alias.path, memory.id, alias.size, alias.mtime_ns, alias.seen_ns, alias.raw_hash, alias.fingerprint,"
         " presence, vector_status, 1, spec_folder FROM alias JOIN memory ON memory.id = alias.memory_id"
-        f" LEFT JOIN document ON document.memory_id = memory.id WHERE {seen}{there}"
+        f" LEFT JOIN document ON document.memory_id = memory.id WHERE {there} AND {seen}"
     )
     with database.reading() as connection:
-        found = {row[0]: _stored(row) for row in connection.execute(own, bound)}
-        for row in connection.execute(second, bound):
+        found = {row[0]: _stored(row) for row in connection.execute(own, [*values, *bound])}
+        for row in connection.execute(second, [*values, *bound]):
             if row[0] not in found or found[row[0]].presence is not Presence.LIVE:
                 found[row[0]] = _stored(row)
     return found

@@ -271,6 +271,12 @@ class SqliteStore:
     def stored(self, path: str | None = None) -> dict[str, Stored]:
         return reading.stored(self._database, self._scope, path)
 
+    def stored_below(self, places: Sequence[str]) -> dict[str, Stored]:
+        return reading.stored_below(self._database, self._scope, places)
+
+    def stored_like(self, key: str) -> dict[str, Stored]:
+        return reading.stored_like(self._database, self._scope, key)
+
     def triggers(self) -> list[tuple[int, str]]:
         return reading.triggers(self._database, self._scope)
 

@@ -75,6 +75,7 @@ class Discovery:
     unreadable: tuple[str, ...] = ()
     leftovers: tuple[Path, ...] = ()  # pending and temporary files of ours
     linked: tuple[Path, ...] = ()  # real folders that only links lead to
+    targets: frozenset[Path] = frozenset()  # real files and folders that links lead to
 
 
 # --- the walk -------------------------------------------------------------------
@@ -94,6 +95,7 @@ class _Walk:
     links: list[tuple[Segments, Path]] = field(default_factory=list)
     followed: set[Path] = field(default_factory=set)
     linked: set[Path] = field(default_factory=set)
+    targets: set[Path] = field(default_factory=set)
     budget: int = COUNTED_FOLDERS
     prefix: str = ""
 
@@ -110,6 +112,7 @@ class _Walk:
             tuple(self.unreadable),
             tuple(self.leftovers),
             tuple(sorted(self.linked)),
+            frozenset(self.targets),
         )
 
     def stored(self, real: str) -> str:
@@ -127,10 +130,18 @@ class _Walk:
             self.unreadable.append(name)
 
 
-def discover(settings: Settings, *, only: Sequence[Path] | None = None, count: bool = True) -> Discovery:
+def discover(
+    settings: Settings,
+    *,
+    only: Sequence[Path] | None = None,
+    count: bool = True,
+    targets: Collection[Path] | None = None,
+) -> Discovery:
     """Every memory file of the workspace; with `only`, those at or below the given real paths.
 
     `count=False` leaves out the places where no rule holds, which are walked only to count markdown.
+    `targets` are those of all links, if they are known; else everything is walked to find out whether
+    one leads to a path where no rule holds.
     """
     _check_root(settings.root)
     walk = _Walk(settings, _exclusion(settings.exclude), budget=COUNTED_FOLDERS if count else 0)
@@ -139,15 +150,17 @@ def discover(settings: Settings, *, only: Sequence[Path] | None = None, count: b
         _follow(walk, *walk.links.pop(0))
     for extra in settings.extra_paths:
         _extra(walk, extra, only)
-    behind = [path for path in only or () if _may_be_behind_a_link(walk, path)]
+    behind = [path for path in only or () if _may_be_behind_a_link(walk, path, targets)]
     if behind:
         everything = discover(settings, count=False).files
         walk.found |= {one.path: one for one in everything if any(_inside(one.absolute, path) for path in behind)}
     return walk.result()
 
 
-def _may_be_behind_a_link(walk: _Walk, path: Path) -> bool:
+def _may_be_behind_a_link(walk: _Walk, path: Path, targets: Collection[Path] | None) -> bool:
     """No rule holds where the path really is, but a link in another place may lead to it."""
+    if targets is not None and not any(_inside(path, target) or _inside(target, path) for target in targets):
+        return False
     if not _inside(path, walk.settings.root) or files.stored_form(walk.settings, path) in walk.found:
         return False
     if path.is_dir():
@@ -327,6 +340,7 @@ def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
         real = link.resolve(strict=True)
         facts = os.stat(real)
     except (OSError, RuntimeError) as error:
+        walk.targets.add(Path(os.path.realpath(link)))  # it may come yet
         if rule is not None and rule.accepts(name) and not is_passing(name):
             walk.trouble(link, _broken(walk, link, error))
         return
@@ -338,9 +352,12 @@ def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
         if not any(_inside(real, base) for base in files.extra_bases(walk.settings)):
             walk.trouble(link, _leads_outside(walk, link))
         return
+    if folder and _is_alias(walk.settings, segments, real):
+        return
+    walk.targets.add(real)
     if not folder:
         _file(walk, segments[:-1], rule, name, str(real), lambda: facts)
-    elif not _is_alias(walk.settings, segments, real) and real not in walk.followed and real not in link.parents:
+    elif real not in walk.followed and real not in link.parents:
         _linked_folder(walk, segments, real)
 
 
@@ -434,6 +451,8 @@ def _extra_folder(walk: _Walk, base: Path, pattern: Segments, start: Path) -> No
         for entry in entries:
             real = Path(os.path.realpath(entry.path)) if entry.is_symlink() else Path(entry.path)
             below = (*segments, entry.name)
+            if entry.is_symlink():
+                walk.targets.add(real)
             if not (_inside(real, base) or _inside(real, walk.settings.root)):
                 continue
             if not entry.is_dir():

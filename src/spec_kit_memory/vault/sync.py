@@ -111,7 +111,7 @@ class ScanReport:
 class _Scan:
     """One scan on its way: what is stored, what was found, and what is left to do."""
 
-    stored: dict[str, Stored]
+    stored: dict[str, Stored]  # of all paths, or of those that a limited scan is about
     found: dict[str, Found]
     unreadable: tuple[str, ...]
     change: Change
@@ -125,6 +125,8 @@ class _Scan:
     touched: dict[str, Stamp] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)  # old paths of moved files
     spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
+    ask: Callable[[str], Mapping[str, Stored]] | None = None  # for texts elsewhere; None: all paths are here
+    asked: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
@@ -136,9 +138,18 @@ class _Scan:
     def is_about(self, path: str) -> bool:
         return self.places is None or _covered(path, self.places)
 
+    def alike(self, key: str) -> Sequence[str]:
+        """The stored paths whose text has this raw hash or fingerprint; asked for only when a file is new."""
+        if self.ask is None:
+            return self._by_text.get(key, ())
+        if key not in self.asked:
+            rows = {path: row for path, row in self.ask(key).items() if not path.startswith(entries.CHAT)}
+            self.asked[key] = list(rows)
+            self.stored = rows | self.stored
+        return self.asked[key]
+
     @cached_property
-    def by_text(self) -> dict[str, list[str]]:
-        """Raw hash or fingerprint -> stored paths; asked for only when a file is new."""
+    def _by_text(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for path, row in self.stored.items():
             for key in {row.raw_hash, row.fingerprint}:
@@ -156,6 +167,7 @@ class Sync:
         self._now = now
         self._one_scan = threading.Lock()
         self._scope = settings.scope
+        self._targets: frozenset[Path] | None = None
 
     @cached_property
     def _own(self) -> Sync:
@@ -190,6 +202,7 @@ class Sync:
             scan = _Scan(
                 stored, {}, seen.unreadable, change or self._change("scan"), force, ScanReport(), self._is_seen
             )
+            scan.ask = None if only is None else self._store.stored_like
             self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
             work = self._work(scan)
             if work or scan.missing:
@@ -213,12 +226,27 @@ class Sync:
 
     def _look(self, only: Sequence[Path] | None, *, count: bool) -> tuple[Discovery, Recovery, dict[str, Stored]]:
         # Stored rows first: a save that ends during the walk is then no row without a file.
-        stored = {path: row for path, row in self._store.stored().items() if not path.startswith(entries.CHAT)}
-        seen = discovery.discover(self._settings, only=only, count=count)
+        if only is None:
+            stored = {path: row for path, row in self._store.stored().items() if not path.startswith(entries.CHAT)}
+        else:
+            stored = self._store.stored_below([files.stored_form(self._settings, path) for path in only])
+        seen = self._walk(only, count=count)
         recovered = pending.adopt(self._settings, seen.leftovers)
         if recovered.completed:
-            seen = discovery.discover(self._settings, only=only, count=count)
+            seen = self._walk(only, count=count)
+        elsewhere = [one.path for one in seen.files if only is not None and one.path not in stored]
+        if elsewhere:  # new, or found through a link
+            stored |= self._store.stored_below(elsewhere)
         return seen, recovered, stored
+
+    def _walk(self, only: Sequence[Path] | None, *, count: bool) -> Discovery:
+        """A walk of everything learns where links lead to, so that a limited one need not look for them again."""
+        seen = discovery.discover(self._settings, only=only, count=count, targets=self._targets)
+        if only is None:
+            self._targets = seen.targets
+        elif self._targets is not None:
+            self._targets |= seen.targets
+        return seen
 
     def _begin(
         self,
@@ -276,7 +304,7 @@ class Sync:
                 progress("", total, total)
         if scan.touched:
             self._store.touch(scan.touched)
-        spec_links.rebuild(self._store, scan.ids, scan.spec_places, scan.change)
+        spec_links.rebuild(self._store, self._neighbours(scan), scan.spec_places, scan.change)
 
     def _work(self, scan: _Scan) -> list[tuple[Found, Decision]]:
         work: list[tuple[Found, Decision]] = []
@@ -361,7 +389,7 @@ class Sync:
         """
         if stored is not None:
             return stored.presence is Presence.FORGOTTEN and _same_text(stored, entry)
-        paths = scan.by_text.get(entry.fingerprint, ()) if entry.fingerprint else ()
+        paths = scan.alike(entry.fingerprint) if entry.fingerprint else ()
         rows = ((path, scan.stored[path]) for path in paths if owner_of(path) == entry.owner)
         name = PurePosixPath(entry.path).name
         return any(
@@ -373,7 +401,7 @@ class Sync:
     def _moved_from(self, scan: _Scan, entry: Entry) -> str | None:
         """The stored path whose file was moved here: the same text, and gone from where it was."""
         keys = dict.fromkeys((entry.raw_hash, entry.fingerprint))
-        paths = dict.fromkeys(path for key in keys if key for path in scan.by_text.get(key, ()))
+        paths = dict.fromkeys(path for key in keys if key for path in scan.alike(key))
         candidates = [path for path in paths if self._can_have_moved(scan, path, entry)]
         name = PurePosixPath(entry.path).name
 
@@ -398,7 +426,7 @@ class Sync:
         if self._on_disk(path):
             return False
         # Where a second file has the same text, that one takes the memory over.
-        others = scan.by_text.get(row.fingerprint, ())
+        others = scan.alike(row.fingerprint) if row.fingerprint else ()
         return not any(
             scan.stored[other].alias and scan.stored[other].memory_id == row.memory_id and self._on_disk(other)
             for other in others
@@ -454,7 +482,7 @@ class Sync:
         entry = self._entry(found, file)
         origin: int | None = None
         if not self._store.stored(found.path):
-            scan = _Scan(self._store.stored(), {found.path: found}, (), change, False, ScanReport())
+            scan = _Scan({}, {found.path: found}, (), change, False, ScanReport(), ask=self._store.stored_like)
             moved = self._moved_from(scan, entry)
             origin = scan.stored[moved].memory_id if moved else None
         return self._put(entry, change, explicit=explicit, memory_id=origin)
@@ -472,6 +500,13 @@ class Sync:
         rows = [row for name in SPEC_DOCUMENTS for row in self._store.stored(f"{place}/{name}").items()]
         ids = {path: row.memory_id for path, row in rows if row.presence is Presence.LIVE}
         spec_links.rebuild(self._store, ids, {place}, change)
+
+    def _neighbours(self, scan: _Scan) -> Mapping[str, int]:
+        """The live paths, or, where a limited scan knows only some, also those beside its spec documents."""
+        if scan.ask is None or not scan.spec_places:
+            return scan.ids
+        beside = self._store.stored_below([f"{place}/{name}" for place in scan.spec_places for name in SPEC_DOCUMENTS])
+        return scan.ids | {path: row.memory_id for path, row in beside.items() if row.presence is Presence.LIVE}
 
     def _known(self, path: str) -> Found:
         real = files.absolute(self._settings, path)
