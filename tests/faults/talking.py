@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,6 +24,26 @@ def environment(root: Path, **more: str) -> dict[str, str]:
         "SPEC_KIT_MEMORY_SEMANTIC_MODEL": "hashing",
         **more,
     }
+
+
+HOLDER = (
+    "import sys, apsw\n"
+    "connection = apsw.Connection(sys.argv[1])\n"
+    "connection.execute('BEGIN IMMEDIATE')\n"
+    "print('held', flush=True)\n"
+    "sys.stdin.read()\n"
+)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Another process in the middle of a write that does not end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        yield
 
 
 class Answer:

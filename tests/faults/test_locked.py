@@ -10,8 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,27 +19,8 @@ from spec_kit_memory.errors import DatabaseBusy
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.store.sqlite import SqliteStore
 from spec_kit_memory.workspace import Workspace
-from tests.faults.talking import Answer, Talk, environment
+from tests.faults.talking import Answer, Talk, environment, held
 from tests.verbs.conftest import Place
-
-HOLDER = (
-    "import sys, apsw\n"
-    "connection = apsw.Connection(sys.argv[1])\n"
-    "connection.execute('BEGIN IMMEDIATE')\n"
-    "print('held', flush=True)\n"
-    "sys.stdin.read()\n"
-)
-
-
-@contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Another process in the middle of a write that does not end."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout
-        assert holder.stdout.readline() == b"held\n"
-        yield
 
 
 def impatient(place: Place) -> Workspace:

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from spec_kit_memory.serve.mcp import build_server
 from spec_kit_memory.serve.tools import TOOLS, Parameter, Tool
 from spec_kit_memory.store.sqlite import SqliteStore
 from spec_kit_memory.workspace import Workspace
+from tests.faults.talking import held
 from tests.serve.test_mcp import connected, era, spoken, told
 from tests.serve.test_stdio import INITIALIZE, INITIALIZED, hear, say, started
 from tests.serve.test_tools import enough
@@ -201,25 +201,6 @@ def test_a_question_before_the_vectors_are_there_is_answered_by_text_and_says_so
         story()
     finally:
         live.close()
-
-
-HOLDER = (
-    "import sys, apsw\n"
-    "connection = apsw.Connection(sys.argv[1])\n"
-    "connection.execute('BEGIN IMMEDIATE')\n"
-    "print('held', flush=True)\n"
-    "sys.stdin.read()\n"
-)
-
-
-@contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Another process in the middle of a write that does not end."""
-    words = [sys.executable, "-c", HOLDER, str(path)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout
-        assert holder.stdout.readline() == b"held\n"
-        yield
 
 
 WRITING: dict[str, dict[str, Any]] = {

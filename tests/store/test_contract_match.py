@@ -383,3 +383,17 @@ def test_a_warmed_store_answers_as_a_cold_one(factory: Factory) -> None:
     for terms in (["common"], ["unique3", "common"]):
         assert warm.match_text(terms, Filter(), 50) == cold.match_text(terms, Filter(), 50)
     assert warm.match_vector([1.0, 0, 0], Filter(), 50) == cold.match_vector([1.0, 0, 0], Filter(), 50)
+
+
+def test_one_scope_is_not_rated_by_what_another_one_holds(store: Store) -> None:
+    """The same question, first by somebody who sees more: how rare a word is depends on who asks."""
+    for number in range(6):
+        store.put(entry(f"memory/{number}.md", "red apple"), BY_USER)
+    store.put(entry("other/9.md", "red pear green"), BY_USER)
+    inside = Scope(prefixes=("other",))
+    alone = [hit.score for hit in store.within(inside).match_text(["red", "pear"], Filter(), 5)]
+    store.match_text(["red", "pear"], Filter(), 5)
+    again = [hit.score for hit in store.within(inside).match_text(["red", "pear"], Filter(), 5)]
+    everybody = [hit.score for hit in store.match_text(["red", "pear"], Filter(), 5) if hit.memory_id == 7]
+    assert again == alone
+    assert everybody != alone

@@ -94,15 +94,16 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         hints.append(f"{ruled.unnamed} more rules: memory_list with tier constitutional names them")
     if desk.unfit:
         hints.append(f"{desk.unfit} sections did not fit the token budget; memory_load with anchorId reads one")
+    total = len(found) + ranking.total - len(ranking.found)  # those that were not looked at closely included
     return SearchAnswer(
-        summary=_summary(request, ranking, found, len(results)),
+        summary=_summary(request, ranking, found, len(results), total),
         hints=tuple(hints),
         meta=Meta(),
         query=_echo(request),
         method=ranking.method,
         results=tuple(contiguous[1]),
         constitutional=ruled.rules,
-        total_found=len(found) + ranking.total - len(ranking.found),
+        total_found=total,
         held_back=frame.held_back,
         unavailable=ranking.unavailable,
         stats=frame.stats,
@@ -594,15 +595,15 @@ def _neighbours(wiring: Wiring, memory: Memory) -> tuple[Memory | None, Memory |
 # --- in words --------------------------------------------------------------------
 
 
-def _summary(request: Request, ranking: Ranking, found: Sequence[Found], shown: int) -> str:
+def _summary(request: Request, ranking: Ranking, found: Sequence[Found], shown: int, total: int) -> str:
     if not found:
         beside = " beside the rules" if ranking.found else ""
         return f"nothing found for {request.text[:80]!r}{beside}"
     if not shown:
-        return f"{len(found)} memories found, but the token budget has no room for one"
+        return f"{total} memories found, but the token budget has no room for one"
     what = f"{shown} passages of" if request.group_by == "passage" else f"{shown} of"
     best = found[0]
-    return f"{what} {len(found)} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
+    return f"{what} {total} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
 
 
 def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories: int, *, found: int) -> list[str]:
