@@ -2,8 +2,8 @@
 
     python -m benchmarks.pieces DATASET_DIR... [--cache DIR] [--most N]
 
-Each group is indexed once and asked as `benchmarks.retrieval` asks, with one constant of `core.relevance` set to
-what leaves a piece out. Recall@10 and nDCG@10, × 100.
+Each group is indexed once and asked as `benchmarks.retrieval` asks, with what is measured left out.
+Recall@10 and nDCG@10, × 100.
 """
 
 from __future__ import annotations
@@ -14,38 +14,45 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from benchmarks import scoring
 from benchmarks.caching import default_folder
 from benchmarks.retrieval import DEPTH, Options, Row, Shelf, rows_of
 from spec_kit_memory.core import relevance
 from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.verbs import matching
 from spec_kit_memory.workspace import Workspace
 
-# Name of the row -> constants of core.relevance.
-PIECES: Mapping[str, Mapping[str, float]] = {
-    "the formula": {},
-    "without text": {"TEXT_WEIGHT": 0.0},
-    "without vectors": {"VECTOR_WEIGHT": 0.0},
-    "every word alike": {"EVEN": 1e6},
-    "without the session": {"SESSION_WEIGHT": 0.0},
-    "without the words of neighbours": {"WORD_NEIGHBOUR_WEIGHT": 0.0},
-    "without the length of messages": {"LENGTH_DISCOUNT": 0.0},
+Setting = tuple[ModuleType, str, object]
+
+# Name of the row -> what is set to what.
+PIECES: Mapping[str, Sequence[Setting]] = {
+    "the formula": (),
+    "without text": [(relevance, "TEXT_WEIGHT", 0.0)],
+    "without vectors": [(relevance, "VECTOR_WEIGHT", 0.0)],
+    "without late interaction": [(matching, "_words", lambda *_: None)],
+    "every word alike": [(relevance, "EVEN", 1e6)],
+    "without the session": [(relevance, "SESSION_WEIGHT", 0.0)],
+    "without the words of neighbours": [(relevance, "WORD_NEIGHBOUR_WEIGHT", 0.0)],
+    "without the length of messages": [(relevance, "LENGTH_DISCOUNT", 0.0)],
+    "600 candidates": [(matching, "DEPTH", 600), (matching, "MOST_PASSAGES", 600), (matching, "MOST_TOKENS", 10**9)],
+    "half the candidates": [(matching, "MOST_PASSAGES", 80), (matching, "MOST_TOKENS", 12_000)],
 }
 
 Measured = dict[str, list[dict[str, float]]]
 
 
 @contextmanager
-def set_to(constants: Mapping[str, float]) -> Iterator[None]:
-    before = {name: getattr(relevance, name) for name in constants}
-    for name, value in constants.items():
-        setattr(relevance, name, value)
+def set_to(settings: Sequence[Setting]) -> Iterator[None]:
+    before = [(module, name, getattr(module, name)) for module, name, _ in settings]
+    for module, name, value in settings:
+        setattr(module, name, value)
     try:
         yield
     finally:
-        for name, value in before.items():
-            setattr(relevance, name, value)
+        for module, name, value in before:
+            setattr(module, name, value)
 
 
 def run(folder: Path, options: Options) -> Measured:
@@ -61,8 +68,8 @@ def run(folder: Path, options: Options) -> Measured:
             shelf = Shelf(Path(place).resolve(), documents[group], options)
             shelf.fill()
             shelf.workspace.close()
-            for name, constants in PIECES.items():
-                with set_to(constants):
+            for name, settings in PIECES.items():
+                with set_to(settings):
                     measured[name] += _ask(shelf, asked)
     return measured
 

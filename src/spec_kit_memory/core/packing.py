@@ -290,7 +290,7 @@ class _Tray:
 
     def widen(self, shown: _Range, room: int) -> int:
         """Show the smallest section around a range instead of the range, if that fits."""
-        if room < _LEAST_CUT or shown not in self.ranges:
+        if room < _LEAST_CUT or shown not in self.ranges or self._is_section(shown):
             return 0
         if self._sections is None:
             self._sections = self.block.sections()
@@ -305,6 +305,12 @@ class _Tray:
             return 0
         _, first, last = min(around)
         return self.show(Piece(first, last, shown.score), room) or 0
+
+    def _is_section(self, shown: _Range) -> bool:
+        """Does it begin with a heading or a tag, and end before one or with the text?"""
+        lines = self.block.lines
+        below = next((line for line in lines[shown.last_line :] if line.strip()), "#")
+        return all(line.lstrip().startswith(("#", "<!--")) for line in (lines[shown.first_line - 1], below))
 
     def packed(self) -> Packed:
         shown = tuple(

@@ -30,6 +30,7 @@ _TIER = {str(tier): code for code, tier in enumerate(Tier)}
 _SOURCE = {str(source): code for code, source in enumerate(Source)}
 _CONTEXT = {str(context): code for code, context in enumerate(ContextType)}
 _INCREMENTAL_SHARE = 0.2  # more changed memories than this are read faster as a whole
+_SPREAD = 8  # ids up to so many times the number of passages are looked up in a table: 40 ns less for each
 _DEAD_SHARE = 0.5  # more dead passages than this and the arrays are made anew
 
 _MEMORY = """
@@ -70,10 +71,24 @@ class Columns:
     vector_id: Ints  # 0: none
     alive: Bools
     scopes: dict[Scope | None, Bools] = field(default_factory=dict)
+    # Made when first asked for.
+    masks: dict[Scope | None, tuple[Filter, Bools]] = field(default_factory=dict)  # the last one of each scope
+    slot_by_id: list[npt.NDArray[np.int32]] = field(default_factory=list)  # one, if ids lie close
 
     @property
     def last_passage(self) -> int:
         return int(self.passage_ids[-1]) if len(self.passage_ids) else 0
+
+    def slots(self, passage_ids: Ints) -> npt.NDArray[np.int32]:
+        """Where these passages are, by ids up to the last; -1 for those that are not here."""
+        if self.last_passage > _SPREAD * len(self.passage_ids) + 1_000_000:
+            places = np.searchsorted(self.passage_ids, passage_ids).astype(np.int32)
+            return np.where(self.passage_ids[places] == passage_ids, places, np.int32(-1))
+        if not self.slot_by_id:
+            table = np.full(self.last_passage + 1, -1, np.int32)
+            table[self.passage_ids] = np.arange(len(self.passage_ids), dtype=np.int32)
+            self.slot_by_id.append(table)
+        return self.slot_by_id[0][passage_ids]
 
     # --- masks
 
@@ -97,7 +112,15 @@ class Columns:
         return public | mine
 
     def mask(self, scope: Scope | None, where: Filter) -> Bools:
-        """Memories that a filter lets through, within the scope."""
+        """Memories that a filter lets through, within the scope. A search asks several times with the same filter."""
+        known = self.masks.get(scope)
+        if known is not None and known[0] is where:
+            return known[1]
+        found = self._mask(scope, where)
+        self.masks[scope] = where, found
+        return found
+
+    def _mask(self, scope: Scope | None, where: Filter) -> Bools:
         found = self.seen(scope).copy()
         if where.spec_folder is not None:
             found &= self.folder == self.names.get(where.spec_folder, -1)
@@ -106,7 +129,9 @@ class Columns:
             codes = [code for name, code in self.names.items() if filters.folder_below(name, prefix)]
             found &= np.isin(self.folder, codes)
         if where.tiers is not None:
-            found &= np.isin(self.tier, [_TIER[str(tier)] for tier in where.tiers])
+            allowed = np.zeros(len(_TIER), np.bool_)
+            allowed[[_TIER[str(tier)] for tier in where.tiers]] = True
+            found &= allowed[self.tier]
         if where.context_type is not None:
             found &= self.context == _CONTEXT[str(where.context_type)]
         if where.source is not None:
@@ -127,10 +152,10 @@ class Columns:
         return found
 
     def _in_states(self, bounds: StateBounds) -> Bools:
-        found = np.zeros(len(self.ids), np.bool_)
+        starts, ends = np.full(len(_TIER), np.inf), np.full(len(_TIER), -np.inf)
         for tier, (start, end) in bounds.used.items():
-            found |= (self.tier == _TIER[str(tier)]) & (self.last >= start) & (self.last < end)
-        found &= ~self.flagged
+            starts[_TIER[str(tier)]], ends[_TIER[str(tier)]] = start, end
+        found: Bools = (self.last >= starts[self.tier]) & (self.last < ends[self.tier]) & ~self.flagged
         if bounds.flagged:
             found |= self.flagged
         return found | self._in(bounds.always)
@@ -263,7 +288,9 @@ def _with_memories(known: Columns, rows: Sequence[tuple[Any, ...]], generation: 
     paths = list(known.paths) + [""] * (grown - len(known.paths))
     for slot, row in zip(slots, rows, strict=True):
         paths[slot] = row[1]
-    return replace(known, generation=generation, slot_of=slot_of, names=names, paths=tuple(paths), scopes={}, **values)
+    return replace(
+        known, generation=generation, slot_of=slot_of, names=names, paths=tuple(paths), scopes={}, masks={}, **values
+    )
 
 
 def _with_passages(connection: apsw.Connection, known: Columns, memory_ids: set[int]) -> Columns:
@@ -293,6 +320,8 @@ def _with_passages(connection: apsw.Connection, known: Columns, memory_ids: set[
         length=np.concatenate([known.length, length[~old].astype(np.float32)]),
         vector_id=np.concatenate([vectors, vector[~old]]),
         alive=np.concatenate([alive, np.ones(int((~old).sum()), np.bool_)]),
+        masks={},
+        slot_by_id=[],
     )
 
 
@@ -303,4 +332,4 @@ def _read_use(connection: apsw.Connection, known: Columns, used: int) -> Columns
         slot = known.slot_of.get(memory_id)
         if slot is not None and at is not None:
             last[slot] = max(known.first[slot], at / 1e6)
-    return replace(known, used=used, last=last)
+    return replace(known, used=used, last=last, masks={})

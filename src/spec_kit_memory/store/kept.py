@@ -20,7 +20,9 @@ __all__ = ["Kept"]
 
 _MOST_MEMORIES = 10_000  # about 15 MB
 _MOST_PASSAGES = 120_000  # about 60 MB, in workspaces that have so many
-_MOST_STATES = 4_000  # about 25 MB where passages are long
+_MOST_STATE_BYTES = 40_000_000
+# So many of each are read ahead, a few at a time: a search waits for one reading at most.
+_WARM, _AT_ONCE = 20_000, 500
 _PASSAGE = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
 
 Value = TypeVar("Value")
@@ -33,7 +35,8 @@ class Kept:
         self._lock = threading.Lock()
         self._memories = _Shelf[Memory](_MOST_MEMORIES)
         self._passages = _Shelf[StoredPassage](_MOST_PASSAGES)
-        self._states = _Shelf[tuple[int, bytes | None]](_MOST_STATES)  # with the memory's id
+        # With the memory's id.
+        self._states = _Shelf[tuple[int, bytes | None]](_MOST_STATE_BYTES, weigh=lambda each: len(each[1] or b""))
         self._seen: dict[Scope | None, dict[int, bool]] = {}
         self._state = (-1, -1, -1)  # epoch, generation, used
 
@@ -60,6 +63,12 @@ class Kept:
             known = self._states.get(ids, lambda missing: _read_states(connection, missing))
             seen = self._within(connection, scope, {memory_id for memory_id, _ in known.values()})
         return {each: states for each, (memory_id, states) in known.items() if states is not None and seen[memory_id]}
+
+    def warm(self, database: Database, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
+        """Read these ahead, unless they are too many."""
+        for read, ids in ((self.memories, memory_ids), (self.passages, passage_ids)):
+            for at in range(0, len(ids) if len(ids) <= _WARM else 0, _AT_ONCE):
+                read(database, None, ids[at : at + _AT_ONCE])
 
     def _within(self, connection: apsw.Connection, scope: Scope | None, ids: Iterable[int]) -> dict[int, bool]:
         """Is each of these memories within the scope?"""
@@ -94,17 +103,19 @@ class Kept:
                     seen.pop(id_, None)
 
     def _forget_all(self) -> None:
-        self._memories.values.clear()
-        self._passages.values.clear()
-        self._states.values.clear()
+        self._memories.clear()
+        self._passages.clear()
+        self._states.clear()
         self._seen.clear()
 
 
 class _Shelf(Generic[Value]):
-    """Values by id; those that came first make room for new ones."""
+    """Values by id up to a weight; those that came first make room for new ones."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, weigh: Callable[[Value], int] = lambda value: 1) -> None:
         self._most = most
+        self._weigh = weigh
+        self._weight = 0
         self.values: dict[int, Value] = {}
 
     def get(self, ids: Sequence[int], read: Callable[[Sequence[int]], dict[int, Value]]) -> dict[int, Value]:
@@ -114,13 +125,28 @@ class _Shelf(Generic[Value]):
             fresh = read([each for each in ids if each not in found])
             found |= fresh
             values |= fresh
-            if len(values) > self._most:
-                self.drop(list(values)[: len(values) - self._most])
+            self._weight += sum(map(self._weigh, fresh.values()))
+            self._make_room()
         return found
+
+    def _make_room(self) -> None:
+        over = self._weight - self._most
+        gone = []
+        for each, value in self.values.items():
+            if over <= 0:
+                break
+            over -= self._weigh(value)
+            gone.append(each)
+        self.drop(gone)
 
     def drop(self, ids: Iterable[int]) -> None:
         for each in ids:
-            self.values.pop(each, None)
+            gone = self.values.pop(each, None)
+            self._weight -= 0 if gone is None else self._weigh(gone)
+
+    def clear(self) -> None:
+        self.values.clear()
+        self._weight = 0
 
 
 def _read_memories(connection: apsw.Connection, ids: Sequence[int]) -> dict[int, Memory]:

@@ -156,9 +156,8 @@ def _read(database: Database, columns: Columns, lookup: tuple[str, ...], term: s
             docs, times = _since(connection, term, after)
     keep = docs <= columns.last_passage  # a newer generation than our columns may already be there
     docs, times = docs[keep], times[keep]
-    slots = np.searchsorted(columns.passage_ids, docs).astype(np.int32)
-    real = columns.passage_ids[np.minimum(slots, len(columns.passage_ids) - 1)] == docs
-    slots, times = slots[real], times[real]
+    slots = columns.slots(docs)
+    slots, times = slots[slots >= 0], times[slots >= 0]
     if known is not None:
         slots, times = np.concatenate([known.slots, slots]), np.concatenate([known.times, times])
     return _Posting(slots, times, columns.last_passage)

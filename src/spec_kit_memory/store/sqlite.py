@@ -327,6 +327,7 @@ class SqliteStore:
         now = columns.current(self._database)
         postings.warm(self._database, now)
         nearest.warm(self._database, now)
+        self._shared.kept.warm(self._database, now.ids[now.live].tolist(), now.passage_ids[now.alive].tolist())
 
     def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]:
         return self._shared.kept.token_states(self._database, self._scope, passage_ids)

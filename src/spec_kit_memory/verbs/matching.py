@@ -5,7 +5,7 @@ Each stage is left out cleanly when it cannot be used, and the pool says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -79,6 +79,10 @@ class Question:
         self._made: QueryEmbedding | None = None
 
     @property
+    def waiting(self) -> bool:
+        return self._started is not None and not self._started.done()
+
+    @property
     def embedding(self) -> QueryEmbedding | None:
         """Waits for it once. Not a cached property: before Python 3.12 all of these wait for one another."""
         if self._started is not None:
@@ -115,12 +119,22 @@ def ask(wiring: Wiring, query: Query, *, mode: str = "hybrid") -> Question:
     return Question(wiring, query, mode=mode)
 
 
-def look(wiring: Wiring, question: Question, where: Filter, *, depth: int = DEPTH) -> Hits:
+def look(wiring: Wiring, question: Question, where: Filter) -> Hits:
     """What each leg finds within `where`."""
     store = wiring.store
-    by_text = store.match_text(question.query.terms, where, depth) if question.text else []
+    by_text = store.match_text(question.query.terms, where, DEPTH) if question.text else []
+    if question.waiting:
+        _fetch(wiring, by_text[:LEAST_PASSAGES])
     embedding = question.embedding
-    return Hits(by_text, store.match_vector(embedding.vector, where, depth) if embedding else [])
+    return Hits(by_text, store.match_vector(embedding.vector, where, DEPTH) if embedding else [])
+
+
+def _fetch(wiring: Wiring, hits: Sequence[RawHit]) -> None:
+    """Read what is probably needed next, while the question is being embedded: the store keeps it."""
+    ids = [hit.passage_id for hit in hits]
+    wiring.store.passages(ids)
+    wiring.store.token_states(ids)
+    wiring.store.many(list(dict.fromkeys(hit.memory_id for hit in hits)))
 
 
 def match(wiring: Wiring, question: Question, where: Filter, *, results: int = 1) -> Pool:
@@ -154,7 +168,7 @@ def _promising(wiring: Wiring, hits: Hits, *, results: int) -> dict[int, StoredP
     ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in hits.promises.items())]
     least, room = max(LEAST_PASSAGES, results), MOST_TOKENS
     chosen: dict[int, StoredPassage] = {}
-    for passage in wiring.store.passages(ordered[:MOST_PASSAGES]):
+    for passage in _in_turn(wiring, ordered[:MOST_PASSAGES]):
         room -= passage.tokens
         if room < 0 and len(chosen) >= least:
             break
@@ -168,6 +182,12 @@ def _promising(wiring: Wiring, hits: Hits, *, results: int) -> dict[int, StoredP
             seen.add(hits.memory_of[id_])
             further.append(id_)
     return chosen | {passage.id: passage for passage in wiring.store.passages(further)}
+
+
+def _in_turn(wiring: Wiring, ids: Sequence[int]) -> Iterator[StoredPassage]:
+    """A few at a time: the room is mostly taken before the last."""
+    for at in range(0, len(ids), LEAST_PASSAGES):
+        yield from wiring.store.passages(ids[at : at + LEAST_PASSAGES])
 
 
 def _method(hits: Hits, question: Question) -> str:
