@@ -32,6 +32,7 @@ from benchmarks.caching import CachingEmbedder, default_folder
 from benchmarks.scoring import percentile
 from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.verbs.background import warm
 from spec_kit_memory.workspace import Workspace
 
 BARE_SERVER = """
@@ -201,7 +202,7 @@ TARGETS = {("hybrid", 10_000): 15.0, ("hybrid", 100_000): 40.0, ("text", 100_000
 def searching(table: Table, shelf: material.Shelf, size: int, questions: Sequence[str], *, quick: bool = False) -> None:
     """In this process, as a server would: every question for the first time, query embedding included."""
     with open_shelf(shelf.root) as workspace:
-        workspace._wiring.store.warm()  # what a server does behind its first answers
+        warm(workspace._wiring)  # what a server does behind its first answers
         workspace.search("warm up")
         named = f"{shelf.passages:,} passages"
         for mode in ("hybrid", "text", "vector"):

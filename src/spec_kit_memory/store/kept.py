@@ -42,6 +42,8 @@ class Kept:
 
     def memories(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> list[Memory]:
         """Live ones, in the order given; unknown ids are left out."""
+        if not ids:
+            return []
         with self._lock, database.reading() as connection:
             self._refresh(connection)
             known = self._memories.get(ids, lambda missing: _read_memories(connection, missing))
@@ -50,6 +52,8 @@ class Kept:
 
     def passages(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> list[StoredPassage]:
         """Of live memories, in the order given; unknown ids are left out."""
+        if not ids:
+            return []
         with self._lock, database.reading() as connection:
             self._refresh(connection)
             known = self._passages.get(ids, lambda missing: _read_passages(connection, missing))

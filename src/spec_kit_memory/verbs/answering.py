@@ -25,6 +25,8 @@ from spec_kit_memory.verbs.wiring import Opened, Wiring
 
 # An answer of this many tokens says everything about itself first; a smaller one shows the hits first.
 AMPLE_TOKENS = 2000
+# What every result has beside its path and source; and the comma after it.
+HEADER_BYTES = len('{"lines":"-","text":,"score":12.34},')
 # What a further line range of a result takes beside its numbers and its text, and once the list of them.
 RANGE_BYTES = len('{"lines":"-","text":,"score":12.34},')
 LIST_BYTES = len('"passages":[],')
@@ -117,13 +119,15 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
 
 def _size(thing: Any) -> int:
     """Bytes of a value as it will stand in the answer's JSON."""
+    if isinstance(thing, str):
+        return tokens.quoted(thing)
     text = _encode(thing)
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _entry(name: str, thing: Any) -> int:
     """Bytes of a key with its value and a comma."""
-    return _size({name: thing}) - 1
+    return len(name) + len('"":,') + _size(thing)
 
 
 def _count(thing: Any) -> int:
@@ -521,20 +525,19 @@ def _about(f: Found) -> dict[str, int]:
 def _header_bytes(f: Found, explain: bool) -> int:
     """What a result takes beside its lines, its text and what it says if there is room."""
     memory = f.memory
-    header: dict[str, Any] = {"path": memory.path, "lines": "-", "text": "", "score": 12.34}
-    header["source"] = memory.source
     told = {
         "tier": ("tier", memory.tier),
         "state": ("state", f.state),
         "context_type": ("contextType", memory.attributes.context_type),
         "trusted": ("trusted", memory.trusted),
     }
-    header |= dict(told[name] for name in told.keys() - _obvious(memory, f.state))
     linked = {"supersededBy": f.superseded_by, "contradicts": f.contradicts, "concepts": dict(f.concepts)}
-    header |= {name: several for name, several in linked.items() if several}
+    said: list[tuple[str, Any]] = [("path", memory.path), ("source", memory.source)]
+    said += [told[name] for name in told.keys() - _obvious(memory, f.state)]
+    said += [(name, several) for name, several in linked.items() if several]
     if explain:
-        header["explain"] = f.scored.explain()
-    return _size(header) - len('""') + len(",")
+        said.append(("explain", f.scored.explain()))
+    return HEADER_BYTES + sum(_entry(name, thing) for name, thing in said)
 
 
 def _weigher(keywords: Sequence[str]) -> Callable[[str], float]:
