@@ -310,3 +310,12 @@ def test_rules_stay_within_their_budget_and_none_is_forgotten(
     assert len(ruled.shown) <= 3
     assert len(ruled.shown) + len(ruled.named) + ruled.unnamed == len(found)
     assert not {id for id, _ in ruled.shown} & set(ruled.named)
+
+
+def test_what_is_a_section_already_is_not_widened_to_the_one_around_it() -> None:
+    text = ["# Title", "", "## One", "a b c", "", "## Two", "d e f", "", "## Three", "g h i"]
+    whole = block(1, (6, 7, 90), sections=((1, 10), (3, 4), (6, 7)), lines=text)
+    part = block(1, (7, 7, 90), sections=((1, 10), (3, 4), (6, 7)), lines=text)
+    for each in (whole, part):
+        [packed] = fit([each], budget=1000 * UNIT).blocks
+        assert [(shown.first_line, shown.last_line) for shown in packed.shown] == [(6, 7)]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 DEPTH = 300
 MOST_PASSAGES, LEAST_PASSAGES = 160, 40
 MOST_TOKENS = 24_000
+# Of so many memories the text is probably shown.
+OPENED = 8
 
 
 class Hits:
@@ -134,7 +136,8 @@ def _fetch(wiring: Wiring, hits: Sequence[RawHit]) -> None:
     ids = [hit.passage_id for hit in hits]
     wiring.store.passages(ids)
     wiring.store.token_states(ids)
-    wiring.store.many(list(dict.fromkeys(hit.memory_id for hit in hits)))
+    for memory in wiring.store.many(list(dict.fromkeys(hit.memory_id for hit in hits)))[:OPENED]:
+        wiring.opened(memory)
 
 
 def match(wiring: Wiring, question: Question, where: Filter, *, results: int = 1) -> Pool:

@@ -1,0 +1,70 @@
+"""Do the values that a process keeps stay within their room, and are passages found by their ids?"""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spec_kit_memory.core.memory import Filter, Tier
+from spec_kit_memory.store.columns import Columns
+from spec_kit_memory.store.kept import _Shelf
+
+
+def columns(passage_ids: list[int]) -> Columns:
+    nothing = np.zeros(1, np.int32)
+    return Columns(
+        generation=1, used=0, epoch=0, build=1, slot_of={7: 0}, ids=np.array([7]), paths=("a.md",),
+        tier=nothing.astype(np.int8), source=nothing.astype(np.int8), context=nothing.astype(np.int8),
+        folder=nothing, owner=nothing, project=nothing, flagged=nothing > 0, live=nothing == 0,
+        first=np.zeros(1), last=np.zeros(1), expires=np.full(1, np.inf), names={None: 0},
+        passage_ids=np.array(passage_ids, np.int64), memory_slot=np.zeros(len(passage_ids), np.int32),
+        length=np.ones(len(passage_ids), np.float32), vector_id=np.zeros(len(passage_ids), np.int64),
+        alive=np.ones(len(passage_ids), np.bool_),
+    )  # fmt: skip
+
+
+@given(st.sets(st.integers(1, 300), min_size=1), st.data())
+def test_passages_are_found_by_id_whether_ids_lie_close_or_far(ids: set[int], data: st.DataObject) -> None:
+    kept = sorted(ids)
+    asked = data.draw(st.lists(st.integers(1, kept[-1])))
+    expected = [kept.index(each) if each in ids else -1 for each in asked]
+    far = 10_000_000
+    close = columns(kept).slots(np.array(asked, np.int64))
+    spread = columns([each * far for each in kept]).slots(np.array(asked, np.int64) * far)
+    assert close.tolist() == expected
+    assert spread.tolist() == expected
+
+
+def test_ids_that_lie_far_apart_make_no_large_table() -> None:
+    found = columns([5, 4_000_000_000])
+    assert found.slots(np.array([5, 6, 4_000_000_000])).tolist() == [0, -1, 1]
+    assert not found.slot_by_id
+
+
+def test_a_mask_is_kept_for_the_filter_that_it_was_made_for() -> None:
+    found = columns([1])
+    every, none = Filter(tiers=frozenset(Tier)), Filter(tiers=frozenset())
+    assert found.mask(None, every).tolist() == [True]
+    assert found.mask(None, none).tolist() == [False]
+    assert found.mask(None, every).tolist() == [True]
+    assert found.mask(None, every) is found.mask(None, every)
+
+
+@given(st.lists(st.sets(st.integers(0, 40), min_size=1), max_size=12), st.integers(1, 60))
+def test_a_shelf_gives_all_that_was_asked_for_and_keeps_what_fits(asked: list[set[int]], most: int) -> None:
+    shelf = _Shelf[int](most, weigh=lambda value: value % 7)
+    for ids in asked:
+        assert shelf.get(sorted(ids), lambda missing: {each: each * 10 for each in missing}) == {
+            each: each * 10 for each in ids
+        }
+        assert sum(value % 7 for value in shelf.values.values()) <= most
+    shelf.drop(list(shelf.values))
+    assert shelf._weight == 0
+
+
+def test_the_last_read_stay_longest() -> None:
+    shelf = _Shelf[str](3)
+    for each in range(5):
+        shelf.get([each], lambda missing: dict.fromkeys(missing, "x"))
+    assert list(shelf.values) == [2, 3, 4]
