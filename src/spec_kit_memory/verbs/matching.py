@@ -34,16 +34,18 @@ class Hits:
 
     def __init__(self, by_text: Sequence[RawHit], by_vector: Sequence[RawHit]) -> None:
         self.by_text, self.by_vector = by_text, by_vector
-        self.memory_of = {hit[0]: hit[1] for leg in (by_text, by_vector) for hit in leg}  # by passage id
+        # By passage id.
+        self.memory_of = {passage_id: memory_id for leg in (by_text, by_vector) for passage_id, memory_id, _ in leg}
+        self.text = {passage_id: score for passage_id, _, score in by_text}
+        self.vector = {passage_id: score for passage_id, _, score in by_vector}
         self.promises = self._promise()
 
     def _promise(self) -> dict[int, float]:
         """How much each passage promises. A vector below the depth of its leg is at most as good as the last in it."""
         last = self.by_vector[-1].score if self.by_vector else 0.0
-        promised = {passage_id: score for passage_id, _, score in self.by_vector}
-        for passage_id, _, score in self.by_text:
-            promised[passage_id] = relevance.promise(score, promised.get(passage_id, last))
-        return promised
+        vector = self.vector
+        texted = {id_: relevance.promise(score, vector.get(id_, last)) for id_, score in self.text.items()}
+        return vector | texted
 
     def memories(self) -> dict[int, float]:
         """The memories and what the best passage of each promises."""
@@ -220,8 +222,6 @@ def _pending(wiring: Wiring, question: Question, hits: Hits, passages: Mapping[i
 def _candidates(
     passages: Mapping[int, StoredPassage], hits: Hits, *, pending: frozenset[int]
 ) -> list[relevance.Candidate]:
-    text = {passage_id: score for passage_id, _, score in hits.by_text}
-    vector = {passage_id: score for passage_id, _, score in hits.by_vector}
     return [
         relevance.Candidate(
             each.id,
@@ -229,8 +229,8 @@ def _candidates(
             each.ordinal,
             each.speaker,
             each.tokens,
-            text.get(each.id),
-            vector.get(each.id),
+            hits.text.get(each.id),
+            hits.vector.get(each.id),
             each.id in pending,
         )
         for each in passages.values()
