@@ -21,8 +21,8 @@ __all__ = ["Kept"]
 _MOST_MEMORIES = 10_000  # about 15 MB
 _MOST_PASSAGES = 120_000  # about 60 MB, in workspaces that have so many
 _MOST_STATE_BYTES = 40_000_000
-# So many of each are read ahead, a few at a time: a search waits for one reading at most.
-_WARM, _AT_ONCE = 20_000, 500
+_WARM_PASSAGES = 20_000  # more are not read ahead
+_AT_ONCE = 500
 _PASSAGE = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
 
 Value = TypeVar("Value")
@@ -69,10 +69,13 @@ class Kept:
         return {each: states for each, (memory_id, states) in known.items() if states is not None and seen[memory_id]}
 
     def warm(self, database: Database, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
-        """Read these ahead, unless they are too many."""
-        for read, ids in ((self.memories, memory_ids), (self.passages, passage_ids)):
-            for at in range(0, len(ids) if len(ids) <= _WARM else 0, _AT_ONCE):
-                read(database, None, ids[at : at + _AT_ONCE])
+        """Read these ahead unless they are too many; a few at a time, so that a search waits for one reading at most."""
+        if len(memory_ids) <= _MOST_MEMORIES:
+            for at in range(0, len(memory_ids), _AT_ONCE):
+                self.memories(database, None, memory_ids[at : at + _AT_ONCE])
+        if len(passage_ids) <= _WARM_PASSAGES:
+            for at in range(0, len(passage_ids), _AT_ONCE):
+                self.passages(database, None, passage_ids[at : at + _AT_ONCE])
 
     def _within(self, connection: apsw.Connection, scope: Scope | None, ids: Iterable[int]) -> dict[int, bool]:
         """Is each of these memories within the scope?"""
