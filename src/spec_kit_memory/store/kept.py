@@ -69,7 +69,7 @@ class Kept:
         return {each: states for each, (memory_id, states) in known.items() if states is not None and seen[memory_id]}
 
     def warm(self, database: Database, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
-        """Read these ahead unless they are too many; a few at a time, so that a search waits for one reading at most."""
+        """Read these ahead unless they are too many; a few at a time, so that a search waits for one at most."""
         if len(memory_ids) <= _MOST_MEMORIES:
             for at in range(0, len(memory_ids), _AT_ONCE):
                 self.memories(database, None, memory_ids[at : at + _AT_ONCE])
