@@ -45,6 +45,13 @@ def rows_of(folder: Path, name: str) -> list[Row]:
     sys.exit(f"{folder} has no {name}.jsonl or {name}.jsonl.gz")
 
 
+def text_of(workspace: Workspace, path: str) -> str:
+    """A memory as it is kept. To read it through the workspace would count as use and raise its score."""
+    store = workspace._wiring.store
+    memory = store.by_path(path)
+    return store.text(memory.id) if memory else ""
+
+
 @dataclass
 class Figures:
     """What one dataset's run amounted to."""
@@ -150,7 +157,7 @@ class Shelf:
 
     def _locate(self, path: str, turns: Sequence[Row]) -> None:
         """Find each turn's lines in the conversation as it was kept: it begins with its speaker's name."""
-        lines = self.workspace.get(path).text.split("\n")
+        lines = text_of(self.workspace, path).split("\n")
         at = 0
         starts: list[tuple[int, str]] = []
         for turn in turns:

@@ -1,14 +1,18 @@
 """How much of what answers a question gets through a token budget?
 
-    python -m benchmarks.tokens DATASET_DIR... [--most 200] [--cache DIR] [--json FILE] [--svg FILE]
+    python -m benchmarks.tokens FOLDER... [--most 350] [--budgets 250,500] [--cache DIR] [--json FILE] [--svg FILE]
+
+FOLDER is a dataset as for benchmarks.retrieval, or a workspace with `specs` that benchmarks.questions asks about;
+there one of the memories that hold the answer is enough.
 
 Recall at maxTokens 250 to 4,000, through Workspace.search as a client gets it. Beside it two plain ways to spend the
-same tokens on the same ranking, best first while they fit: whole files, and the best passages as a flat list, with
-nothing around them but {"results": [{path, lines, text, score, source}]}. All three are counted as the JSON of
-`data`, by one estimate (a quarter of the bytes); the envelope around it is the same for all.
+same tokens on the same ranking, best first while they fit: whole files, and the best passages as a flat list. They
+say of each what packing says of a result in any case, {path, lines, text, score, source} and what is out of the
+ordinary (tier, state, contextType, trusted, supersededBy, contradicts), and nothing else. All three are counted as
+the JSON of `data`, by one estimate (a quarter of the bytes); the envelope around it is the same for all.
 
 A document counts as returned when the lines in the answer have half of its words, or the passage of it that matches
-the question best is there whole.
+the question best is there whole; a part of that passage does not count.
 """
 
 from __future__ import annotations
@@ -24,16 +28,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.caching import default_folder
+from benchmarks.caching import CachingEmbedder, default_folder
 from benchmarks.plot import curves
-from benchmarks.retrieval import Options, Row, Shelf, rows_of
+from benchmarks.questions import __main__ as spec_questions
+from benchmarks.retrieval import Options, Row, Shelf, rows_of, text_of
 from spec_kit_memory.answers import FlatResult, Result, SearchAnswer
 from spec_kit_memory.core.tokens import BYTES_PER_TOKEN, count
+from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.serve import render
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.workspace import Workspace
 
 BUDGETS = (250, 500, 1000, 2000, 4000)
 WAYS = ("packed", "top passages", "whole files")
 MOST = 100  # results, files or passages asked for
+AMPLE = 1_000_000  # tokens: enough for all of them
+# What a result says where there is room; the plain ways do without.
+OPTIONAL = frozenset(("id", "title", "specFolder", "createdAt", "passages"))
 SAMPLES = 2000
 
 Range = tuple[str, int, int]  # path, first line, last line
@@ -44,9 +55,14 @@ class Figures:
     """One dataset: for each way and budget a number per question."""
 
     name: str
-    recall: dict[str, list[list[float]]] = field(default_factory=lambda: {way: [[] for _ in BUDGETS] for way in WAYS})
-    used: list[list[float]] = field(default_factory=lambda: [[] for _ in BUDGETS])
+    budgets: Sequence[int] = BUDGETS
+    recall: dict[str, list[list[float]]] = field(init=False)
+    used: list[list[float]] = field(init=False)
     envelope: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.recall = {way: [[] for _ in self.budgets] for way in WAYS}
+        self.used = [[] for _ in self.budgets]
 
     def mean(self, way: str) -> list[float]:
         return [_mean(row) for row in self.recall[way]]
@@ -101,23 +117,33 @@ def greedy(items: Iterable[tuple[Mapping[str, Any], Range]], budget: int) -> lis
     return ranges
 
 
-def passages_of(flat: SearchAnswer) -> list[tuple[Mapping[str, Any], Range]]:
-    names = ("path", "lines", "text", "score", "source")
+def headers_of(answer: SearchAnswer) -> dict[str, Mapping[str, Any]]:
+    """What is said of each result in any case, by path."""
+    told = [render.value(result) for result in answer.results]
+    return {each["path"]: {name: said for name, said in each.items() if name not in OPTIONAL} for each in told}
+
+
+def passages_of(flat: SearchAnswer, headers: Mapping[str, Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Range]]:
     listed = [each for each in flat.results if isinstance(each, FlatResult)]
-    return [
-        ({name: render.value(getattr(each, name)) for name in names}, _range(each.path, each.lines)) for each in listed
-    ]
+    return [(_item(each, headers, lines=each.lines, text=each.text), _range(each.path, each.lines)) for each in listed]
 
 
-def files_of(library: Library, flat: SearchAnswer) -> list[tuple[Mapping[str, Any], Range]]:
+def files_of(
+    library: Library, flat: SearchAnswer, headers: Mapping[str, Mapping[str, Any]]
+) -> list[tuple[Mapping[str, Any], Range]]:
     """The files of the same ranking, each once."""
-    best = {each.path: each for each in reversed(flat.results)}
-    items: list[tuple[Mapping[str, Any], Range]] = []
-    for path in dict.fromkeys(each.path for each in flat.results):
-        lines, score, source = library.lines(path), best[path].score, best[path].source.value
-        item = {"path": path, "lines": f"1-{len(lines)}", "text": "\n".join(lines), "score": score, "source": source}
-        items.append((item, (path, 1, len(lines))))
-    return items
+    items: dict[str, tuple[Mapping[str, Any], Range]] = {}
+    for each in flat.results:
+        if each.path not in items and isinstance(each, FlatResult):
+            lines = library.lines(each.path)
+            item = _item(each, headers, lines=f"1-{len(lines)}", text="\n".join(lines))
+            items[each.path] = item, (each.path, 1, len(lines))
+    return list(items.values())
+
+
+def _item(each: FlatResult, headers: Mapping[str, Mapping[str, Any]], *, lines: str, text: str) -> Mapping[str, Any]:
+    header = headers.get(each.path, {"path": each.path, "source": each.source.value})
+    return {**header, "lines": lines, "text": text, "score": round(each.score * 100, 2)}
 
 
 def _range(path: str, lines: str) -> Range:
@@ -129,19 +155,27 @@ def _range(path: str, lines: str) -> Range:
 
 
 class Library:
-    """Where the documents of a group stand, and their lines."""
+    """Where the documents of a workspace stand, and their lines."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
+    def __init__(
+        self, workspace: Workspace, places: Mapping[str, Iterable[tuple[int, int, str]]], *, archived: bool = False
+    ) -> None:
+        self.workspace = workspace
+        self.archived = archived
         self._lines: dict[str, list[str]] = {}
         self._places: dict[str, list[Range]] = defaultdict(list)
-        for path, places in shelf._places.items():
-            for first, last, id_ in places:
+        for path, ranges in places.items():
+            for first, last, id_ in ranges:
                 self._places[id_].append((path, first, last))
+
+    def search(self, text: str, *, max_tokens: int, group_by: str = "memory") -> SearchAnswer:
+        return self.workspace.search(
+            text, group_by=group_by, limit=MOST, max_tokens=max_tokens, include_archived=self.archived
+        )
 
     def lines(self, path: str) -> list[str]:
         if path not in self._lines:
-            self._lines[path] = self.shelf.workspace.get(path).text.split("\n")
+            self._lines[path] = text_of(self.workspace, path).split("\n")
         return self._lines[path]
 
     def returned(self, id_: str, shown: Mapping[str, set[int]], ranked: Sequence[Range]) -> bool:
@@ -161,23 +195,26 @@ class Library:
     def _words(self, path: str, numbers: Iterable[int]) -> int:
         return sum(len(self.lines(path)[n - 1].split()) for n in numbers)
 
-    def recall(self, wanted: set[str], ranges: Iterable[Range], ranked: Sequence[Range]) -> float:
+    def recall(self, question: Row, ranges: Iterable[Range], ranked: Sequence[Range]) -> float:
         shown: dict[str, set[int]] = defaultdict(set)
         for path, first, last in ranges:
             shown[path].update(range(first, last + 1))
-        return sum(self.returned(id_, shown, ranked) for id_ in wanted) / len(wanted)
+        wanted = set(question["relevant"])
+        returned = sum(self.returned(id_, shown, ranked) for id_ in wanted)
+        return min(1.0, returned) if question.get("any") else returned / len(wanted)
 
 
 # --- a run ---------------------------------------------------------------------------
 
 
 def ask(library: Library, question: Row, figures: Figures) -> None:
-    workspace, text, wanted = library.shelf.workspace, str(question["text"]), set(question["relevant"])
-    flat = workspace.search(text, group_by="passage", limit=MOST, max_tokens=1_000_000)
+    text = str(question["text"])
+    flat = library.search(text, max_tokens=AMPLE, group_by="passage")
     ranked = [_range(each.path, each.lines) for each in flat.results]
-    passages, files = passages_of(flat), files_of(library, flat)
-    for place, budget in enumerate(BUDGETS):
-        answer = workspace.search(text, limit=MOST, max_tokens=budget)
+    headers = headers_of(library.search(text, max_tokens=AMPLE))
+    passages, files = passages_of(flat, headers), files_of(library, flat, headers)
+    for place, budget in enumerate(figures.budgets):
+        answer = library.search(text, max_tokens=budget)
         sent = render.envelope(answer, tool="memory_search")
         figures.used[place].append(sent["meta"]["tokens"])
         figures.envelope.append(count(render.compact(sent)) - sent["meta"]["tokens"])
@@ -186,10 +223,16 @@ def ask(library: Library, question: Row, figures: Figures) -> None:
             ("top passages", greedy(passages, budget)),
             ("whole files", greedy(files, budget)),
         ):
-            figures.recall[way][place].append(library.recall(wanted, ranges, ranked))
+            figures.recall[way][place].append(library.recall(question, ranges, ranked))
 
 
-def run(folder: Path, options: Options) -> Figures:
+def run(folder: Path, options: Options, budgets: Sequence[int] = BUDGETS) -> Figures:
+    figures = Figures(folder.name, budgets)
+    (_run_workspace if (folder / "specs").is_dir() else _run_dataset)(folder, options, figures)
+    return figures
+
+
+def _run_dataset(folder: Path, options: Options, figures: Figures) -> None:
     documents: dict[str, list[Row]] = defaultdict(list)
     for document in rows_of(folder, "corpus"):
         documents[str(document["group"])].append(document)
@@ -198,22 +241,38 @@ def run(folder: Path, options: Options) -> Figures:
     step = max(1, len(answerable) // (options.most or len(answerable)))
     for question in answerable[::step]:
         asked[str(question["group"])].append(question)
-    figures = Figures(folder.name)
     for group, questions in asked.items():
         print(f"  {folder.name} {group}: {len(questions)} questions", file=sys.stderr)
         with tempfile.TemporaryDirectory() as place:
             shelf = Shelf(Path(place).resolve(), documents[group], options)
             with shelf.workspace:
                 shelf.fill()
-                library = Library(shelf)
+                library = Library(shelf.workspace, shelf._places)
                 for question in questions:
                     ask(library, question, figures)
-    return figures
+
+
+def _run_workspace(folder: Path, options: Options, figures: Figures) -> None:
+    """Its spec folders, archived ones too, and all questions about them, tuned on and held out."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place).resolve()
+        spec_questions.copy(folder, root, only="all", without=())
+        settings = Settings(root=root, semantic=Semantic(model="local"), watch="off")
+        with Workspace(settings, embedder=CachingEmbedder(LocalEmbedder(), options.cache)) as workspace:
+            workspace.index()
+            for name, file in spec_questions.SETS.items():
+                asked = spec_questions.read_questions(file)
+                print(f"  {folder.name} {name}: {len(asked)} questions", file=sys.stderr)
+                library = Library(
+                    workspace, {path: [(1, sys.maxsize, path)] for each in asked for path in each.paths}, archived=True
+                )
+                for each in asked:
+                    ask(library, {"text": each.text, "relevant": each.paths, "any": True}, figures)
 
 
 def show(figures: Figures) -> None:
     print(f"{figures.name}: {len(figures.used[0])} questions")
-    print("  maxTokens          " + "".join(f"{budget:>22}" for budget in BUDGETS))
+    print("  maxTokens          " + "".join(f"{budget:>22}" for budget in figures.budgets))
     for way in WAYS:
         print(f"  {way:18} " + "".join(f"{each:22.3f}" for each in figures.mean(way)))
     for way in WAYS[1:]:
@@ -223,24 +282,29 @@ def show(figures: Figures) -> None:
     print(f"  envelope           {_mean(figures.envelope):22.0f}", flush=True)
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("datasets", nargs="+", type=Path, metavar="DATASET_DIR")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--most", type=int, help="ask only about so many questions, spread over the set")
+    parser.add_argument("--budgets", type=_numbers, default=BUDGETS, help="others than 250 to 4,000, with commas")
     parser.add_argument("--cache", type=Path, default=default_folder())
     parser.add_argument("--json", type=Path)
     parser.add_argument("--svg", type=Path, help="draw the curves of the first dataset")
     given = parser.parse_args()
     options = Options(cache=given.cache, most=given.most)
     found = []
-    for folder in given.datasets:
-        found.append(run(folder, options))
+    for folder in given.folders:
+        found.append(run(folder, options, given.budgets))
         show(found[-1])
     if given.json:
-        told = {"budgets": BUDGETS, **{each.name: each.as_json() for each in found}}
+        told = {"budgets": given.budgets, **{each.name: each.as_json() for each in found}}
         given.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     if given.svg:
-        series = {way: list(zip(BUDGETS, found[0].mean(way), strict=True)) for way in WAYS}
+        series = {way: list(zip(given.budgets, found[0].mean(way), strict=True)) for way in WAYS}
         title = f"Recall within a token budget ({found[0].name})"
         given.svg.write_text(curves(series, title=title, across="maxTokens", up="recall"), encoding="utf-8")
 

@@ -100,6 +100,29 @@ def test_of_passages_that_promise_alike_the_cheaper_come_first() -> None:
     assert [each.id for each in fitted.blocks if each.shown and not each.shown[0].cut] == [2, 3, 4]
 
 
+def test_where_only_one_fits_it_is_the_one_that_promises_more_though_it_costs_more() -> None:
+    blocks = [block(1, (1, 16, 90)), block(2, (1, 4, 80))]
+    fitted = fit(blocks, budget=90)
+    assert {each.id: ranges(each) for each in fitted.blocks} == {1: [(1, 16)], 2: []}
+
+
+def test_a_further_passage_of_one_document_yields_to_the_first_of_another() -> None:
+    one, two = block(1, (1, 4, 90), (11, 14, 80)), block(2, (1, 4, 75))
+    fitted = fit([one, two], budget=4 + 20 + 4 + 20)
+    assert [ranges(each) for each in fitted.blocks] == [[(1, 4)], [(1, 4)]]
+
+
+def test_the_turns_of_a_conversation_compete_each_for_itself() -> None:
+    one, two = replace(block(1, (1, 4, 90), (11, 14, 80)), apart=True), block(2, (1, 4, 75))
+    fitted = fit([one, two], budget=4 + 20 + 4 + 20)
+    assert {each.id: ranges(each) for each in fitted.blocks} == {1: [(1, 4), (11, 14)], 2: []}
+
+
+def test_of_equal_scores_the_first_in_order_goes_in() -> None:
+    fitted = fit([block(1, (1, 5, 80)), block(2, (1, 4, 80))], budget=34)
+    assert [each.id for each in fitted.blocks if each.shown] == [1]
+
+
 def test_a_passage_beside_lines_that_are_shown_is_preferred_to_one_elsewhere() -> None:
     blocks = [block(1, (1, 4, 90), (5, 8, 60)), block(2, (1, 4, 62), header=20)]
     fitted = fit(blocks, budget=50)
@@ -215,6 +238,7 @@ def blocks(draw: st.DrawFn) -> list[Block]:
                 lines=text,
                 offsets=offsets(text),
                 pieces=pieces,
+                apart=draw(st.booleans()),
                 whole=draw(st.sampled_from([None, *pieces])),
                 sections=partial(
                     list, [(first - draw(st.integers(0, first - 1)), last + 1) for first, last in spans[:3]]

@@ -15,14 +15,15 @@ __all__ = ["Block", "Fitted", "Packed", "Piece", "Prices", "Rule", "Ruled", "Sho
 
 Count = Callable[[str], int]
 
-# Chosen by recall. The chance that a passage is wanted grew with the second to fourth power of its score on most sets.
-_PROMISE = 4
+# Chosen by recall. A passage was wanted the more often, the higher its score and, at the same score, its place.
+_SCORE_POWER = 3
+_PLACE_POWER = 0.25
 # Added to each price, so that no passage wins by being very short.
 _BASE_PRICE = 200
 # So many of the best passages compete with each other; the next ones only for what they leave.
 _ROUND = 64
 # A best hit too long for the answer shows its best lines in this share of it.
-_EXCERPT_SHARE = 3
+_EXCERPT_SHARE = 4
 # A piece of a passage for less than this is not worth showing.
 _LEAST_CUT = 96
 _PAID = -(10**9)
@@ -50,6 +51,7 @@ class Block:
     lines: Sequence[str] = ()  # the memory's whole text
     offsets: Sequence[int] = (0,)  # the size of all lines before each, and of all of them
     pieces: Sequence[Piece] = ()
+    apart: bool = False  # its passages are about different things, as the turns of a conversation are
     whole: Piece | None = None  # asked for: before all passages, if it fits
     sections: Callable[[], Sequence[tuple[int, int]]] = tuple  # line ranges of anchors, headings, the body; if needed
     header: int = 0  # what naming the result costs
@@ -137,44 +139,87 @@ def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
     start = room
     pieces = [(tray, piece) for tray in trays for piece in tray.matched()]
     pieces.sort(key=lambda pair: -pair[1].score)
+    seen: dict[int, int] = {}
     for at in range(0, len(pieces), _ROUND):
         if at and room < _LEAST_CUT:
             break
-        waiting = [(tray, cut) for tray, piece in pieces[at : at + _ROUND] if (cut := tray.trimmed(piece))]
+        waiting = []
+        for place, (tray, piece) in enumerate(pieces[at : at + _ROUND], start=at + 1):
+            # A further passage of one document tells less that is new.
+            nth = seen[tray.block.id] = 1 if tray.block.apart else seen.get(tray.block.id, 0) + 1
+            if cut := tray.trimmed(piece):
+                waiting.append((tray, cut, float(piece.score**_SCORE_POWER) / place**_PLACE_POWER / nth))
         if not at and waiting and waiting[0][0].price(waiting[0][1]) > room:
-            tray, best = waiting[0]
+            tray, best, _ = waiting[0]
             room -= tray.show_excerpt(best, room // _EXCERPT_SHARE, weigh) or 0
         room -= _compete(waiting, room)
     return start - room
 
 
-def _compete(waiting: Sequence[tuple[_Tray, Piece]], room: int) -> int:
+_Waiting = Sequence[tuple["_Tray", Piece, float]]  # with what each promises: how likely it is wanted, up to a factor
+
+
+def _compete(waiting: _Waiting, room: int) -> int:
+    """Fill by promise for the price, or by promise alone if that promises more in all; returns what it took.
+
+    Where only a few fit, cheap ones may leave a gap in the place of a better one.
+    """
+    prices = [tray.price(piece) for tray, piece, _ in waiting]
+    if all(price > room for price in prices):
+        return 0
+    by_promise = _best_alone(waiting, prices, room)
+    before = [(tray, tray.state) for tray, _, _ in waiting]
+    took, promised = _fill(waiting, prices, room)
+    if sum(waiting[place][2] for place in by_promise) <= promised:
+        return took
+    for tray, state in before:
+        tray.state = state
     start = room
+    for place in by_promise:
+        tray, piece, _ = waiting[place]
+        room -= tray.show(piece, room) or 0
+    return start - room
+
+
+def _best_alone(waiting: _Waiting, prices: Sequence[int], room: int) -> list[int]:
+    """The most promising that fit, each at the price that it has by itself."""
+    chosen = []
+    promises = [promise for _, _, promise in waiting]
+    for place in sorted(range(len(waiting)), key=promises.__getitem__, reverse=True):
+        if prices[place] <= room:
+            room -= prices[place]
+            chosen.append(place)
+    return chosen
+
+
+def _fill(waiting: _Waiting, prices: list[int], room: int) -> tuple[int, float]:
+    """By promise for the price; what it took and what it promises."""
+    start, promised = room, 0.0
     of_tray: dict[int, list[int]] = {}
-    for place, (tray, _) in enumerate(waiting):
+    for place, (tray, _, _) in enumerate(waiting):
         of_tray.setdefault(id(tray), []).append(place)
-    prices = [tray.price(piece) for tray, piece in waiting]
-    heap = [(-_promise(waiting[place][1], price), place, price) for place, price in enumerate(prices)]
+    heap = [(-_worth(waiting[place][2], price), place, price) for place, price in enumerate(prices)]
     heapify(heap)
     while heap:
         _, place, price = heappop(heap)
         if price != prices[place] or price > room:
             continue
-        tray, piece = waiting[place]
+        tray, piece, promise = waiting[place]
         few = len(tray.ranges) < 2
         room -= tray.show(piece, room) or 0
+        promised += promise
         prices[place] = _PAID
         # A header is paid once, and a neighbour needs no line numbers of its own: the others cost less now.
         for other in of_tray[id(tray)]:
             beside = waiting[other][1]
             if prices[other] != _PAID and (few or tray.touches(piece, beside)):
                 prices[other] = tray.price(beside)
-                heappush(heap, (-_promise(beside, prices[other]), other, prices[other]))
-    return start - room
+                heappush(heap, (-_worth(waiting[other][2], prices[other]), other, prices[other]))
+    return start - room, promised
 
 
-def _promise(piece: Piece, price: int) -> float:
-    return float(piece.score**_PROMISE) / (max(price, 0) + _BASE_PRICE)
+def _worth(promise: float, price: int) -> float:
+    return promise / (max(price, 0) + _BASE_PRICE)
 
 
 def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
@@ -216,6 +261,15 @@ class _Tray:
         self.ranges: list[_Range] = []
         self._prices = prices
         self._sections: Sequence[tuple[int, int]] | None = None
+
+    @property
+    def state(self) -> tuple[bool, list[_Range]]:
+        """What is shown so far; to set it again takes back what came after."""
+        return self.named, self.ranges
+
+    @state.setter
+    def state(self, state: tuple[bool, list[_Range]]) -> None:
+        self.named, self.ranges = state
 
     @property
     def bare(self) -> int:
@@ -262,12 +316,12 @@ class _Tray:
 
     def show_excerpt(self, piece: Piece, room: int, weigh: Weigh) -> int | None:
         """The whole lines of a passage around the one that has most to do with the question, if worth it."""
-        trimmed = self._trim(piece.first_line, piece.last_line)
-        if trimmed is None:
-            return None
         # An excerpt that is shown already may grow.
         beside = -sum(self._size(each.first_line, each.last_line) for each in self.ranges)
         allowed = room - (beside if self.named else self.block.header)
+        trimmed = self._trim(piece.first_line, piece.last_line) if allowed > 0 else None
+        if trimmed is None:
+            return None
         weights = [weigh(line) for line in self.block.lines[trimmed[0] - 1 : trimmed[1]]]
         window = self._window(trimmed, weights, allowed)
         if window is None or self._size(*window) < min(_LEAST_CUT, self._size(*trimmed)):

@@ -307,6 +307,7 @@ class _Desk:
             lines=opened.lines,
             offsets=opened.offsets,
             pieces=[Piece(p.first_line, p.last_line, s.score) for p, s in fresh],
+            apart=f.memory.source is Source.CHAT,
             whole=whole,
             sections=partial(_ranges, opened),
             header=self._header_bytes(f) + 2 * len(str(len(opened.lines))),
