@@ -28,7 +28,8 @@ __all__ = [
 LONG_CHARACTERS = 100_000
 LONG_TITLE = 500  # as long as a title may be that a tool gives: a longer one would crowd out what it names
 
-_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+# As \b\d{4}-\d{2}-\d{2}\b, but starting with the digit, so that the scan stops at digits only.
+_DATE = re.compile(r"\d(?<!\w\d)\d{3}-\d{2}-\d{2}\b")
 
 
 def normalise(text: str) -> str:
@@ -119,10 +120,8 @@ def lines(document: Document, first: int, last: int) -> str:
 
 def fingerprint(document: Document) -> str:
     """What stays equal when only case, white space or dates change; "" for an empty body."""
-    body = (
-        document.text
-        if document.body_first_line == 1
-        else lines(document, document.body_first_line, len(document.text))
-    )
+    above = document.body_first_line - 1
+    cut = document.text.split("\n", above)
+    body = cut[above] if above < len(cut) else ""
     folded = " ".join(_DATE.sub("DATE", body.lower()).split())
     return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()[:16] if folded else ""
