@@ -97,10 +97,10 @@ def others_resolved(connection: apsw.Connection, memory_id: int, *, old: Memory 
     given = rows.plain(sorted(names))
     claimants = fetch(
         connection,
-        "SELECT memory_id FROM claim WHERE target IN (SELECT value FROM json_each(:names))"
-        " UNION SELECT memory_id FROM claim WHERE sibling IN (SELECT value FROM json_each(:names))",
+        "SELECT memory_id FROM json_each(:names) CROSS JOIN claim ON target = value"
+        " UNION ALL SELECT memory_id FROM json_each(:names) CROSS JOIN claim ON sibling = value",
         {"names": given},
     )
-    for (claimant,) in claimants:
+    for (claimant,) in sorted(set(claimants)):
         if claimant != memory_id:
             resolve(connection, claimant)

@@ -129,6 +129,8 @@ class Database:
         connection.set_busy_timeout(round(self.busy_seconds * 1000))
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").fetchall()
+        # Otherwise a join is planned anew for every value that is bound, which takes longer than most of them run.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.register_fts5_function("skm_times", _times)
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # reads the header: errors surface here
         return connection

@@ -82,14 +82,14 @@ def _read_memory(plan: Plan, row: Mapping[str, Any]) -> None:
         datetime.fromisoformat(row[name])
     micros(row["last_access"])
     said = row["said"] or {**row, "created_at": micros(row["created_at"]), "expires_at": micros(row["expires_at"])}
-    attributes = rows.attributes_from(said)
+    attributes = rows.attributes_json(rows.attributes_from(said))
     rows.attributes_from({**row, "created_at": None, "expires_at": None})
     rows.merged(attributes, row["overrides"])
     claims = tuple(
         LinkClaim(Relation(claim["relation"]), _text(claim["target"]), bool(claim["inward"]), float(claim["strength"]))
         for claim in row["claims"]
     )
-    plan.memories.append(SavedMemory(row, rows.attributes_json(attributes), claims, tuple(_passages(row))))
+    plan.memories.append(SavedMemory(row, attributes, claims, tuple(_passages(row))))
 
 
 def _passages(row: Mapping[str, Any]) -> Iterable[Passage]:

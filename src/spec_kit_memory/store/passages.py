@@ -38,7 +38,8 @@ def index(connection: apsw.Connection, memory_id: int, title: str, passages: Seq
     if keep and [passage.hash for passage in old] == [passage.hash for passage in passages]:
         _update_places(connection, old, passages)
     else:
-        remove(connection, memory_id, title_only=False)
+        if old:
+            remove(connection, memory_id, title_only=False)
         _insert(connection, memory_id, title, passages)
         prune_vectors(connection, {passage.hash for passage in old})
     refresh_status(connection, [memory_id])
@@ -77,23 +78,23 @@ def _insert(connection: apsw.Connection, memory_id: int, title: str, passages: S
     next_id = (connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'passage'").get or 0) + 1
     prepared_title = rows.clean(words.for_index(title))
     title_length = _length(tokenizer, prepared_title)
+    indexed, found = [], []
     for number, passage in enumerate(passages, start=next_id):
         body = rows.clean(words.for_index(embedded(passage.headings, passage.text)))
         # A conversation's title is mostly its own first words: on every turn they would only blur the match.
         named = not passage.speaker or passage.ordinal == 0
-        connection.execute(
-            f"INSERT INTO passage ({rows.PASSAGE}, length, vector_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-            " (SELECT id FROM vector WHERE hash = ? AND model = (SELECT max(id) FROM model)))",
-            (
-                number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
-                rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker),
-                (title_length if named else 0) + _length(tokenizer, body), passage.hash,
-            ),
-        )  # fmt: skip
-        connection.execute(
-            "INSERT INTO passage_fts (rowid, title, body) VALUES (?, ?, ?)",
-            (number, prepared_title if named else "", body),
-        )
+        indexed.append((number, prepared_title if named else "", body))
+        found.append((
+            number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
+            rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker),
+            (title_length if named else 0) + _length(tokenizer, body), passage.hash,
+        ))  # fmt: skip
+    connection.executemany(
+        f"INSERT INTO passage ({rows.PASSAGE}, length, vector_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        " (SELECT id FROM vector WHERE hash = ? AND model = (SELECT max(id) FROM model)))",
+        found,
+    )
+    connection.executemany("INSERT INTO passage_fts (rowid, title, body) VALUES (?, ?, ?)", indexed)
 
 
 def _headings(passage: Passage) -> str:
@@ -184,8 +185,9 @@ def refresh_status(connection: apsw.Connection, memory_ids: Sequence[int]) -> No
             (_MOST_TRIES, _MOST_TRIES, memory_id),
         )
         connection.execute(
-            "UPDATE document SET vector_status = ?, embedded = ? WHERE memory_id = ?",
-            (str(_status(total, done, failed, retry)), done, memory_id),
+            "UPDATE document SET vector_status = :status, embedded = :done"
+            " WHERE memory_id = :id AND (vector_status <> :status OR embedded <> :done)",
+            {"status": str(_status(total, done, failed, retry)), "done": done, "id": memory_id},
         )
 
 

@@ -35,13 +35,16 @@ class Recorder:
     def generation(self) -> int:
         """The generation of this transaction, raised when first asked for: what changes nothing raises nothing."""
         if self._generation is None:
-            self._connection.execute("UPDATE counter SET generation = generation + 1")
+            # By its key: a statement that might change several rows makes the text index write what it has gathered.
+            self._connection.execute("UPDATE counter SET generation = generation + 1 WHERE id = 1")
             self._generation = int(first(self._connection, "SELECT generation FROM counter")[0])
         return self._generation
 
     def changed(self, memory_id: int) -> None:
         """In-memory columns of other processes read this memory again."""
-        self._connection.execute("UPDATE memory SET changed = ? WHERE id = ?", (self.generation, memory_id))
+        self._connection.execute(
+            "UPDATE memory SET changed = ?1 WHERE id = ?2 AND changed <> ?1", (self.generation, memory_id)
+        )
 
     def entry(
         self,

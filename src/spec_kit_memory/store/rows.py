@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -63,6 +63,7 @@ __all__ = [
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 ATTRIBUTES = tuple(field.name for field in fields(Attributes))
 
 MEMORY = """
@@ -121,7 +122,7 @@ def unpack(blob: bytes) -> str:
 
 
 def plain(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return _JSON.encode(value)
 
 
 # --- attributes
@@ -156,19 +157,19 @@ def attributes_from(said: Mapping[str, Any]) -> Attributes:
 
 
 def merged(
-    said: Attributes, overrides: Mapping[str, Any], *, more_triggers: Iterable[str] = (), trusted: bool = True
+    said: Mapping[str, Any], overrides: Mapping[str, Any], *, more_triggers: Sequence[str] = (), trusted: bool = True
 ) -> Attributes:
     """What holds: the document's own, then what was overridden, then aliases' phrases; trust has the last word.
 
     Text that nobody vouched for is never a rule and carries no triggers.
     """
-    both = attributes_from({**attributes_json(said), **overrides})
-    triggers = {phrase.casefold(): phrase for phrase in reversed([*both.triggers, *more_triggers])}
-    ordered = [phrase for phrase in [*both.triggers, *more_triggers] if triggers.get(phrase.casefold()) == phrase]
-    both = replace(both, triggers=tuple(dict.fromkeys(ordered)))
-    if trusted:
-        return both
-    return replace(both, triggers=(), tier=Tier.NORMAL if both.tier is Tier.CONSTITUTIONAL else both.tier)
+    both = attributes_from({**said, **overrides})
+    if not trusted:
+        return replace(both, triggers=(), tier=Tier.NORMAL if both.tier is Tier.CONSTITUTIONAL else both.tier)
+    triggers: dict[str, str] = {}
+    for phrase in (*both.triggers, *more_triggers):
+        triggers.setdefault(phrase.casefold(), phrase)
+    return replace(both, triggers=tuple(triggers.values()))
 
 
 # --- memories

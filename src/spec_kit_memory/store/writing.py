@@ -227,20 +227,20 @@ def _detach(connection: apsw.Connection, recorder: Recorder, memory: Memory, pat
 def _index(connection: apsw.Connection, recorder: Recorder, before: Memory | None, entry: Entry) -> PutResult:
     _make_room(connection, recorder, before, entry.path)
     keep_text(connection, entry.content_hash, entry.document.text)
-    memory_id = before.id if before else _new_row(connection, recorder, entry)
-    _write_row(connection, memory_id, entry)
+    memory_id = _write_row(connection, recorder, before, entry)
+    _write_document(connection, memory_id, entry)
     released = _release(connection, memory_id, entry.fingerprint)
     attributes = set_attributes(connection, memory_id, triggers_live=True)
     same_title = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
     passages.index(connection, memory_id, attributes.title, entry.passages, keep=same_title)
-    claims.replace(connection, memory_id, entry.path, entry.document.front.links)
+    if before or entry.document.front.links:
+        claims.replace(connection, memory_id, entry.path, entry.document.front.links)
     claims.others_resolved(connection, memory_id, old=before)
     after = recorder.entry(
         _mutation(before), before, memory_id, event=None if before and before.presence is Presence.LIVE else Event.ADD
     )
-    if before is None or _content(before) != _content(after):
-        at = recorder.at
-        connection.execute("UPDATE memory SET updated_at = ? WHERE id = ?", (at, memory_id))
+    if before and _content(before) != _content(after):
+        connection.execute("UPDATE memory SET updated_at = ? WHERE id = ?", (recorder.at, memory_id))
     changed = before is None or before.content_hash != entry.content_hash
     return PutResult(memory_id, created=before is None, changed=changed, released=released)
 
@@ -269,30 +269,39 @@ def keep_text(connection: apsw.Connection, content_hash: str, text: str) -> None
         connection.execute("INSERT INTO content (hash, text) VALUES (?, ?)", (content_hash, rows.pack(text)))
 
 
-def _new_row(connection: apsw.Connection, recorder: Recorder, entry: Entry) -> int:
-    """The parts that a later put never changes; the rest follows."""
+def _write_row(connection: apsw.Connection, recorder: Recorder, before: Memory | None, entry: Entry) -> int:
+    """What the document itself says; its attributes follow."""
+    said = (
+        entry.path, str(entry.source), entry.spec_folder, entry.fingerprint, entry.content_hash, entry.archived_folder,
+        entry.owner, entry.project,
+    )  # fmt: skip
+    if before:
+        connection.execute(
+            "UPDATE memory SET path = ?, source = ?, spec_folder = ?, fingerprint = ?, content_hash = ?,"
+            " archived_folder = ?, owner = ?, project = ?, presence = 'live', forgotten_fingerprint = NULL"
+            " WHERE id = ?",
+            (*said, before.id),
+        )
+        return before.id
     connection.execute(
-        "INSERT INTO memory (path, source, title, tier, weight, context_type, triggers, presence, fingerprint,"
-        " content_hash, first_indexed_at, updated_at, archived_folder, trusted, changed)"
-        " VALUES (?, '', '', '', 0, '', '[]', 'live', '', '', ?, ?, 0, 0, ?)",
-        (entry.path, recorder.at, recorder.at, recorder.generation),
+        "INSERT INTO memory (path, source, spec_folder, fingerprint, content_hash, archived_folder, owner, project,"
+        " presence, title, tier, weight, context_type, triggers, trusted, first_indexed_at, updated_at, changed)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'live', '', '', 0, '', '[]', 0, ?, ?, ?)",
+        (*said, recorder.at, recorder.at, recorder.generation),
     )
     return connection.last_insert_rowid()
 
 
-def _write_row(connection: apsw.Connection, memory_id: int, entry: Entry) -> None:
-    connection.execute(
-        "UPDATE memory SET path = ?, source = ?, spec_folder = ?, presence = 'live', fingerprint = ?, content_hash = ?,"
-        " archived_folder = ?, owner = ?, project = ?, forgotten_fingerprint = NULL WHERE id = ?",
-        (
-            entry.path, str(entry.source), entry.spec_folder, entry.fingerprint, entry.content_hash,
-            entry.archived_folder, entry.owner, entry.project, memory_id,
-        ),
-    )  # fmt: skip
+def _write_document(connection: apsw.Connection, memory_id: int, entry: Entry) -> None:
     warnings = [(rows.clean(w.message), w.line, w.code) for w in entry.document.warnings]
     connection.execute(
-        "INSERT OR REPLACE INTO document (memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns, warnings,"
-        " redactions, passages, tokens, vector_status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')",
+        "INSERT INTO document (memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns, warnings, redactions,"
+        " passages, tokens, vector_status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')"
+        # Not REPLACE, which makes the text index write what it has gathered, as a statement on several rows does.
+        " ON CONFLICT (memory_id) DO UPDATE SET said = excluded.said, said_trusted = excluded.said_trusted,"
+        " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns,"
+        " seen_ns = excluded.seen_ns, warnings = excluded.warnings, redactions = excluded.redactions,"
+        " passages = excluded.passages, tokens = excluded.tokens",
         (
             memory_id, rows.plain(rows.attributes_json(entry.attributes)), entry.trusted, entry.raw_hash,
             entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, rows.plain(warnings), entry.redactions,
@@ -327,8 +336,8 @@ def effective(connection: apsw.Connection, memory_id: int) -> tuple[Attributes, 
     trusted = bool(said_trusted if vouched is None else vouched)
     lists = connection.execute("SELECT triggers FROM alias WHERE memory_id = ? ORDER BY path", (memory_id,))
     more = [phrase for (phrases,) in lists for phrase in json.loads(phrases)]
-    base = rows.attributes_from(json.loads(said))
-    return rows.merged(base, json.loads(overrides or "{}"), more_triggers=more, trusted=trusted), trusted
+    overridden = json.loads(overrides) if overrides else {}
+    return rows.merged(json.loads(said), overridden, more_triggers=more, trusted=trusted), trusted
 
 
 def set_attributes(connection: apsw.Connection, memory_id: int, *, triggers_live: bool | None = None) -> Attributes:
