@@ -21,12 +21,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-import apsw
 import numpy as np
 
 from benchmarks.storage import DIMENSIONS, NOW, PASSAGES, megabytes, vectors
@@ -121,7 +119,7 @@ def build(root: Path, count: int) -> dict[str, float]:
     while some := list(islice(made, TOGETHER)):
         for entry in some:
             _write(root / entry.path, entry.document.text)
-        with _one_transaction(store):
+        with store.together():
             for entry in some:
                 store.put(entry, NOW)
         hashes += [passage.hash for entry in some for passage in entry.passages]
@@ -140,23 +138,6 @@ def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     os.utime(path, ns=(WRITTEN_NS, WRITTEN_NS))
-
-
-@contextmanager
-def _one_transaction(store: SqliteStore) -> Iterator[None]:
-    """The product writes one transaction per file, so that it can be killed anywhere; building need not."""
-    database = store._database
-    with database.writing() as connection:
-
-        @contextmanager
-        def within(*, aside: bool = False) -> Iterator[apsw.Connection]:
-            yield connection
-
-        database.writing = within  # type: ignore[method-assign]
-        try:
-            yield
-        finally:
-            del database.writing
 
 
 # --- asking

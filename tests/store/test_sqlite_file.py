@@ -355,6 +355,41 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
     assert store.put(entry("memory/b.md", "second"), change()).memory_id == 2
 
 
+# --- what makes a scan fast
+
+
+def test_new_documents_that_are_written_together_go_into_the_text_index_at_once(tmp_path: Path) -> None:
+    """A statement that might touch several rows makes FTS5 write its words: once per document took a quarter longer."""
+    store = SqliteStore(tmp_path / "index.sqlite")
+    store.put(entry("memory/first.md", "some words"), BY_USER)
+    writer = store._database._writer
+    assert writer is not None
+    with store.together():
+        sizes = set()
+        for number in range(5):
+            store.put(entry(f"memory/{number}.md", f"words {number}", triggers=[f"phrase {number}"]), BY_USER)
+            sizes.add(writer.execute("SELECT count(*) FROM passage_fts_data").get)
+    assert len(sizes) == 1
+    assert len(store.match_text(["words"], Filter(), 20)) == 6
+
+
+def test_a_join_is_planned_once_for_all_values(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "index.sqlite")
+    planned: list[object] = []
+
+    def plan(*what: object) -> int:
+        planned.append(what)
+        return apsw.SQLITE_OK
+
+    reader = store._database.reader()
+    reader.authorizer = plan
+    store.by_path("memory/a.md")
+    assert planned
+    planned.clear()
+    store.by_path("memory/b.md")
+    assert planned == []
+
+
 @pytest.mark.parametrize("table", ["ledger", "history"])
 @pytest.mark.parametrize("statement", ["UPDATE {} SET actor = 'x'", "DELETE FROM {}"])
 def test_the_records_cannot_be_changed(tmp_path: Path, table: str, statement: str) -> None:

@@ -738,37 +738,6 @@ def test_after_a_killed_save_file_and_index_agree(sync: Sync, store: Store, root
     assert list(live(store)) == expected
 
 
-SCAN = """
-import os, signal, sys
-from datetime import UTC, datetime
-from pathlib import Path
-from spec_kit_memory.settings import Settings
-from spec_kit_memory.store import open_store
-from spec_kit_memory.vault.sync import Sync
-root, at = Path(sys.argv[1]), int(sys.argv[2])
-settings, now = Settings(root=root), datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-def progress(path, done, total):
-    if done == at:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Sync(open_store(settings.index_path), settings, now=lambda: now).scan(progress=progress)
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL there")
-def test_a_killed_scan_goes_on_where_it_was(sync: Sync, store: Store, aged: Write, root: Path) -> None:
-    for number in range(12):
-        aged(f"memory/m{number:02}.md", f"# M{number}\n\nText number {number}.\n")
-    for at in (4, 3):
-        done = subprocess.run([sys.executable, "-c", SCAN, str(root), str(at)], capture_output=True, check=False)
-        assert done.returncode == -signal.SIGKILL, done.stderr
-    report = sync.scan()
-    assert (report.new, report.unchanged) == (5, 7)
-    assert len(set(live(store).values())) == 12
-    assert sync.scan().changed is False
-
-
 def test_leftovers_of_the_dead_are_dealt_with_by_a_scan(sync: Sync, store: Store, write: Write, root: Path) -> None:
     write("memory/01-03-26_12-00__t_pending.md", "# T\n\nLeft over.\n")
     write("memory/.a.md.12ab.skm.tmp", "half")

@@ -121,11 +121,19 @@ class Store(Protocol):
         """Scans write many transactions: inside, each is not synced to disk, but leaving the block is."""
         ...
 
+    def together(self) -> AbstractContextManager[None]:
+        """Inside, this thread's writes are one transaction: all of them or, if one fails, none.
+
+        Others see them, and who waits to write may, when the block is left: stay for a moment only. To this
+        thread `get`, `by_path`, `find` and `alike` tell of them at once.
+        """
+        ...
+
     def hurried(self) -> AbstractContextManager[None]:
         """Inside, this thread's writes give up after a moment instead of waiting for whoever else writes."""
         ...
 
-    # --- write (each call is one transaction)
+    # --- write (each call is one transaction, except in `together`)
     def put(self, entry: Entry, change: Change, *, memory_id: int | None = None, explicit: bool = False) -> PutResult:
         """Index one document: text, passages, full text, triggers, front matter's links.
 

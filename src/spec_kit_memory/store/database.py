@@ -239,9 +239,12 @@ class Database:
         return connection
 
     @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
-        """Several reads of one moment."""
-        connection = self.reader()
+    def reading(self, *, own: bool = False) -> Iterator[apsw.Connection]:
+        """Several reads of one moment. `own`: what this thread wrote in an open `together` counts too.
+
+        What is kept for later reads without it: a transaction that is rolled back was never there.
+        """
+        connection = (self._joined if own else None) or self.reader()
         with self._translated():
             if connection.in_transaction:
                 yield connection
@@ -271,6 +274,11 @@ class Database:
         `aside` is for what a read leaves behind (use, sessions): it waits only a moment for others
         and is not synced, since nobody was promised it.
         """
+        joined = self._joined
+        if joined is not None:
+            with self._joining(joined):
+                yield joined
+            return
         self._ensure_current()
         seconds = min(self.busy_seconds, ASIDE_SECONDS) if aside or self._hurried else self.busy_seconds
         deadline = time.monotonic() + seconds
@@ -293,6 +301,35 @@ class Database:
                 if connection.in_transaction:  # SQLite itself rolls back when the disk is full
                     connection.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """This thread's writes in the block are one transaction: all of them or none."""
+        outer = self._joined
+        with self.writing() as connection:
+            self._threads.joined = connection
+            try:
+                yield
+                _require_whole(connection)
+            finally:
+                self._threads.joined = outer
+
+    @property
+    def _joined(self) -> apsw.Connection | None:
+        """The open transaction of this thread's `together`."""
+        return getattr(self._threads, "joined", None)
+
+    @contextmanager
+    def _joining(self, connection: apsw.Connection) -> Iterator[None]:
+        """A write inside `together`: where it fails it may be half done, so all of the block is undone at once."""
+        _require_whole(connection)
+        try:
+            with self._translated():
+                yield
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _alone(self, seconds: float) -> Iterator[None]:
@@ -409,6 +446,11 @@ class Database:
             case apsw.CantOpenError() | apsw.IOError() | apsw.PermissionsError() | OSError():
                 return DatabaseUnusable(f"{where} cannot be used: {error}", hint="check the folder's permissions")
         return DatabaseUnusable(f"{where}: {error}", hint="run `skm health`")
+
+
+def _require_whole(connection: apsw.Connection) -> None:
+    if not connection.in_transaction:
+        raise DatabaseUnusable("one of several writes that belong together failed, and all of them were undone")
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Any = ()) -> list[tuple[Any, ...]]:

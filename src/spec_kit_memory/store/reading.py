@@ -81,7 +81,7 @@ def _select(
     seen, bound = filters.visible(scope)
     presence = _LIVE if live else "1"
     sql = f"SELECT {rows.MEMORY} WHERE {test} AND {presence} AND {seen} {tail}"
-    with database.reading() as connection:
+    with database.reading(own=True) as connection:
         found = [rows.memory_from(row) for row in connection.execute(sql, [*values, *bound])]
     if scope is None or scope.prefixes is None:
         return found

@@ -143,6 +143,9 @@ class SqliteStore:
     def bulk(self) -> AbstractContextManager[None]:
         return self._database.bulk()
 
+    def together(self) -> AbstractContextManager[None]:
+        return self._database.together()
+
     def hurried(self) -> AbstractContextManager[None]:
         return self._database.hurried()
 

@@ -7,7 +7,8 @@ import) makes its entries here, so that none forgets a step.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from spec_kit_memory.core.memory import (
     Document,
     Entry,
     FrontMatter,
+    Passage,
     Source,
     Stamp,
     Tier,
@@ -30,7 +32,7 @@ from spec_kit_memory.settings import Settings
 from spec_kit_memory.vault.discovery import Found
 from spec_kit_memory.vault.files import FileText
 
-__all__ = ["CHAT", "chat_path", "make_chat_entry", "make_entry", "resolve", "vouched"]
+__all__ = ["CHAT", "Parsed", "chat_path", "make_chat_entry", "make_entry", "parse", "resolve", "vouched"]
 
 CHAT = "chat://"
 _FROM_OUTSIDE = frozenset((Source.CHAT, Source.CUSTOM))
@@ -41,9 +43,36 @@ def vouched(source: Source) -> bool:
     return source not in _FROM_OUTSIDE
 
 
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A file's text without its secrets, parsed and split: all that can be done before the index is asked."""
+
+    document: Document
+    passages: tuple[Passage, ...]
+    raw_hash: str
+    content_hash: str
+    fingerprint: str
+    stamp: Stamp
+    secrets: Mapping[str, int]  # kind -> how many were left out
+
+
+def parse(file: FileText) -> Parsed:
+    clean = redact.redact(file.text)
+    document = markdown.parse(clean.text)
+    return Parsed(
+        document=document,
+        passages=passages.split(document),
+        raw_hash=file.raw_hash,
+        content_hash=hashlib.sha256(document.text.encode()).hexdigest(),
+        fingerprint=markdown.fingerprint(document),
+        stamp=file.stamp,
+        secrets=clean.found,
+    )
+
+
 def make_entry(
     found: Found,
-    file: FileText,
+    parsed: Parsed,
     *,
     settings: Settings,
     trusted: bool | None = None,
@@ -55,9 +84,8 @@ def make_entry(
     a file or checking it out again does not make its memory a new one.
     """
     believed = vouched(found.source) if trusted is None else trusted
-    clean = redact.redact(file.text)
-    document = markdown.parse(clean.text)
-    modified_at = datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC)
+    document = parsed.document
+    modified_at = datetime.fromtimestamp(parsed.stamp.mtime_ns / 1e9, UTC)
     attributes, warnings = resolve(
         document.front,
         found,
@@ -66,22 +94,23 @@ def make_entry(
         modified_at=min(modified_at, known_since) if known_since else modified_at,
         trusted=believed,
     )
-    redactions = sum(clean.found.values())
+    redactions = sum(parsed.secrets.values())
     if redactions:
-        kinds = ", ".join(sorted(clean.found))
+        kinds = ", ".join(sorted(parsed.secrets))
         warnings = (*warnings, Warning_(f"{redactions} secrets are left out of the index ({kinds})", code="secret"))
-    document = replace(document, warnings=(*document.warnings, *warnings))
+    if warnings:
+        document = replace(document, warnings=(*document.warnings, *warnings))
     return Entry(
         path=found.path,
         source=found.source,
         spec_folder=_folder(document.front, found, trusted=believed),
         attributes=attributes,
         document=document,
-        passages=passages.split(document),
-        raw_hash=file.raw_hash,
-        content_hash=hashlib.sha256(document.text.encode()).hexdigest(),
-        fingerprint=markdown.fingerprint(document),
-        stamp=file.stamp,
+        passages=parsed.passages,
+        raw_hash=parsed.raw_hash,
+        content_hash=parsed.content_hash,
+        fingerprint=parsed.fingerprint,
+        stamp=parsed.stamp,
         archived_folder=found.archived_folder,
         owner=found.owner,
         trusted=believed,

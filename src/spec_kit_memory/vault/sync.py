@@ -1,7 +1,7 @@
 """Is the index in step with the files, and what has to be done so that it is?
 
-`decide` says what one file needs; `Sync` does it, one transaction per file, so that it can be
-killed anywhere and goes on at the next scan. A vanished file keeps its row, a moved one its id.
+`decide` says what one file needs; `Sync` does it, in transactions of some files each, so that it
+can be killed anywhere and goes on at the next scan. A vanished file keeps its row, a moved one its id.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -26,8 +28,9 @@ from spec_kit_memory.errors import (
 )
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import BadFile, PutResult, Store, Stored, filters
-from spec_kit_memory.vault import discovery, entries, files, pending, spec_links
+from spec_kit_memory.vault import batches, discovery, entries, files, pending, spec_links
 from spec_kit_memory.vault.discovery import Discovery, Found
+from spec_kit_memory.vault.entries import Parsed
 from spec_kit_memory.vault.files import FileText
 from spec_kit_memory.vault.locks import Lock
 from spec_kit_memory.vault.pending import Recovery, Saved, Step
@@ -105,6 +108,29 @@ class ScanReport:
         return bool(
             self.elsewhere or self.new or self.modified or self.reindexed or self.moved or self.aliases or self.deleted
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A file that was read and is to be written."""
+
+    found: Found
+    decision: Decision
+    parsed: Parsed
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A file that was written; without a result it stays forgotten."""
+
+    ready: _Ready
+    entry: Entry
+    result: PutResult | None = None
+    origin: str | None = None  # the path that it was moved from
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        return self.result.released if self.result else ()
 
 
 @dataclass
@@ -289,7 +315,21 @@ class Sync:
     def _run(
         self, scan: _Scan, work: Sequence[tuple[Found, Decision]], progress: Progress | None, cancel: Cancel | None
     ) -> None:
+        for batch in self._batches(scan, work, progress, cancel):
+            while batch:
+                self._write(scan, batch)
+        if not scan.report.cancelled:
+            self._vanish_missing(scan)
+        if scan.touched:
+            self._store.touch(scan.touched)
+        spec_links.rebuild(self._store, self._neighbours(scan), scan.spec_places, scan.change)
+
+    def _batches(
+        self, scan: _Scan, work: Sequence[tuple[Found, Decision]], progress: Progress | None, cancel: Cancel | None
+    ) -> Iterator[deque[_Ready]]:
+        """The files read and parsed, some at a time: none of that needs others to wait."""
         done, total = 0, sum(scan.is_seen(found.path) for found, _ in work)
+        batch, size = deque[_Ready](), 0
         for found, decision in work:
             if cancel and cancel():
                 scan.report.cancelled = True
@@ -297,14 +337,42 @@ class Sync:
             if progress and scan.is_seen(found.path):
                 progress(found.path, done, total)
                 done += 1
-            self._one(scan, found, decision)
-        else:
-            self._vanish_missing(scan)
-            if progress and total:
-                progress("", total, total)
-        if scan.touched:
-            self._store.touch(scan.touched)
-        spec_links.rebuild(self._store, self._neighbours(scan), scan.spec_places, scan.change)
+            with self._others_go_on(scan, found):
+                ready = self._read(scan, found, decision)
+                if ready:
+                    batch.append(ready)
+                    size += ready.parsed.stamp.size
+            if len(batch) >= batches.FILES or size >= batches.BYTES:
+                yield batch
+                batch, size = deque(), 0
+        yield batch
+        if progress and total and not scan.report.cancelled:
+            progress("", total, total)
+
+    def _write(self, scan: _Scan, batch: deque[_Ready]) -> None:
+        """Write the first files of the batch in one transaction; if one of them fails, each in its own."""
+        taken: list[_Ready] = []
+        done: list[_Done] = []
+        try:
+            with self._store.together():
+                for ready in batches.for_a_moment(batch):
+                    taken.append(ready)
+                    if _is_as_read(ready):
+                        done.append(self._put_ready(scan, ready))
+                        if done[-1].released:  # their turn is now, in transactions of their own
+                            break
+        except Exception:  # which file it was, and why, comes out when each is written alone
+            if not taken:
+                raise
+            scan.moved.difference_update(one.origin for one in done)
+            done = []
+        written = {one.ready.found.path for one in done}
+        for one in done:
+            with self._others_go_on(scan, one.ready.found):
+                self._count(scan, one)
+        for ready in taken:
+            if ready.found.path not in written:
+                self._one(scan, ready.found, ready.decision)
 
     def _work(self, scan: _Scan) -> list[tuple[Found, Decision]]:
         work: list[tuple[Found, Decision]] = []
@@ -317,9 +385,17 @@ class Sync:
         return work
 
     def _one(self, scan: _Scan, found: Found, decision: Decision) -> None:
-        """Index one file. Whatever is wrong with it, the others go on."""
+        """Index one file, in a transaction of its own."""
+        with self._others_go_on(scan, found):
+            ready = self._read(scan, found, decision)
+            if ready:
+                self._count(scan, self._put_ready(scan, ready))
+
+    @contextmanager
+    def _others_go_on(self, scan: _Scan, found: Found) -> Iterator[None]:
+        """Whatever is wrong with this file, it is reported and the others go on."""
         try:
-            self._index(scan, found, decision)
+            yield
         except _FATAL:
             raise
         except SpecKitMemoryError as error:
@@ -334,24 +410,28 @@ class Sync:
         message = message.removeprefix(Path(found.real).as_posix()).strip()
         report.bad.append(BadFile(found.path, code, message, scan.change.at))
 
-    def _index(self, scan: _Scan, found: Found, decision: Decision) -> None:
+    def _read(self, scan: _Scan, found: Found, decision: Decision) -> _Ready | None:
+        """The file as it is now, or nothing if only its stamp changed."""
         stored = scan.stored.get(found.path)
         file = files.read(found.absolute, seen_ns=self._seen_ns())
         if decision is Decision.MODIFIED and stored and stored.raw_hash == file.raw_hash:
             scan.touched[found.path] = file.stamp
             scan.of(found.path).unchanged += 1
-            return
-        entry = self._entry(found, file)
+            return None
+        return _Ready(found, decision, entries.parse(file))
+
+    def _put_ready(self, scan: _Scan, ready: _Ready) -> _Done:
+        stored = scan.stored.get(ready.found.path)
+        entry = self._entry(ready.found, ready.parsed)
         if self._is_forgotten(scan, entry, stored):
             if stored:
                 self._store.put(entry, scan.change)  # it stays forgotten; only its stamp is noted
-            scan.of(found.path).forgotten += 1
-            return
+            return _Done(ready, entry)
         origin = self._moved_from(scan, entry) if stored is None else None
         result = self._store.put(entry, scan.change, memory_id=scan.stored[origin].memory_id if origin else None)
-        self._count(scan, entry, result, decision, origin)
-        for path in result.released:
-            self._again(scan, path, Decision.NEW)
+        if origin:
+            scan.moved.add(origin)
+        return _Done(ready, entry, result, origin)
 
     def _again(self, scan: _Scan, path: str, decision: Decision) -> None:
         """A file that shared another one's memory stands for itself now: read it again."""
@@ -359,10 +439,13 @@ class Sync:
         for found in discovery.discover(self._settings, only=only, count=False).files:
             self._one(scan, found, decision)
 
-    def _count(self, scan: _Scan, entry: Entry, result: PutResult, decision: Decision, origin: str | None) -> None:
+    def _count(self, scan: _Scan, done: _Done) -> None:
+        entry, result, origin, decision = done.entry, done.result, done.origin, done.ready.decision
         report = scan.of(entry.path)
+        if result is None:
+            report.forgotten += 1
+            return
         if origin:
-            scan.moved.add(origin)
             scan.ids.pop(origin, None)
             report.moved += 1
             scan.spec_places.update(_place(path) for path in (origin, entry.path) if entry.source is Source.SPEC)
@@ -381,6 +464,8 @@ class Sync:
             {"path": entry.path, "line": warning.line, "message": warning.message}
             for warning in entry.document.warnings
         ]
+        for path in result.released:
+            self._again(scan, path, Decision.NEW)
 
     def _is_forgotten(self, scan: _Scan, entry: Entry, stored: Stored | None) -> bool:
         """Was exactly this text deleted on request, in this folder or at the place it was moved from?
@@ -438,15 +523,23 @@ class Sync:
         return os.path.lexists(pending.pending_of(final)) or os.path.lexists(final)
 
     def _vanish_missing(self, scan: _Scan) -> None:
-        for path in scan.missing:
-            if path in scan.moved or (self._on_disk(path) and self._is_memory(path)):
-                continue
-            heir = self._store.vanish(path, scan.change)
-            scan.ids.pop(path, None)
+        missing = deque(path for path in scan.missing if path not in scan.moved)
+        while missing:
+            gone, heir = [], None
+            with self._store.together():
+                for path in batches.for_a_moment(missing):
+                    if self._on_disk(path) and self._is_memory(path):
+                        continue
+                    gone.append(path)
+                    heir = self._store.vanish(path, scan.change)
+                    if heir:  # it is read before the next one goes
+                        break
+            for path in gone:
+                scan.ids.pop(path, None)
+                scan.spec_places.add(_place(path))
+                scan.of(path).deleted += 1
             if heir:
                 self._again(scan, heir, Decision.REINDEX)
-            scan.spec_places.add(_place(path))
-            scan.of(path).deleted += 1
 
     def _is_memory(self, path: str) -> bool:
         """Did the file appear since the walk, or does a rule no longer hold for it?"""
@@ -475,11 +568,11 @@ class Sync:
     def preview(self, path: str | Path) -> Entry:
         """What `index_file` would index, without doing it."""
         found = discovery.locate(self._settings, path)
-        return self._own._entry(found, files.read(found.absolute, seen_ns=self._seen_ns()))
+        return self._own._entry(found, entries.parse(files.read(found.absolute, seen_ns=self._seen_ns())))
 
     def _put_file(self, found: Found, change: Change, *, explicit: bool) -> PutResult:
         file = files.read(found.absolute, seen_ns=self._seen_ns())
-        entry = self._entry(found, file)
+        entry = self._entry(found, entries.parse(file))
         origin: int | None = None
         if not self._store.stored(found.path):
             scan = _Scan({}, {found.path: found}, (), change, False, ScanReport(), ask=self._store.stored_like)
@@ -542,7 +635,7 @@ class Sync:
         )
         if found is None:
             return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
-        return self._put(self._entry(found, file), change, explicit=True)
+        return self._put(self._entry(found, entries.parse(file)), change, explicit=True)
 
     def recover(self) -> Recovery:
         """What saves that died have left, completed or removed."""
@@ -555,14 +648,14 @@ class Sync:
 
     # --- small things
 
-    def _entry(self, found: Found, file: FileText) -> Entry:
+    def _entry(self, found: Found, parsed: Parsed) -> Entry:
         known = self._store.by_path(found.path, any_presence=True)
         # Of this very file: a second name of another one, or its heir, is not what was dated or vouched for.
         if known is None or known.path != found.path or known.source is not found.source:
             known = None
         trusted = None if entries.vouched(found.source) else known is not None and known.trusted
         since = known.attributes.created_at if known else None
-        return entries.make_entry(found, file, settings=self._settings, trusted=trusted, known_since=since)
+        return entries.make_entry(found, parsed, settings=self._settings, trusted=trusted, known_since=since)
 
     def _change(self, reason: str) -> Change:
         return Change(actor=Actor.SYSTEM, at=self._now(), reason=reason)
@@ -572,6 +665,16 @@ class Sync:
 
     def _warning(self, path: Path, message: str) -> Mapping[str, Any]:
         return {"path": files.stored_form(self._settings, path), "line": None, "message": message}
+
+
+def _is_as_read(ready: _Ready) -> bool:
+    """Or did somebody write the file since, and perhaps index it? What was read is older than that then."""
+    try:
+        facts = os.stat(ready.found.real)
+    except OSError:
+        return False
+    stamp = ready.parsed.stamp
+    return (facts.st_size, facts.st_mtime_ns) == (stamp.size, stamp.mtime_ns)
 
 
 def _same_text(stored: Stored, entry: Entry) -> bool:
