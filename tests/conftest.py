@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import settings
 # Timings never decide a test. The rest of the profile is hypothesis's own: fixed examples where CI is set.
 settings.register_profile("house", settings(), deadline=None)
 settings.load_profile("house")
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and that is inherited: some tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
