@@ -94,16 +94,23 @@ def test_a_passage_too_long_for_the_answer_leaves_room_for_the_others() -> None:
     assert not fitted.blocks[1].shown[0].cut
 
 
-def test_of_passages_that_promise_alike_the_cheaper_come_first() -> None:
+def test_the_best_passage_goes_in_whatever_it_costs() -> None:
     blocks = [block(1, (1, 16, 81)), block(2, (1, 4, 80)), block(3, (1, 4, 80)), block(4, (1, 4, 79))]
     fitted = fit(blocks, budget=85)
-    assert [each.id for each in fitted.blocks if each.shown and not each.shown[0].cut] == [2, 3, 4]
+    assert [each.id for each in fitted.blocks if each.shown] == [1]
+
+
+def test_of_the_others_that_promise_alike_the_cheaper_come_first() -> None:
+    best = block(9, (1, 1, 95))
+    blocks = [best, block(1, (1, 16, 81)), block(2, (1, 4, 80)), block(3, (1, 4, 80)), block(4, (1, 4, 79))]
+    fitted = fit(blocks, budget=9 + 85)
+    assert [each.id for each in fitted.blocks if each.shown and not each.shown[0].cut] == [9, 2, 3, 4]
 
 
 def test_where_only_one_fits_it_is_the_one_that_promises_more_though_it_costs_more() -> None:
-    blocks = [block(1, (1, 16, 90)), block(2, (1, 4, 80))]
-    fitted = fit(blocks, budget=90)
-    assert {each.id: ranges(each) for each in fitted.blocks} == {1: [(1, 16)], 2: []}
+    blocks = [block(9, (1, 1, 95)), block(1, (1, 16, 90)), block(2, (1, 4, 80))]
+    fitted = fit(blocks, budget=9 + 90)
+    assert {each.id: ranges(each) for each in fitted.blocks} == {9: [(1, 1)], 1: [(1, 16)], 2: []}
 
 
 def test_a_further_passage_of_one_document_yields_to_the_first_of_another() -> None:
@@ -118,9 +125,10 @@ def test_the_turns_of_a_conversation_compete_each_for_itself() -> None:
     assert {each.id: ranges(each) for each in fitted.blocks} == {1: [(1, 4), (11, 14)], 2: []}
 
 
-def test_of_equal_scores_the_first_in_order_goes_in() -> None:
-    fitted = fit([block(1, (1, 5, 80)), block(2, (1, 4, 80))], budget=34)
-    assert [each.id for each in fitted.blocks if each.shown] == [1]
+def test_of_equal_scores_the_higher_place_promises_more() -> None:
+    blocks = [block(9, (1, 1, 95)), block(1, (1, 5, 80)), block(2, (1, 4, 80))]
+    fitted = fit(blocks, budget=9 + 34)
+    assert [each.id for each in fitted.blocks if each.shown] == [9, 1]
 
 
 def test_a_passage_beside_lines_that_are_shown_is_preferred_to_one_elsewhere() -> None:

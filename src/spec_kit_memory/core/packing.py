@@ -1,8 +1,9 @@
 """What fits into a token budget, so that most of what was found gets through?
 
-Passages go in by what they promise for their price, so neither the tail of the first hit nor a long passage crowds
-out the others; one beside lines that are shown already costs little. What is left over names more results and
-widens fragments to whole sections. Lines are shown whole or not at all, and the budget is never exceeded.
+The best passage goes in first, the others by what they promise for their price, so neither the tail of the first
+hit nor a long passage crowds them out; one beside lines that are shown already costs little. What is left over names
+more results and widens fragments to whole sections. Lines are shown whole or not at all, and the budget is never
+exceeded.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ __all__ = ["Block", "Fitted", "Packed", "Piece", "Prices", "Rule", "Ruled", "Sho
 Count = Callable[[str], int]
 
 # Chosen by recall. A passage was wanted the more often, the higher its score and, at the same score, its place.
-_SCORE_POWER = 3
-_PLACE_POWER = 0.25
+_SCORE_POWER = 2.5
+_PLACE_POWER = 1 / 3
 # Added to each price, so that no passage wins by being very short.
 _BASE_PRICE = 200
 # So many of the best passages compete with each other; the next ones only for what they leave.
 _ROUND = 64
 # A best hit too long for the answer shows its best lines in this share of it.
-_EXCERPT_SHARE = 4
+_EXCERPT_SHARE = 5
 # A piece of a passage for less than this is not worth showing.
 _LEAST_CUT = 96
 _PAID = -(10**9)
@@ -135,7 +136,7 @@ def _wholes(trays: Sequence[_Tray], room: int) -> int:
 
 
 def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
-    """Passages of all results, the most promising for its price first."""
+    """The best passage of all, then those that promise most for their price."""
     start = room
     pieces = [(tray, piece) for tray in trays for piece in tray.matched()]
     pieces.sort(key=lambda pair: -pair[1].score)
@@ -148,10 +149,13 @@ def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
             # A further passage of one document tells less that is new.
             nth = seen[tray.block.id] = 1 if tray.block.apart else seen.get(tray.block.id, 0) + 1
             if cut := tray.trimmed(piece):
-                waiting.append((tray, cut, float(piece.score**_SCORE_POWER) / place**_PLACE_POWER / nth))
-        if not at and waiting and waiting[0][0].price(waiting[0][1]) > room:
-            tray, best, _ = waiting[0]
-            room -= tray.show_excerpt(best, room // _EXCERPT_SHARE, weigh) or 0
+                waiting.append((tray, cut, max(piece.score, 0.0) ** _SCORE_POWER / place**_PLACE_POWER / nth))
+        if not at and waiting:
+            tray, best, _ = waiting.pop(0)
+            took = tray.show(best, room)
+            if took is None:
+                took = tray.show_excerpt(best, room // _EXCERPT_SHARE, weigh)
+            room -= took or 0
         room -= _compete(waiting, room)
     return start - room
 
