@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.core.memory import Filter, Tier
+from spec_kit_memory.store import Store
 from spec_kit_memory.store.columns import Columns
 from spec_kit_memory.store.kept import _Shelf
+from tests.store.material import BY_USER, entry
 
 
 def columns(passage_ids: list[int]) -> Columns:
@@ -68,3 +70,13 @@ def test_the_last_read_stay_longest() -> None:
     for each in range(5):
         shelf.get([each], lambda missing: dict.fromkeys(missing, "x"))
     assert list(shelf.values) == [2, 3, 4]
+
+
+def test_what_one_thread_found_within_its_scope_is_not_taken_back_by_another(store: Store) -> None:
+    store.put(entry("memory/a.md", "text"), BY_USER)
+    kept, database = store._shared.kept, store._database  # type: ignore[attr-defined]
+    with database.reading() as connection:
+        seen = kept._within(connection, None, [1, 99])
+    for known in kept._seen.values():  # a change of that memory, seen by another thread
+        known.pop(1)
+    assert seen == {1}

@@ -26,7 +26,7 @@ from spec_kit_memory.errors import (
     TooLarge,
 )
 from spec_kit_memory.settings import Isolation, Settings
-from spec_kit_memory.vault import files
+from spec_kit_memory.vault import files, locks
 
 Write = Callable[..., Path]
 Unprivileged = Callable[[], AbstractContextManager[None]]
@@ -163,6 +163,40 @@ def test_a_long_name_can_be_written(root: Path) -> None:
     name = "n" * 240 + ".md"
     files.write_atomic(root / name, "text")
     assert (root / name).read_text() == "text"
+
+
+def test_nobody_takes_a_file_that_is_about_to_get_its_name_for_a_dead_writers(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, removed = os.replace, []
+
+    def look_then_replace(temporary: Path, target: Path) -> None:
+        removed.append(files.remove_if_dead(Path(temporary)))
+        replace(temporary, target)
+
+    monkeypatch.setattr(os, "replace", look_then_replace)
+    files.write_atomic(root / "a.md", "text")
+    assert removed == [os.name == "nt"]  # there a file cannot be renamed while it is open
+    assert (root / "a.md").read_text() == "text"
+
+
+def test_a_temporary_file_that_was_taken_away_is_written_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its first moment and its lock, another process may take it for a dead writer's."""
+    lock = locks.try_lock
+    taken: list[Path] = []
+
+    def take_then_lock(descriptor: int) -> bool:
+        if not taken:
+            [temporary] = root.glob(".a.md.*")
+            temporary.unlink()
+            taken.append(temporary)
+        return lock(descriptor)
+
+    monkeypatch.setattr(locks, "try_lock", take_then_lock)
+    files.write_atomic(root / "a.md", "text")
+    assert taken
+    assert os.listdir(root) == ["a.md"]
+    assert (root / "a.md").read_text() == "text"
 
 
 def test_a_failed_write_leaves_the_old_text_and_no_temporary_file(root: Path, write: Write) -> None:

@@ -7,7 +7,7 @@ longer than finding them. What a change touched, by this process or another, is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import apsw
@@ -48,7 +48,7 @@ class Kept:
             self._refresh(connection)
             known = self._memories.get(ids, lambda missing: _read_memories(connection, missing))
             seen = self._within(connection, scope, known)
-        return [known[each] for each in ids if each in known and seen[each]]
+        return [known[each] for each in ids if each in seen]
 
     def passages(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> list[StoredPassage]:
         """Of live memories, in the order given; unknown ids are left out."""
@@ -58,7 +58,7 @@ class Kept:
             self._refresh(connection)
             known = self._passages.get(ids, lambda missing: _read_passages(connection, missing))
             seen = self._within(connection, scope, {each.memory_id for each in known.values()})
-        return [known[each] for each in ids if each in known and seen[known[each].memory_id]]
+        return [known[each] for each in ids if each in known and known[each].memory_id in seen]
 
     def token_states(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
         """By passage id, where there are any."""
@@ -66,7 +66,7 @@ class Kept:
             self._refresh(connection)
             known = self._states.get(ids, lambda missing: _read_states(connection, missing))
             seen = self._within(connection, scope, {memory_id for memory_id, _ in known.values()})
-        return {each: states for each, (memory_id, states) in known.items() if states is not None and seen[memory_id]}
+        return {each: states for each, (memory_id, states) in known.items() if states is not None and memory_id in seen}
 
     def warm(self, database: Database, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
         """Read these ahead unless they are too many; a few at a time, so that a search waits for one at most."""
@@ -77,8 +77,8 @@ class Kept:
             for at in range(0, len(passage_ids), _AT_ONCE):
                 self.passages(database, None, passage_ids[at : at + _AT_ONCE])
 
-    def _within(self, connection: apsw.Connection, scope: Scope | None, ids: Iterable[int]) -> dict[int, bool]:
-        """Is each of these memories within the scope?"""
+    def _within(self, connection: apsw.Connection, scope: Scope | None, ids: Collection[int]) -> set[int]:
+        """Those of these memories that are within the scope; a set of the caller's own, as other threads go on."""
         seen = self._seen.setdefault(scope, {})
         unknown = [each for each in ids if each not in seen]
         if unknown:
@@ -87,7 +87,7 @@ class Kept:
                 connection, f"SELECT id, path, owner, project FROM memory WHERE {test}", values
             ):
                 seen[memory_id] = filters.allows(scope, path=path, owner=owner, project=project)
-        return seen
+        return {each for each in ids if seen.get(each)}
 
     def _refresh(self, connection: apsw.Connection) -> None:
         epoch, generation, used = first(connection, "SELECT epoch, generation, used FROM counter")

@@ -72,7 +72,8 @@ class Postings:
     def match(
         self, database: Database, columns: Columns, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int
     ) -> list[RawHit]:
-        lookups = self._lookups(database.reader(), terms)
+        with database.reading() as connection:
+            lookups = self._lookups(connection, terms)
         if not lookups or limit <= 0 or not len(columns.passage_ids):
             return []
         scores = self._scores(database, columns, scope, lookups)
@@ -98,7 +99,10 @@ class Postings:
         """Read the commonest words, which take longest, before somebody asks for them."""
         if not len(columns.passage_ids):
             return
-        for lookup, term in self._lookups(database.reader(), _common(database, columns)).items():
+        common = _common(database, columns)
+        with database.reading() as connection:
+            lookups = self._lookups(connection, common)
+        for lookup, term in lookups.items():
             with self._lock:  # word by word: a search waits for one of them at most
                 self._posting(database, columns, lookup, term)
 

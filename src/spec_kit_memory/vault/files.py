@@ -14,6 +14,8 @@ import secrets
 import stat
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,14 +174,8 @@ def write_atomic(path: Path, content: str | bytes) -> Stamp:
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
-        _write_new(temporary, data, like=target)
-        try:
-            os.replace(temporary, target)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        _replace(target, data)
         sync_folder(target.parent)
         facts = os.stat(target)
     except (OSError, ValueError) as error:
@@ -187,19 +183,38 @@ def write_atomic(path: Path, content: str | bytes) -> Stamp:
     return Stamp(facts.st_size, facts.st_mtime_ns, time.time_ns())
 
 
-def _write_new(path: Path, data: bytes, *, like: Path) -> None:
-    """A new file, synced; locked while it is written, so that others can tell a dead writer's."""
+def _replace(target: Path, data: bytes, *, tries: int = 3) -> None:
+    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}{TEMPORARY}")
+    try:
+        with _new_file(temporary, data, like=target):
+            os.replace(temporary, target)
+    except FileNotFoundError:
+        # In the moment before it was locked, another process may have taken it for a dead writer's.
+        if tries < 2 or not target.parent.is_dir():
+            raise
+        _replace(target, data, tries=tries - 1)
+
+
+@contextmanager
+def _new_file(path: Path, data: bytes, *, like: Path) -> Iterator[None]:
+    """A new file, synced; gone if the block fails, and locked until its end: so others tell a dead writer's."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    closed = False
     try:
         locks.try_lock(descriptor)
         _keep_mode(descriptor, like)
         write_all(descriptor, data)
         os.fsync(descriptor)
+        if sys.platform == "win32":  # where an open file keeps its name
+            os.close(descriptor)
+            closed = True
+        yield
     except OSError:
         path.unlink(missing_ok=True)
         raise
     finally:
-        os.close(descriptor)
+        if not closed:
+            os.close(descriptor)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -120,7 +120,8 @@ class Background:
                 self.unread = ""
                 self.scanned.set()
             self.wake()
-            warm(self._wiring)
+            with suppress(SpecKitMemoryError):  # the index is being replaced, say: whoever searches reads it then
+                warm(self._wiring)
             if not self._stopping.is_set():  # whose sign may have been cleared above
                 self._new_index.wait()
 
