@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 DEPTH = 300
 MOST_PASSAGES, LEAST_PASSAGES = 160, 40
 MOST_TOKENS = 24_000
-# Of so many memories the text is probably shown.
-OPENED = 8
 
 
 class Hits:
@@ -83,10 +81,6 @@ class Question:
         self._made: QueryEmbedding | None = None
 
     @property
-    def waiting(self) -> bool:
-        return self._started is not None and not self._started.done()
-
-    @property
     def embedding(self) -> QueryEmbedding | None:
         """Waits for it once. Not a cached property: before Python 3.12 all of these wait for one another."""
         if self._started is not None:
@@ -127,19 +121,8 @@ def look(wiring: Wiring, question: Question, where: Filter) -> Hits:
     """What each leg finds within `where`."""
     store = wiring.store
     by_text = store.match_text(question.query.terms, where, DEPTH) if question.text else []
-    if question.waiting:
-        _fetch(wiring, by_text[:LEAST_PASSAGES])
     embedding = question.embedding
     return Hits(by_text, store.match_vector(embedding.vector, where, DEPTH) if embedding else [])
-
-
-def _fetch(wiring: Wiring, hits: Sequence[RawHit]) -> None:
-    """Read what is probably needed next, while the question is being embedded: the store keeps it."""
-    ids = [hit.passage_id for hit in hits]
-    wiring.store.passages(ids)
-    wiring.store.token_states(ids)
-    for memory in wiring.store.many(list(dict.fromkeys(hit.memory_id for hit in hits)))[:OPENED]:
-        wiring.opened(memory)
 
 
 def match(wiring: Wiring, question: Question, where: Filter, *, results: int = 1) -> Pool:
