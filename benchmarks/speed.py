@@ -1,6 +1,6 @@
 """How fast is the product? Every figure that has a target, with the target beside it.
 
-    python -m benchmarks.speed [--passages 1000 10000 100000] [--quick] [--text DIR] [--keep DIR] [--json FILE]
+    python -m benchmarks.speed [--passages 1000 10000 100000] [--quick] [--text DIR] [--keep DIR] [--json FILE] [--svg FILE]
 
 Times are by the clock, and in brackets the processor time. On a busy machine the latter is nearer to what an idle
 one needs, so the better of both is held against the target. Ratios compare within one run, the best of several
@@ -29,6 +29,7 @@ from typing import Any
 
 from benchmarks import embedding, material
 from benchmarks.caching import CachingEmbedder, default_folder
+from benchmarks.plot import curves
 from benchmarks.scoring import percentile
 from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.settings import Semantic, Settings
@@ -346,6 +347,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, help="a folder of markdown to mix the passages from")
     parser.add_argument("--keep", type=Path, help="where to build; what is there already is used again")
     parser.add_argument("--json", type=Path, help="write the rows there too")
+    parser.add_argument("--svg", type=Path, help="draw what a search costs against the number of passages")
     given = parser.parse_args()
     sizes = [1_000] if given.quick else given.passages
     questions = material.questions()[: 60 if given.quick else None]
@@ -375,6 +377,22 @@ def main() -> None:
     print(f"end: {load()}; {len(over)} of {sum(row.ok is not None for row in table.rows)} over target")
     if given.json:
         given.json.write_text(json.dumps([asdict(row) for row in table.rows], indent=1) + "\n", encoding="utf-8")
+    if given.svg:
+        given.svg.write_text(drawn(table.rows), encoding="utf-8")
+
+
+def drawn(rows: Sequence[Row]) -> str:
+    """Milliseconds by the clock of each kind of search against the number of passages."""
+    series: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        what = re.fullmatch(r"search, (hybrid|vector|text), ([\d,]+) passages", row.what)
+        times = re.match(r"p50 ([\d.]+) .*, p95 ([\d.]+) ", row.figure)
+        if what and times:
+            size = float(what[2].replace(",", ""))
+            series.setdefault(f"{what[1]} p50", []).append((size, float(times[1])))
+            if what[1] == "hybrid":
+                series.setdefault("hybrid p95", []).append((size, float(times[2])))
+    return curves(series, title="Search: milliseconds against passages", across="passages", up="ms")
 
 
 # A process of its own for each size, so that resident memory is of that size alone.
