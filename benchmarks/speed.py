@@ -1,6 +1,7 @@
 """How fast is the product? Every figure that has a target, with the target beside it.
 
-    python -m benchmarks.speed [--passages 1000 10000 100000] [--quick] [--text DIR] [--keep DIR] [--json FILE] [--svg FILE]
+    python -m benchmarks.speed [--passages 1000 10000 100000] [--quick] [--text DIR] [--keep DIR] [--json FILE]
+                               [--svg FILE]
 
 Times are by the clock, and in brackets the processor time. On a busy machine the latter is nearer to what an idle
 one needs, so the better of both is held against the target. Ratios compare within one run, the best of several
