@@ -77,6 +77,7 @@ class Shown:
     text: str
     score: float
     cut: bool = False
+    clipped: bool = False  # not even one line of it fitted: the beginning of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class Fitted:
 
 
 Beside = Callable[[Sequence[int], int], int]
+Clip = Callable[[str, int], tuple[str, int]]
 Weigh = Callable[[str], float]
 
 
@@ -104,17 +106,21 @@ def fit(
     prices: Prices = Prices(),  # noqa: B008 - frozen
     weigh: Weigh = len,
     beside: Beside = lambda named, room: 0,
+    clip: Clip = lambda line, room: ("", 0),
 ) -> Fitted:
     """Pack results, best first, under a budget.
 
     `weigh` says how much a line has to do with the question, for passages that must be cut. `beside` is told which
     results are named and what room is left once the hits are in, and again at the end; it returns what it took.
+    `clip` gives the beginning of a line that fits some room, and its size: the best result is never without a word.
     """
     trays = [_Tray(block, prices) for block in blocks]
     room = budget - _wholes(trays, budget)
     room -= _hits(trays, room, weigh)
     if not any(tray.named for tray in trays):
         room -= _rest(trays[:1], room, weigh)
+    for tray in trays[:1]:
+        room -= tray.show_beginning(room, weigh, clip)
     room -= beside([tray.block.id for tray in trays if tray.named], room)
     room -= _rest(trays, room, weigh)
     room -= beside([tray.block.id for tray in trays if tray.named], room)
@@ -254,6 +260,8 @@ class _Range:
     last_line: int
     score: float
     cut: bool = False
+    text: str = ""  # instead of the lines, and what it takes
+    size: int = 0
 
 
 class _Tray:
@@ -321,7 +329,7 @@ class _Tray:
     def show_excerpt(self, piece: Piece, room: int, weigh: Weigh) -> int | None:
         """The whole lines of a passage around the one that has most to do with the question, if worth it."""
         # An excerpt that is shown already may grow.
-        beside = -sum(self._size(each.first_line, each.last_line) for each in self.ranges)
+        beside = -sum(map(self._taken, self.ranges))
         allowed = room - (beside if self.named else self.block.header)
         trimmed = self._trim(piece.first_line, piece.last_line) if allowed > 0 else None
         if trimmed is None:
@@ -331,6 +339,24 @@ class _Tray:
         if window is None or self._size(*window) < min(_LEAST_CUT, self._size(*trimmed)):
             return None
         return self.show(Piece(*window, piece.score), room, cut=window != trimmed)
+
+    def show_beginning(self, room: int, weigh: Weigh, clip: Clip) -> int:
+        """If nothing is shown yet: the line that has most to do with the question, as far as it goes."""
+        allowed = room - (-self._prices.empty if self.named else self.block.header)
+        if self.ranges or not self.block.pieces or allowed < _LEAST_CUT:
+            return 0
+        piece = max(self.block.pieces, key=lambda each: each.score)
+        trimmed = self._trim(piece.first_line, piece.last_line)
+        if trimmed is None:
+            return 0
+        lines = self.block.lines
+        number = max(range(trimmed[0], trimmed[1] + 1), key=lambda n: (weigh(lines[n - 1]), -n))
+        text, size = clip(lines[number - 1], allowed)
+        if not text or size > allowed:
+            return 0
+        self.named = True
+        self.ranges = [_Range(number, number, piece.score, True, text, size)]
+        return room - allowed + size
 
     def _window(self, around: tuple[int, int], weights: Sequence[float], allowed: int) -> tuple[int, int] | None:
         """From the weightiest line that fits, as far as it goes, to the weightier side first."""
@@ -372,10 +398,17 @@ class _Tray:
 
     def packed(self) -> Packed:
         shown = tuple(
-            Shown(each.first_line, each.last_line, self._text(each.first_line, each.last_line), each.score, each.cut)
+            Shown(
+                each.first_line,
+                each.last_line,
+                each.text or self._text(each.first_line, each.last_line),
+                each.score,
+                each.cut,
+                clipped=bool(each.text),
+            )
             for each in self.ranges
         )
-        size = self.block.header + sum(self._size(each.first_line, each.last_line) for each in self.ranges)
+        size = self.block.header + sum(map(self._taken, self.ranges))
         size += self._naming(len(self.ranges)) if self.ranges else self._prices.empty
         return Packed(self.block.id, shown, size)
 
@@ -392,7 +425,7 @@ class _Tray:
         for each in self.ranges:
             if self._touch(each, first, last):
                 first, last = min(first, each.first_line), max(last, each.last_line)
-                gone += self._size(each.first_line, each.last_line)
+                gone += self._taken(each)
                 swallowed.append(each)
         after = len(self.ranges) - len(swallowed) + 1
         naming = self._naming(after) - self._naming(len(self.ranges))
@@ -415,6 +448,9 @@ class _Tray:
 
     def _size(self, first: int, last: int) -> int:
         return self.block.offsets[last] - self.block.offsets[first - 1] if last >= first else 0
+
+    def _taken(self, shown: _Range) -> int:
+        return shown.size if shown.text else self._size(shown.first_line, shown.last_line)
 
     def _text(self, first: int, last: int) -> str:
         return "\n".join(self.block.lines[first - 1 : last])

@@ -285,6 +285,7 @@ class _Desk:
             prices=Prices(range=RANGE_BYTES + 2 * digits, list=LIST_BYTES, empty=len('""')),
             weigh=_weigher(self.keywords),
             beside=self._beside,
+            clip=_clip,
         )
         packed = {block.id: block for block in fitted.blocks}
         return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed]
@@ -356,7 +357,7 @@ class _Desk:
 
     def _result(self, f: Found, packed: Packed) -> Result:
         lines = self._opened[f.memory.id].lines
-        self._mark_sent(f, lines, [(shown.first_line, shown.last_line) for shown in packed.shown])
+        self._mark_sent(f, lines, [(s.first_line, s.last_line) for s in packed.shown if not s.clipped])
         best = max(packed.shown, key=lambda shown: shown.score, default=None)
         first, last = (best.first_line, best.last_line) if best else _lines_of(f)
         whole = best is not None and self.request.include_content and not best.cut and best.score > f.scored.score
@@ -539,6 +540,14 @@ def _header_bytes(f: Found, explain: bool) -> int:
     if explain:
         said.append(("explain", f.scored.explain()))
     return HEADER_BYTES + sum(_entry(name, thing) for name, thing in said)
+
+
+def _clip(line: str, room: int) -> tuple[str, int]:
+    """The beginning of a line within so many bytes of the answer's JSON, and what it takes."""
+    short = tokens.clip(line, (room - len('"…"'.encode())) // BYTES)
+    while short and tokens.quoted(f"{short}…") > room:  # it has what JSON writes with more
+        short = short[: len(short) * 3 // 4].rstrip()
+    return (f"{short}…", tokens.quoted(f"{short}…")) if short else ("", 0)
 
 
 def _weigher(keywords: Sequence[str]) -> Callable[[str], float]:
