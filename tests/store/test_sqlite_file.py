@@ -319,6 +319,21 @@ def test_a_file_that_was_deleted_is_made_again_instead_of_writing_into_nothing(t
     assert store.generation() > generation
 
 
+def test_a_file_that_was_deleted_in_the_middle_of_many_writes_ends_them(tmp_path: Path) -> None:
+    path = made(tmp_path / "index.sqlite")
+    store = open_store(path)
+    with store.bulk():
+        store.put(entry("memory/b.md", "words of the old file"), BY_USER)
+        for file in tmp_path.glob("index.sqlite*"):
+            file.unlink()
+        with pytest.raises(DatabaseUnusable, match="was replaced"):
+            store.put(entry("memory/c.md", "words by what was known of the old file"), BY_USER)
+    assert store.count() == 0
+    with store.bulk():
+        store.put(entry("memory/d.md", "words of the new file"), BY_USER)
+    assert open_store(path).count() == 1
+
+
 # --- bulk
 
 

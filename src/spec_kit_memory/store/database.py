@@ -52,6 +52,7 @@ class Database:
         self._size = 0  # the largest that this file was seen: it shrinks only by another program
         self._immutable = False
         self._closed = False
+        self._bulks = threading.local()  # which file each thread's bulk is about; a new file does not change that
         self._reset()
         self._open()
 
@@ -284,6 +285,8 @@ class Database:
         deadline = time.monotonic() + seconds
         with self._alone(seconds), self._translated():
             self._ensure_current()  # while we waited for the lock
+            if getattr(self._bulks, "about", self._threads) not in (None, self._threads):
+                raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="run `skm index` again")
             connection = self._writer
             if connection is None:
                 raise DatabaseUnusable(
@@ -381,12 +384,16 @@ class Database:
         It holds for one thread only: what another thread acknowledges meanwhile is synced.
         """
         self._ensure_current()
-        self._threads.bulk = getattr(self._threads, "bulk", 0) + 1
+        threads = self._threads
+        threads.bulk = getattr(threads, "bulk", 0) + 1
+        # Ids that were read before another file took the index's place mean other memories in it.
+        outer, self._bulks.about = getattr(self._bulks, "about", None), threads
         try:
             yield
         finally:
-            self._threads.bulk -= 1
-            if not self.in_bulk and not self._closed and not self.read_only:
+            threads.bulk -= 1
+            self._bulks.about = outer
+            if threads is self._threads and not self.in_bulk and not self._closed and not self.read_only:
                 with self.writing() as connection:
                     connection.execute("UPDATE counter SET synced = synced + 1")
 
