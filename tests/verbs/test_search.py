@@ -711,6 +711,16 @@ def test_a_long_question_does_not_use_up_the_budget(place: Place) -> None:
     assert render.envelope(answer)["meta"]["tokens"] <= 400
 
 
+@pytest.mark.parametrize("how", [{"group_by": "passage"}, {"anchors": ["summary"]}, {"explain": True}], ids=str)
+def test_what_an_answer_says_about_itself_stays_within_the_least_budget(place: Place, how: dict[str, object]) -> None:
+    from spec_kit_memory.serve import render
+
+    place.memory("tokens", TOKENS)
+    words = " ".join(f"gateway{number}" for number in range(40))
+    answer = place.open(model="none").search(f"access tokens {words}", max_tokens=100, **how)  # type: ignore[arg-type]
+    assert render.envelope(answer)["meta"]["tokens"] <= 100
+
+
 def test_a_budget_without_room_is_not_told_as_nothing_found(place: Place) -> None:
     place.memory("tokens", TOKENS)
     answer = place.open().search("access tokens", max_tokens=20)

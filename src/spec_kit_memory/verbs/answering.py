@@ -81,8 +81,10 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
     ruled = _rules(wiring, request, budget)
     found = [f for f in ranking.found if f.memory.id not in ruled.whole]
     stats = wiring.store.stats()
-    frame = _Frame(wiring, request, ranking, stats, found=len(found), budget=budget)
-    room = max(0, (budget - ruled.tokens) * BYTES - frame.bytes)
+    total = len(found) + ranking.total - len(ranking.found)  # those that were not looked at closely included
+    room = (budget - ruled.tokens) * BYTES
+    frame = _Frame(wiring, request, ranking, stats, total=total, budget=budget, room=room)
+    room = max(0, room - frame.bytes)
     desk = _Desk(wiring, request, frame, ranking.query.keywords)
     results: Sequence[Result | FlatResult]
     if request.group_by == "passage":
@@ -96,7 +98,6 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         hints.append(f"{ruled.unnamed} more rules: memory_list with tier constitutional names them")
     if desk.unfit:
         hints.append(f"{desk.unfit} sections did not fit the token budget; memory_load with anchorId reads one")
-    total = len(found) + ranking.total - len(ranking.found)  # those that were not looked at closely included
     return SearchAnswer(
         summary=_summary(request, ranking, found, len(results), total),
         hints=tuple(hints),
@@ -112,7 +113,7 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
         freshness=frame.freshness,
         tokens_saved=desk.saved,
         contiguous=tuple(contiguous[0]),
-        explain=_explain(wiring, ranking) if request.explain else {},
+        explain=frame.explain,
         unsaid=frozenset(frame.waiting) | ({"tokens_saved"} if not request.anchors else set()),
     )
 
@@ -143,7 +144,15 @@ class _Frame:
     """What an answer says about itself beside its results: what it must, and what waits for room."""
 
     def __init__(
-        self, wiring: Wiring, request: Request, ranking: Ranking, stats: Mapping[str, Any], *, found: int, budget: int
+        self,
+        wiring: Wiring,
+        request: Request,
+        ranking: Ranking,
+        stats: Mapping[str, Any],
+        *,
+        total: int,
+        budget: int,
+        room: int,
     ) -> None:
         self.ample = budget >= AMPLE_TOKENS or bool(request.anchors) or request.group_by == "passage"
         self.held_back = _within(ranking.held_back, budget * BYTES // HELD_SHARE)
@@ -154,21 +163,23 @@ class _Frame:
             self.bytes += _entry("unavailable", ranking.unavailable)
         if self.held_back != HeldBack():
             self.bytes += _entry("heldBack", _held(self.held_back))
-        if request.explain:
-            self.bytes += _entry("explain", _explain(wiring, ranking))
         if request.anchors:
             self.bytes += _entry("tokensSaved", 10**9)
+        self.explain = _explain(wiring, ranking) if request.explain else {}
+        if self.explain and self.bytes + _entry("explain", self.explain) > room:
+            self.explain = {}
+        if self.explain:
+            self.bytes += _entry("explain", self.explain)
         # By field, in the order in which they are worth saying.
         self.waiting = {
             "method": _entry("method", ranking.method),
-            "total_found": _entry("totalFound", found),
+            "total_found": _entry("totalFound", total),
             "stats": _entry("stats", self.stats),
             "freshness": _entry("freshness", self.freshness),
             "query": _entry("query", _echo(request)),
         }
         if self.ample:
-            self.bytes += sum(self.waiting.values())
-            self.waiting.clear()
+            self.bytes += self.say(room - self.bytes)
 
     def say(self, room: int) -> int:
         """As much of what waits as there is room for; returns what it took."""
