@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import spec_kit_memory
@@ -144,6 +145,11 @@ def test_a_value_of_the_wrong_kind_is_also_refused_by_position(workspace: Worksp
         workspace.search(5)  # type: ignore[arg-type]
     with pytest.raises(SpecKitMemoryError, match="open_workspace: root must be a text or a path, not 5"):
         open_workspace(5)  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_and_sets_are_what_they_look_like(workspace: Workspace) -> None:
+    assert workspace.search("tokens", limit=np.int64(1), min_score=np.float32(0.0)).query == "tokens"  # type: ignore[arg-type]
+    assert workspace.search(concepts={"access", "tokens"}).query  # type: ignore[arg-type]
 
 
 def test_names_that_no_method_has_are_refused_by_python(workspace: Workspace) -> None:

@@ -21,10 +21,10 @@ import pytest
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Actor, Change, Entry, Presence
-from spec_kit_memory.errors import DatabaseUnusable
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store, open_store, schema
-from spec_kit_memory.vault import batches, entries, files
+from spec_kit_memory.vault import batches, entries, files, spec_links
 from spec_kit_memory.vault.sync import ScanReport, Sync
 from tests.vault.conftest import Write
 
@@ -118,6 +118,24 @@ def test_what_the_database_refuses_ends_the_scan_and_leaves_what_came_before(
         sync.scan()
     assert live(store) == paths[:3]
     assert is_sound(store)
+
+
+def test_spec_documents_that_a_failed_scan_wrote_are_linked_by_the_next(
+    sync: Sync, store: Store, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("spec.md", "plan.md"):
+        aged(write(f"specs/001-a/{name}", f"# {name}\n\nAbout {name}.\n"))
+
+    def busy(*_: object) -> None:
+        raise DatabaseBusy("another process writes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spec_links, "rebuild", busy)
+        with pytest.raises(DatabaseBusy):
+            sync.scan()
+    assert not store.links()
+    assert sync.scan().unchanged == 2
+    assert len(store.links()) == 1
 
 
 def test_a_database_that_cannot_be_written_ends_the_scan(store: Store, settings: Settings, many: Many) -> None:

@@ -194,6 +194,7 @@ class Sync:
         self._one_scan = threading.Lock()
         self._scope = settings.scope
         self._targets: frozenset[Path] | None = None
+        self._unlinked: set[str] = set()  # folders whose spec documents were written and not linked yet
 
     @cached_property
     def _own(self) -> Sync:
@@ -231,9 +232,12 @@ class Sync:
             scan.ask = None if only is None else self._store.stored_like
             self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
             work = self._work(scan)
-            if work or scan.missing:
+            scan.spec_places |= self._unlinked  # a scan before this one failed
+            if work or scan.missing or scan.spec_places:
+                self._unlinked = scan.spec_places  # unless this one ends well: what is unchanged is not read again
                 with self._store.bulk():  # leaving it writes, which an unchanged workspace must not cost
                     self._run(scan, work, progress, cancel)
+                self._unlinked = set()
             self._report_bad(scan)
         scan.report.seconds = time.perf_counter() - started
         scan.report.elsewhere = scan.hidden.changed

@@ -11,9 +11,10 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from spec_kit_memory.errors import BadParameter, MissingParameter, OutOfRange
@@ -81,7 +82,7 @@ def _check(verb: str, accepted: Sequence[_Accepted], values: Sequence[object], n
                 parameter=each.name,
             )
         least = int(each.name in FROM_ONE)
-        if each.whole and isinstance(value, int) and not least <= value <= LARGEST:
+        if each.whole and isinstance(value, Integral) and not least <= int(value) <= LARGEST:
             raise OutOfRange(
                 f"{verb}: {each.name} is {_short(value)}", hint=f"give {least} to {LARGEST:,}", parameter=each.name
             )
@@ -153,7 +154,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _list_of(hint: Any) -> tuple[str, _Fits]:
@@ -161,7 +162,9 @@ def _list_of(hint: Any) -> tuple[str, _Fits]:
     item = _accepted("", inner, False)
 
     def fits(value: object) -> bool:
-        return isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(map(item.fits, value))
+        if not isinstance(value, Sequence | Set) or isinstance(value, str | bytes):
+            return False
+        return all(map(item.fits, value))
 
     return f"a list, each of it {item.words}", fits
 
@@ -169,7 +172,7 @@ def _list_of(hint: Any) -> tuple[str, _Fits]:
 _KINDS: Mapping[Any, Callable[[Any], tuple[str, _Fits]]] = {
     str: lambda _: ("a text", _is_text),
     bool: lambda _: ("True or False", lambda value: isinstance(value, bool)),
-    int: lambda _: ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    int: lambda _: ("an integer", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
     float: lambda _: ("a number", _is_number),
     Sequence: _list_of,
     Mapping: lambda _: ("a mapping", lambda value: isinstance(value, Mapping)),

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from spec_kit_memory.answers import Card, FlatResult, HeldBack, Meta, Result, Rule, SearchAnswer, ShownPassage
 from spec_kit_memory.core import markdown, packing, tokens, triggers, words
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, Source, State, StoredPassage, Tier
 from spec_kit_memory.core.packing import Block, Packed, Piece, Prices
 from spec_kit_memory.core.ranking import Scored
@@ -94,6 +95,8 @@ def answer_from(wiring: Wiring, request: Request) -> SearchAnswer:
     desk.remember(list(dict.fromkeys(result.id for result in results)))
     contiguous = desk.contiguity(results)
     hints = _hints(request, ranking, results, stats["memories"], found=len(found))
+    if request.spec_folder and not found and (unknown := _unknown_folder(wiring, request.spec_folder)):
+        hints.insert(0, unknown)
     if ruled.unnamed:
         hints.append(f"{ruled.unnamed} more rules: memory_list with tier constitutional names them")
     if desk.unfit:
@@ -649,6 +652,19 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories:
     if not results and not found:
         hints += _when_empty(request, memories)
     return hints
+
+
+def _unknown_folder(wiring: Wiring, asked: str) -> str:
+    """What to ask for instead of a folder that nothing is in; "" if there is something."""
+    name = clean_folder(asked)
+    known = {tally.spec_folder for tally in wiring.store.tally() if tally.spec_folder}
+    if name in known:
+        return ""
+    from difflib import get_close_matches
+
+    within = sorted(each for each in known if each.endswith(f"/{name}") or f"/{name}/" in f"/{each}")
+    near = (within or get_close_matches(name, sorted(known), n=3))[:3]
+    return f"no memory is in the spec folder {name}" + (f"; there is {', '.join(near)}" if near else "")
 
 
 def _when_empty(request: Request, memories: int) -> list[str]:

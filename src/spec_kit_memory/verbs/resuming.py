@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from spec_kit_memory.answers import ContextAnswer
@@ -244,12 +245,16 @@ def _nearest(wiring: Wiring, page: _Page, prompt: str, folder: str | None) -> No
     page.heading("## Nearest to the prompt")
     # Nobody asked for this text: what nobody vouched for stays out of it. A search brings it, marked.
     fitting = [each for each in ranking.found if each.memory.trusted and each.memory.id not in page.shown]
-    for found in fitting[:NEAREST]:
-        passage = found.matched[0]
-        lines = wiring.opened(found.memory).lines[passage.first_line - 1 : passage.last_line]
-        page.add(
-            "nearest", found.memory, _replaced(found) + sessions.without_tags("\n".join(lines)), most=NEAREST_TOKENS
-        )
+    told = ((each, words) for each in fitting if not each.superseded_by and (words := _words(wiring, each)))
+    for found, words in islice(told, NEAREST):
+        page.add("nearest", found.memory, words, most=NEAREST_TOKENS)
+
+
+def _words(wiring: Wiring, found: searching.Found) -> str:
+    """Its best passage that is more than a heading."""
+    lines = wiring.opened(found.memory).lines
+    said = (sessions.without_tags("\n".join(lines[p.first_line - 1 : p.last_line])) for p in found.matched)
+    return next((words for words in said if words.strip()), "")
 
 
 def _replaced(found: searching.Found) -> str:
