@@ -88,9 +88,7 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
                 f"text from {memory.source.value} cannot be a rule until a person says skm trust {memory.id}"
             )
         elif not confirm:
-            problems.append(
-                "a constitutional memory is a rule for every session: ask the person, then set confirm: true"
-            )
+            problems.append("a constitutional memory is a rule for every session, so a person must confirm it")
     if tier and memory.source is Source.CONSTITUTIONAL and tier is not Tier.CONSTITUTIONAL:
         problems.append(f"{memory.path} lies in a folder of rules; move the file to change its tier")
     if changes.get("triggers") and not memory.trusted:
@@ -98,7 +96,10 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
             f"text from {memory.source.value} carries no triggers until a person says skm trust {memory.id}"
         )
     if problems:
-        raise Invalid("; ".join(problems), hint=f"nothing was changed in memory {memory.id}", problems=problems)
+        confirmed = "; ask the person, then say confirm: true" if any("confirm" in each for each in problems) else ""
+        raise Invalid(
+            "; ".join(problems), hint=f"nothing was changed in memory {memory.id}{confirmed}", problems=problems
+        )
 
 
 def apply(wiring: Wiring, memory: Memory, changes: Mapping[str, Any], *, reason: str) -> str:
@@ -156,12 +157,15 @@ def delete(
         moved = _forget(wiring, memory, delete_file=delete_file, reason="delete")
         return _deleted([memory], [moved] if moved else [], None)
     if spec_folder is None:
-        raise MissingParameter("delete needs id, or specFolder with confirm: true", hint="find ids with skm list")
+        raise MissingParameter(
+            "delete needs the id of a memory, or a spec folder",
+            hint="give id, or specFolder with confirm: true; memory_list shows ids",
+        )
     folder = clean_folder(spec_folder)
     if not confirm:
         count = wiring.store.count(Filter(spec_folder=folder))
         raise MissingParameter(
-            f"deleting all {count} memories of {folder} needs confirm: true",
+            f"deleting all {count} memories of {folder} must be confirmed",
             hint="ask the person, then call again with confirm: true",
         )
     memories = wiring.store.find(Filter(spec_folder=folder))
