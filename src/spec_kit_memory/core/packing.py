@@ -2,8 +2,8 @@
 
 The best passage goes in first, the others by what they promise for their price, so neither the tail of the first
 hit nor a long passage crowds them out; one beside lines that are shown already costs little. What is left over names
-more results and widens fragments to whole sections. Lines are shown whole or not at all, and the budget is never
-exceeded.
+more results and widens fragments to whole sections. Lines are shown whole or not at all, unless not one of the best
+result fits. The budget is never exceeded.
 """
 
 from __future__ import annotations
