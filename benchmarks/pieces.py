@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from types import ModuleType
 
 from benchmarks import scoring
 from benchmarks.caching import default_folder
-from benchmarks.retrieval import DEPTH, Options, Row, Shelf, rows_of
+from benchmarks.retrieval import DEPTH, Options, Row, Shelf, groups_of
 from spec_kit_memory.core import relevance
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.verbs import matching
@@ -56,16 +55,10 @@ def set_to(settings: Sequence[Setting]) -> Iterator[None]:
 
 
 def run(folder: Path, options: Options) -> Measured:
-    documents: dict[str, list[Row]] = defaultdict(list)
-    for document in rows_of(folder, "corpus"):
-        documents[str(document["group"])].append(document)
-    questions: dict[str, list[Row]] = defaultdict(list)
-    for question in rows_of(folder, "queries")[: options.most]:
-        questions[str(question["group"])].append(question)
     measured: Measured = {name: [] for name in PIECES}
-    for group, asked in questions.items():
+    for _, documents, asked in groups_of(folder, options):
         with tempfile.TemporaryDirectory() as place:
-            shelf = Shelf(Path(place).resolve(), documents[group], options)
+            shelf = Shelf(Path(place).resolve(), documents, options)
             shelf.fill()
             shelf.workspace.close()
             for name, settings in PIECES.items():

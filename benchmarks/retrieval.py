@@ -204,8 +204,8 @@ class Options:
     most: int | None = None
 
 
-def run(folder: Path, options: Options) -> Figures:
-    figures = Figures(folder.name)
+def groups_of(folder: Path, options: Options) -> Iterator[tuple[str, list[Row], list[Row]]]:
+    """The name, the documents and the questions of each group that is asked about."""
     documents: dict[str, list[Row]] = defaultdict(list)
     for document in rows_of(folder, "corpus"):
         documents[str(document["group"])].append(document)
@@ -213,9 +213,15 @@ def run(folder: Path, options: Options) -> Figures:
     for question in rows_of(folder, "queries")[: options.most]:
         questions[str(question["group"])].append(question)
     for group, asked in questions.items():
-        print(f"  {folder.name} {group}: {len(documents[group])} documents, {len(asked)} questions", file=sys.stderr)
+        yield group, documents[group], asked
+
+
+def run(folder: Path, options: Options) -> Figures:
+    figures = Figures(folder.name)
+    for group, documents, asked in groups_of(folder, options):
+        print(f"  {folder.name} {group}: {len(documents)} documents, {len(asked)} questions", file=sys.stderr)
         with tempfile.TemporaryDirectory() as place:
-            shelf = Shelf(Path(place).resolve(), documents[group], options)
+            shelf = Shelf(Path(place).resolve(), documents, options)
             with shelf.workspace:
                 _measure(shelf, asked, figures, options)
     return figures

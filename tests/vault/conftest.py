@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from spec_kit_memory.settings import Settings
+from spec_kit_memory.store import Store, open_store
+from spec_kit_memory.vault import files
 
 Write = Callable[..., Path]
 NOBODY = 65534
@@ -25,6 +27,14 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def settings(root: Path) -> Settings:
     return Settings(root=root)
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    files.ensure_state_folder(settings)
+    store = open_store(settings.index_path)
+    yield store
+    store.close()
 
 
 @pytest.fixture

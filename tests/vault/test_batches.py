@@ -35,14 +35,6 @@ Many = Callable[[int], list[str]]
 
 
 @pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
-    files.ensure_state_folder(settings)
-    store = open_store(settings.index_path)
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def sync(store: Store, settings: Settings) -> Sync:
     return Sync(store, settings, now=lambda: NOW)
 

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,6 @@ from spec_kit_memory.core.memory import (
 from spec_kit_memory.errors import BadPath, DatabaseBusy, FileMissing, OutsideScope
 from spec_kit_memory.settings import Isolation, Settings
 from spec_kit_memory.store import PutResult, Store, Stored, open_store
-from spec_kit_memory.vault import files
 from spec_kit_memory.vault.discovery import Found
 from spec_kit_memory.vault.sync import Decision, Sync, decide
 
@@ -41,14 +40,6 @@ SECOND = 1_000_000_000
 
 def age(path: Path, at: datetime = OLD) -> None:
     os.utime(path, (at.timestamp(), at.timestamp()))
-
-
-@pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
-    files.ensure_state_folder(settings)
-    store = open_store(settings.index_path)
-    yield store
-    store.close()
 
 
 @pytest.fixture

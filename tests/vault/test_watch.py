@@ -16,8 +16,7 @@ import pytest
 from spec_kit_memory.core.memory import Presence
 from spec_kit_memory.errors import DatabaseBusy
 from spec_kit_memory.settings import Settings
-from spec_kit_memory.store import Store, open_store
-from spec_kit_memory.vault import files
+from spec_kit_memory.store import Store
 from spec_kit_memory.vault.sync import ScanReport, Sync
 from spec_kit_memory.vault.watch import Watcher
 
@@ -27,14 +26,6 @@ SECONDS = 60.0  # a deadline, never a measure
 
 def now() -> datetime:
     return datetime.now(UTC)
-
-
-@pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
-    files.ensure_state_folder(settings)
-    store = open_store(settings.index_path)
-    yield store
-    store.close()
 
 
 @contextmanager
