@@ -212,12 +212,13 @@ def _fts5(store: Store, asked: tuple[str, ...]) -> None:
     """The alternative: one SQL query that scores every matching row and joins the filter."""
     assert isinstance(store, SqliteStore)
     quoted = " OR ".join('"' + term.replace('"', '""') + '"' for term in asked)
-    store._database.reader().execute(
-        "SELECT passage_fts.rowid, bm25(passage_fts) FROM passage_fts JOIN passage ON passage.id = passage_fts.rowid"
-        " JOIN memory ON memory.id = passage.memory_id WHERE passage_fts MATCH ? AND presence = 'live'"
-        " ORDER BY 2 LIMIT ?",
-        (quoted, LIMIT),
-    ).fetchall()
+    with store._database.reading() as connection:
+        connection.execute(
+            "SELECT passage_fts.rowid, bm25(passage_fts) FROM passage_fts"
+            " JOIN passage ON passage.id = passage_fts.rowid JOIN memory ON memory.id = passage.memory_id"
+            " WHERE passage_fts MATCH ? AND presence = 'live' ORDER BY 2 LIMIT ?",
+            (quoted, LIMIT),
+        ).fetchall()
 
 
 def _tantivy(store: Store, asked: list[tuple[str, ...]]) -> None:

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
@@ -20,7 +21,7 @@ import pytest
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Filter, Scope
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable
-from spec_kit_memory.store import open_store, schema
+from spec_kit_memory.store import Store, open_store, schema
 from spec_kit_memory.store.sqlite import SqliteStore
 from tests.store.material import BY_USER, change, embed_all, entry
 
@@ -32,6 +33,11 @@ def made(path: Path) -> Path:
     store.put(entry(text="some words"), BY_USER)
     store.close()
     return path
+
+
+def delete(path: Path) -> None:
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
 
 
 def words(store: object) -> int:
@@ -311,8 +317,7 @@ def test_a_file_that_was_deleted_is_made_again_instead_of_writing_into_nothing(t
     path = made(tmp_path / "index.sqlite")
     store = open_store(path)
     generation = store.generation()
-    for file in tmp_path.glob("index.sqlite*"):
-        file.unlink()
+    delete(path)
     store.put(entry("memory/b.md", "new words"), BY_USER)
     assert path.exists()
     assert open_store(path).count() == 1
@@ -324,14 +329,87 @@ def test_a_file_that_was_deleted_in_the_middle_of_many_writes_ends_them(tmp_path
     store = open_store(path)
     with store.bulk():
         store.put(entry("memory/b.md", "words of the old file"), BY_USER)
-        for file in tmp_path.glob("index.sqlite*"):
-            file.unlink()
+        delete(path)
         with pytest.raises(DatabaseUnusable, match="was replaced"):
             store.put(entry("memory/c.md", "words by what was known of the old file"), BY_USER)
     assert store.count() == 0
     with store.bulk():
         store.put(entry("memory/d.md", "words of the new file"), BY_USER)
     assert open_store(path).count() == 1
+
+
+def test_a_read_waits_while_another_thread_makes_the_deleted_file_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made(tmp_path / "index.sqlite")
+    store = open_store(path)
+    assert isinstance(store, SqliteStore)
+    making, go_on = threading.Event(), threading.Event()
+    prepare = store._database._prepare_file
+
+    def slowly() -> None:
+        making.set()
+        assert go_on.wait(30)
+        prepare()
+
+    monkeypatch.setattr(store._database, "_prepare_file", slowly)
+    delete(path)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(store.count)
+        assert making.wait(30)
+        second = threads.submit(store.count)
+        time.sleep(0.05)
+        assert not second.done()
+        go_on.set()
+        assert (first.result(30), second.result(30)) == (0, 0)
+
+
+def test_a_deleted_file_waits_for_the_reads_of_it_to_end(tmp_path: Path) -> None:
+    path = made(tmp_path / "index.sqlite")
+    store = open_store(path)
+    assert isinstance(store, SqliteStore)
+    with ThreadPoolExecutor(1) as threads:
+        with store._database.reading() as connection:
+            delete(path)
+            anew = threads.submit(store.count)
+            time.sleep(0.05)
+            assert connection.execute("SELECT count(*) FROM memory").get == 1
+            assert not anew.done()
+        assert anew.result(30) == 0
+
+
+@pytest.mark.parametrize("ends", [("", "-wal", "-shm"), ("", "-shm", "-wal"), ("-shm", "-wal", "")])
+def test_files_that_are_deleted_one_by_one_under_busy_threads_leave_a_sound_index(
+    tmp_path: Path, ends: tuple[str, ...]
+) -> None:
+    stop = threading.Event()
+
+    def read(store: Store) -> None:
+        while not stop.is_set():
+            store.count()
+
+    for number in range(5):
+        path = made(tmp_path / f"{number}.sqlite")
+        store = open_store(path)
+        stop.clear()
+        with ThreadPoolExecutor(2) as threads:
+            reading = [threads.submit(read, store) for _ in range(2)]
+            try:
+                for end in ends:
+                    time.sleep(0.01)
+                    Path(f"{path}{end}").unlink(missing_ok=True)
+                time.sleep(0.02)
+            finally:
+                stop.set()
+            for each in reading:
+                each.result(30)
+        store.put(entry("memory/b.md", "new words"), BY_USER)
+        other = open_store(path)
+        assert store.count() == other.count() == 1
+        other.close()
+        store.close()
+        with closing(open_store(path)) as again:
+            assert again.count() == 1
 
 
 # --- bulk
@@ -396,8 +474,8 @@ def test_a_join_is_planned_once_for_all_values(tmp_path: Path) -> None:
         planned.append(what)
         return apsw.SQLITE_OK
 
-    reader = store._database.reader()
-    reader.authorizer = plan
+    with store._database.reading() as reader:
+        reader.authorizer = plan
     store.by_path("memory/a.md")
     assert planned
     planned.clear()

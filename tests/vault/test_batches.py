@@ -21,7 +21,7 @@ import pytest
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Actor, Change, Entry, Presence
-from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
+from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store, open_store, schema
 from spec_kit_memory.vault import batches, entries, files, spec_links
@@ -112,22 +112,28 @@ def test_what_the_database_refuses_ends_the_scan_and_leaves_what_came_before(
     assert is_sound(store)
 
 
-def test_spec_documents_that_a_failed_scan_wrote_are_linked_by_the_next(
-    sync: Sync, store: Store, write: Write, monkeypatch: pytest.MonkeyPatch
+def test_spec_documents_that_a_dead_scan_wrote_are_linked_by_the_next_whole_one(
+    sync: Sync, store: Store, settings: Settings, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("spec.md", "plan.md"):
         aged(write(f"specs/001-a/{name}", f"# {name}\n\nAbout {name}.\n"))
+    other = aged(write("specs/002-b/spec.md", "# Other\n\nAbout another thing.\n"))
 
-    def busy(*_: object) -> None:
-        raise DatabaseBusy("another process writes")
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(spec_links, "rebuild", busy)
-        with pytest.raises(DatabaseBusy):
+        patch.setattr(spec_links, "rebuild", die)
+        with pytest.raises(KeyboardInterrupt):
             sync.scan()
     assert not store.links()
-    assert sync.scan().unchanged == 2
+    later = Sync(store, settings, now=lambda: NOW)  # of another process, which remembers nothing
+    later.scan(only=[other])
+    assert later.scan().unchanged == 3
     assert len(store.links()) == 1
+    before = store.generation()
+    later.scan()
+    assert store.generation() == before
 
 
 def test_a_database_that_cannot_be_written_ends_the_scan(store: Store, settings: Settings, many: Many) -> None:

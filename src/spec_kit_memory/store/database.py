@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ from spec_kit_memory.store import schema
 __all__ = ["BUSY_SECONDS", "Database", "fetch", "first"]
 
 BUSY_SECONDS = 30.0
+_READ_SECONDS = 5.0  # how long opening anew waits for reads of the old file to end
+_DELETING_SECONDS = 0.25  # and for the old file's log to be deleted too
 ASIDE_SECONDS = 0.5  # what a read gives to writing down that it happened
 _CACHE_KIB = 4_096  # per connection, and a server has one for each of its worker threads
 _WRITER_CACHE_KIB = 16_384
@@ -53,6 +56,7 @@ class Database:
         self._immutable = False
         self._closed = False
         self._bulks = threading.local()  # which file each thread's bulk is about; a new file does not change that
+        self._reads = _Reads()
         self._reset()
         self._open()
 
@@ -90,7 +94,8 @@ class Database:
             else:
                 self._writer = connection
             self._identity = self._on_disk()
-            self._size = self.path.stat().st_size
+            with suppress(OSError):  # deleted again: the next use opens it anew
+                self._size = self.path.stat().st_size
 
     def _prepare_file(self) -> None:
         """An index that cannot be written is still read; one that does not exist must be creatable."""
@@ -205,16 +210,26 @@ class Database:
             raise DatabaseUnusable(f"the index {self.path} was closed", hint="open the workspace again")
         if os.getpid() != self._pid:
             _abandoned.append((self._writer, list(self._readers), self._threads))
+            self._reads = _Reads()
             self._reset()
             self._open()
             self.on_new_file()  # its locks may have been held by a thread that does not exist here
-        elif self._on_disk() != self._identity:
+        elif not self._is_ours():
             with self._lock:
-                if self._on_disk() != self._identity:
+                if not self._is_ours():
                     self._reopen()
+
+    def _is_ours(self) -> bool:
+        """Is the file at our path the one that is open? Not if there is none, nor while a thread opens one anew."""
+        found = self._on_disk()
+        return found is not None and found == self._identity
 
     def _reopen(self) -> None:
         """Another file stands at our path, or none: what was cached of the old one is worthless."""
+        self._reads.wait_for_others(_READ_SECONDS)
+        deadline = time.monotonic() + _DELETING_SECONDS
+        while not self.path.exists() and self._leftovers() and time.monotonic() < deadline:
+            time.sleep(0.005)
         lock = self._lock
         self._close_all()
         self._reset()
@@ -222,16 +237,32 @@ class Database:
         self._open()
         self.on_new_file()
 
+    def _leftovers(self) -> bool:
+        """Who deletes a folder deletes the file's log a moment later: it must not be the log of a new file."""
+        return any(os.path.exists(f"{self.path}{end}") for end in ("-wal", "-shm"))
+
+    @contextmanager
+    def _undisturbed(self, connect: Callable[[], apsw.Connection]) -> Iterator[apsw.Connection]:
+        """A connection that no other thread closes before the block ends."""
+        while True:
+            with self._reads:
+                if not self._closed and os.getpid() == self._pid and self._is_ours():
+                    try:
+                        connection = connect()
+                    except apsw.Error:
+                        if self._is_ours():
+                            raise
+                    else:
+                        yield connection
+                        return
+            self._ensure_current()
+
     # --- using
 
-    def reader(self) -> apsw.Connection:
+    def _reader(self) -> apsw.Connection:
         """This thread's connection for reading."""
-        self._ensure_current()
         connection: apsw.Connection | None = getattr(self._threads, "reader", None)
-        if connection is None:
-            with self._translated():
-                connection = self._register(self._connect())
-        return connection
+        return connection or self._register(self._connect())
 
     def _register(self, connection: apsw.Connection) -> apsw.Connection:
         self._threads.reader = connection
@@ -245,8 +276,11 @@ class Database:
 
         What is kept for later reads without it: a transaction that is rolled back was never there.
         """
-        connection = (self._joined if own else None) or self.reader()
-        with self._translated():
+        if own and self._joined:
+            with self._translated():
+                yield self._joined
+            return
+        with self._translated(), self._undisturbed(self._reader) as connection:
             if connection.in_transaction:
                 yield connection
                 return
@@ -259,9 +293,7 @@ class Database:
     @contextmanager
     def apart(self) -> Iterator[apsw.Connection]:
         """A connection of its own, in one moment, for reads that take long and are fetched bit by bit."""
-        self._ensure_current()
-        with self._translated():
-            connection = self._connect()
+        with self._translated(), self._undisturbed(self._connect) as connection:
             try:
                 connection.execute("BEGIN")
                 yield connection
@@ -453,6 +485,31 @@ class Database:
             case apsw.CantOpenError() | apsw.IOError() | apsw.PermissionsError() | OSError():
                 return DatabaseUnusable(f"{where} cannot be used: {error}", hint="check the folder's permissions")
         return DatabaseUnusable(f"{where}: {error}", hint="run `skm health`")
+
+
+class _Reads:
+    """Which threads are reading, so that nothing is closed under them."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._depth: Counter[int] = Counter()
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._depth[threading.get_ident()] += 1
+
+    def __exit__(self, *_: object) -> None:
+        thread = threading.get_ident()
+        with self._changed:
+            self._depth[thread] -= 1
+            if not self._depth[thread]:
+                del self._depth[thread]
+                self._changed.notify_all()
+
+    def wait_for_others(self, seconds: float) -> bool:
+        thread = threading.get_ident()
+        with self._changed:
+            return self._changed.wait_for(lambda: self._depth.keys() <= {thread}, seconds)
 
 
 def _require_whole(connection: apsw.Connection) -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -194,7 +194,6 @@ class Sync:
         self._one_scan = threading.Lock()
         self._scope = settings.scope
         self._targets: frozenset[Path] | None = None
-        self._unlinked: set[str] = set()  # folders whose spec documents were written and not linked yet
 
     @cached_property
     def _own(self) -> Sync:
@@ -232,12 +231,19 @@ class Sync:
             scan.ask = None if only is None else self._store.stored_like
             self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
             work = self._work(scan)
-            scan.spec_places |= self._unlinked  # a scan before this one failed
+            unlinked = self._settings.state_folder / "unlinked"
+            failed = unlinked.exists()
+            if failed and only is None:
+                scan.spec_places.update(_place(path) for path in scan.ids if _name(path) in SPEC_DOCUMENTS)
             if work or scan.missing or scan.spec_places:
-                self._unlinked = scan.spec_places  # unless this one ends well: what is unchanged is not read again
+                # While it is there, documents may be written and not linked, and unchanged ones are not read again.
+                with suppress(OSError):
+                    unlinked.touch()
                 with self._store.bulk():  # leaving it writes, which an unchanged workspace must not cost
                     self._run(scan, work, progress, cancel)
-                self._unlinked = set()
+                if only is None or not failed:  # a limited scan does not know the others' documents
+                    with suppress(OSError):
+                        unlinked.unlink()
             self._report_bad(scan)
         scan.report.seconds = time.perf_counter() - started
         scan.report.elsewhere = scan.hidden.changed
@@ -689,6 +695,10 @@ def _same_text(stored: Stored, entry: Entry) -> bool:
 
 def _place(path: str) -> str:
     return path.rpartition("/")[0]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _covered(path: str, places: Collection[str]) -> bool:

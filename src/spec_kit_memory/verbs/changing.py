@@ -75,7 +75,7 @@ def _phrases(phrases: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None:
-    problems = []
+    problems, then = [], ""
     if changes.get("title") == "":
         problems.append("title is empty")
     weight = changes.get("weight")
@@ -89,6 +89,7 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
             )
         elif not confirm:
             problems.append("a constitutional memory is a rule for every session, so a person must confirm it")
+            then = "; ask the person, then say confirm: true"
     if tier and memory.source is Source.CONSTITUTIONAL and tier is not Tier.CONSTITUTIONAL:
         problems.append(f"{memory.path} lies in a folder of rules; move the file to change its tier")
     if changes.get("triggers") and not memory.trusted:
@@ -96,10 +97,7 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
             f"text from {memory.source.value} carries no triggers until a person says skm trust {memory.id}"
         )
     if problems:
-        confirmed = "; ask the person, then say confirm: true" if any("confirm" in each for each in problems) else ""
-        raise Invalid(
-            "; ".join(problems), hint=f"nothing was changed in memory {memory.id}{confirmed}", problems=problems
-        )
+        raise Invalid("; ".join(problems), hint=f"nothing was changed in memory {memory.id}{then}", problems=problems)
 
 
 def apply(wiring: Wiring, memory: Memory, changes: Mapping[str, Any], *, reason: str) -> str:

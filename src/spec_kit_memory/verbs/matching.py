@@ -198,7 +198,7 @@ def _pending(wiring: Wiring, question: Question, hits: Hits, passages: Mapping[i
     """Passages without a vector yet. Where the model gives token states, those tell it."""
     if question.embedding is None or question.embedding.states is not None:
         return frozenset()
-    beyond = passages.keys() - {passage_id for passage_id, _, _ in hits.by_vector}
+    beyond = passages.keys() - hits.vector.keys()
     return wiring.store.unembedded(sorted(beyond)) if beyond else frozenset()
 
 

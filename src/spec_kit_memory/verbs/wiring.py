@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Thread
@@ -25,6 +24,8 @@ from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from spec_kit_memory.answers import Card
     from spec_kit_memory.core.alignment import Profile
     from spec_kit_memory.vault.sync import Sync
@@ -83,6 +84,8 @@ class Meaning:
             self._stuck = [each for each in self._stuck if not each.done()]
             if self._stuck:
                 return None
+        from concurrent.futures import Future  # a hook that only matches triggers embeds nothing
+
         made: Future[QueryEmbedding | None] = Future()
 
         def run() -> None:
