@@ -306,6 +306,21 @@ def test_a_renamed_file_of_a_forgotten_memory_stays_forgotten(store: Store) -> N
     assert store.get(1).path == "memory/y.md"
 
 
+def test_what_vanished_a_moment_ago_can_still_be_forgotten_but_only_once(store: Store) -> None:
+    store.put(entry(triggers=["one"]), BY_USER)
+    store.put(entry("memory/b.md", "other words"), BY_USER)
+    store.vanish("memory/a.md", BY_USER)
+    store.forget(1, BY_USER)
+    assert store.get(1, any_presence=True).presence is Presence.FORGOTTEN
+    assert not store.put(entry(), BY_USER).changed
+    assert (found(store, "fox"), found(store, "words")) == ([], [2])
+    assert not any(store.check().values())
+    with pytest.raises(MemoryNotFound):
+        store.forget(1, BY_USER)
+    assert store.recall(1, BY_USER).presence is Presence.LIVE
+    assert found(store, "fox") == [1]
+
+
 def test_recall_undoes_forgetting_without_the_file(store: Store) -> None:
     store.put(entry(triggers=["one"]), BY_USER)
     embed_all(store)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from spec_kit_memory.errors import (
     MissingParameter,
     OutOfRange,
 )
-from spec_kit_memory.vault import rewriting
+from spec_kit_memory.vault import rewriting, trash
 from spec_kit_memory.workspace import Workspace
 from tests.verbs.conftest import Place
 
@@ -210,6 +211,28 @@ def test_a_deleted_file_goes_to_the_trash_and_undo_brings_it_back(place: Place) 
     assert trashed.is_relative_to(place.root / ".spec-kit-memory/trash")
     assert (path.exists(), trashed.read_bytes()) == (False, TEXT.encode())
     assert "undo" in answer.hints[0]
+    workspace.undo()
+    assert path.read_bytes() == TEXT.encode()
+    assert workspace.search("tokens live fifteen").results[0].id == memory_id
+
+
+def test_a_scan_that_sees_the_file_go_before_the_memory_is_forgotten_changes_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, memory_id, path = one(place, TEXT.encode())
+    discard = trash.discard
+
+    def seen(*given: Any, **named: Any) -> Path:
+        moved = discard(*given, **named)
+        assert workspace.index().deleted == 1
+        return moved
+
+    monkeypatch.setattr(trash, "discard", seen)
+    assert workspace.delete(memory_id, delete_file=True).deleted == (memory_id,)
+    path.write_bytes(TEXT.encode())
+    workspace.index()
+    assert workspace.list().total == 0
+    path.unlink()
     workspace.undo()
     assert path.read_bytes() == TEXT.encode()
     assert workspace.search("tokens live fifteen").results[0].id == memory_id

@@ -157,7 +157,7 @@ class Store(Protocol):
         ...
 
     def forget(self, memory_id: int, change: Change) -> None:
-        """Deleted on request: like vanish, and no scan brings this fingerprint back."""
+        """Deleted on request: like vanish, and no scan brings this fingerprint back. It may have vanished already."""
         ...
 
     def merge(self, memory_id: int, into: int, change: Change) -> None:

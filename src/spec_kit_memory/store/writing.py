@@ -70,6 +70,14 @@ def require(connection: apsw.Connection, scope: Scope | None, memory_id: int, *,
     return memory
 
 
+def _not_forgotten(connection: apsw.Connection, scope: Scope | None, memory_id: int) -> Memory:
+    """A memory whose file has just gone to the trash, which another process may have seen already."""
+    memory = require(connection, scope, memory_id, live=False)
+    if memory.presence is Presence.FORGOTTEN:
+        raise not_found(memory_id)
+    return memory
+
+
 def _loaded(connection: apsw.Connection, memory_id: int) -> Memory:
     memory = load(connection, memory_id)
     if memory is None:
@@ -416,7 +424,8 @@ def take_out(
     mutation: Mutation = Mutation.DELETE,
     also: tuple[int, ...] = (),
 ) -> None:
-    passages.hide(connection, memory.id)
+    if memory.presence is Presence.LIVE:
+        passages.hide(connection, memory.id)
     forgotten = memory.fingerprint if presence is Presence.FORGOTTEN else None
     connection.execute(
         "UPDATE memory SET presence = ?, forgotten_fingerprint = ?, updated_at = ? WHERE id = ?",
@@ -427,14 +436,14 @@ def take_out(
 
 def forget(database: Database, scope: Scope | None, memory_id: int, change: Change) -> None:
     with database.writing() as connection:
-        memory = require(connection, scope, memory_id)
+        memory = _not_forgotten(connection, scope, memory_id)
         take_out(connection, Recorder(connection, change), memory, Presence.FORGOTTEN)
 
 
 def merge(database: Database, scope: Scope | None, memory_id: int, into: int, change: Change) -> None:
     """The memory gives way to another one: superseded by a link, and forgotten; one entry tells both."""
     with database.writing() as connection:
-        memory = require(connection, scope, memory_id)
+        memory = _not_forgotten(connection, scope, memory_id)
         require(connection, scope, into)
         recorder = Recorder(connection, change)
         connection.execute(
