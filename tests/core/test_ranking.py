@@ -171,6 +171,12 @@ def test_keywords_are_looked_for_in_title_phrases_and_anchors() -> None:
     assert ranking.keyword_share(keywords, attributes) == pytest.approx(3 / 5)
 
 
+def test_anchors_count_together_and_each_once() -> None:
+    titled = Attributes(title="Rollback")
+    assert ranking.keyword_share(("rollback", "deploy", "night"), titled, ["deploy", "night", "deploy"]) == 1.0
+    assert ranking.keyword_share(("rollback", "deploy"), titled, ["other"]) == pytest.approx(1 / 2)
+
+
 def test_a_keyword_is_a_whole_word() -> None:
     assert ranking.keyword_share(("old",), Attributes(title="Threshold and scaffolding")) == 0.0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.tokens import clip, count
+from spec_kit_memory.core.tokens import clip, count, offsets, quoted
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("ää", 1), ("日本語", 3)])
@@ -44,3 +44,9 @@ def test_a_cut_is_a_beginning_within_the_budget(text: str, budget: int) -> None:
 @given(st.text(alphabet="日ä. \n", min_size=20), st.integers(min_value=2, max_value=8))
 def test_a_cut_never_leaves_half_a_character(text: str, budget: int) -> None:
     assert "\ufffd" not in clip(text, budget)
+
+
+@given(st.text(st.sampled_from('ab"\\n\n\r\t\x00é日\ud800'), max_size=30))
+def test_lines_are_measured_as_they_stand_in_json(text: str) -> None:
+    sizes = [quoted(line) for line in text.split("\n")]
+    assert offsets(text) == [sum(sizes[:number]) for number in range(len(sizes) + 1)]

@@ -16,7 +16,7 @@ from spec_kit_memory.core import words
 from spec_kit_memory.core.memory import Attributes, Memory, Tier
 from spec_kit_memory.core.tiers import MAX_BOOST, TABLE
 
-__all__ = ["Scored", "Shared", "Weights", "below_successors", "keyword_share", "score", "sort_key"]
+__all__ = ["Scored", "Shared", "Weights", "below_successors", "keyword_share", "read_ahead", "score", "sort_key"]
 
 T = TypeVar("T")
 
@@ -133,15 +133,25 @@ def keyword_share(keywords: Sequence[str], attributes: Attributes, anchors: Iter
     """The share of a query's keywords that stand in anchor ids, title or trigger phrases, 0 to 1."""
     if not keywords:
         return 0.0
-    fields = (attributes.title, *attributes.triggers)
-    ids = tuple(anchors)
-    named, anchored = _stems(fields), _stems(ids)
+    fields, ids = _fields(attributes), dict.fromkeys(anchors)
     asked = _asked(tuple(keywords))
-    if not asked.unspaced and asked.different.isdisjoint(named) and asked.different.isdisjoint(anchored):
+    found = asked.different & _stems(fields)
+    for each in ids:
+        found |= asked.different & _stems((each,))
+    if not found and not asked.unspaced:
         return 0.0
-    missing = sum(stem not in named and stem not in anchored for stem in asked.stems)
+    missing = sum(stem not in found for stem in asked.stems)
     missing += sum(not any(each in field.casefold() for field in (*fields, *ids)) for each in asked.unspaced)
     return 1.0 - missing / len(keywords)
+
+
+def read_ahead(attributes: Attributes) -> None:
+    """Keep the words of a memory that `keyword_share` needs: they are most of what its first score costs."""
+    _stems(_fields(attributes))
+
+
+def _fields(attributes: Attributes) -> tuple[str, ...]:
+    return (attributes.title, *attributes.triggers)
 
 
 class _Asked(NamedTuple):

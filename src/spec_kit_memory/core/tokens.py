@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from itertools import accumulate
 from json.encoder import encode_basestring
 
@@ -24,9 +23,13 @@ def quoted(text: str) -> int:
     return _bytes(encode_basestring(text))
 
 
-def offsets(lines: Iterable[str]) -> list[int]:
+def offsets(text: str) -> list[int]:
     """Bytes of JSON before each line of a text, and of all: a line's end takes two, as a text's quotes do."""
-    return list(accumulate(map(quoted, lines), initial=0))
+    if "\\" in text:
+        return list(accumulate(map(quoted, text.split("\n")), initial=0))
+    # Without a backslash of its own, a text's lines end in JSON exactly where "\\n" stands.
+    raw = encode_basestring(text)[1:-1].encode("utf-8", "surrogatepass")
+    return list(accumulate((len(line) + 2 for line in raw.split(b"\\n")), initial=0))
 
 
 def _bytes(text: str) -> int:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -49,6 +48,7 @@ class Database:
 
     def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = path
+        self._name_on_disk = str(path)
         self.read_only = read_only
         self.busy_seconds = busy_seconds
         self.on_new_file: Callable[[], None] = lambda: None
@@ -172,7 +172,7 @@ class Database:
 
     def _on_disk(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self.path)
+            found = os.stat(self._name_on_disk)
         except OSError:
             return None
         identity = found.st_dev, found.st_ino
@@ -241,20 +241,20 @@ class Database:
         """Who deletes a folder deletes the file's log a moment later: it must not be the log of a new file."""
         return any(os.path.exists(f"{self.path}{end}") for end in ("-wal", "-shm"))
 
-    @contextmanager
-    def _undisturbed(self, connect: Callable[[], apsw.Connection]) -> Iterator[apsw.Connection]:
-        """A connection that no other thread closes before the block ends."""
+    def _undisturbed(self, connect: Callable[[], apsw.Connection]) -> tuple[_Reads, apsw.Connection]:
+        """A connection that no other thread closes until the reads are left."""
         while True:
-            with self._reads:
+            reads = self._reads
+            reads.enter()
+            try:
                 if not self._closed and os.getpid() == self._pid and self._is_ours():
-                    try:
-                        connection = connect()
-                    except apsw.Error:
-                        if self._is_ours():
-                            raise
-                    else:
-                        yield connection
-                        return
+                    return reads, connect()
+            except BaseException as error:
+                reads.leave()
+                if not isinstance(error, apsw.Error) or self._is_ours():
+                    raise
+            else:
+                reads.leave()
             self._ensure_current()
 
     # --- using
@@ -270,35 +270,30 @@ class Database:
             self._readers.add(connection)
         return connection
 
-    @contextmanager
-    def reading(self, *, own: bool = False) -> Iterator[apsw.Connection]:
+    def reading(self, *, own: bool = False) -> AbstractContextManager[apsw.Connection]:
         """Several reads of one moment. `own`: what this thread wrote in an open `together` counts too.
 
         What is kept for later reads without it: a transaction that is rolled back was never there.
         """
-        if own and self._joined:
-            with self._translated():
-                yield self._joined
-            return
-        with self._translated(), self._undisturbed(self._reader) as connection:
-            if connection.in_transaction:
-                yield connection
-                return
-            connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                connection.execute("ROLLBACK")
+        return self._reading_own() if own and self._joined else _Reading(self)
+
+    @contextmanager
+    def _reading_own(self) -> Iterator[apsw.Connection]:
+        assert self._joined
+        with self._translated():
+            yield self._joined
 
     @contextmanager
     def apart(self) -> Iterator[apsw.Connection]:
         """A connection of its own, in one moment, for reads that take long and are fetched bit by bit."""
-        with self._translated(), self._undisturbed(self._connect) as connection:
+        with self._translated():
+            reads, connection = self._undisturbed(self._connect)
             try:
                 connection.execute("BEGIN")
                 yield connection
             finally:
                 connection.close()
+                reads.leave()
 
     @contextmanager
     def writing(self, *, aside: bool = False) -> Iterator[apsw.Connection]:
@@ -487,29 +482,62 @@ class Database:
         return DatabaseUnusable(f"{where}: {error}", hint="run `skm health`")
 
 
+class _Reading:
+    """`Database.reading`. Written out, as each search enters it some twenty times."""
+
+    __slots__ = ("_connection", "_database", "_inner", "_reads")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> apsw.Connection:
+        database = self._database
+        try:
+            self._reads, connection = database._undisturbed(database._reader)
+        except (apsw.Error, OSError) as error:
+            raise database._as_ours(error) from error
+        self._connection, self._inner = connection, connection.in_transaction
+        if not self._inner:
+            try:
+                connection.execute("BEGIN")
+            except apsw.Error as error:
+                self._reads.leave()
+                raise database._as_ours(error) from error
+        return connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if not self._inner:
+                self._connection.execute("ROLLBACK")
+        except apsw.Error as also:
+            raise self._database._as_ours(also) from error or also
+        finally:
+            self._reads.leave()
+        if isinstance(error, (apsw.Error, OSError)):
+            raise self._database._as_ours(error) from error
+
+
 class _Reads:
-    """Which threads are reading, so that nothing is closed under them."""
+    """Which threads are reading, so that nothing is closed under them. Each writes only its own number."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._depth: Counter[int] = Counter()
+        self._depth: dict[int, int] = {}
 
-    def __enter__(self) -> None:
-        with self._changed:
-            self._depth[threading.get_ident()] += 1
-
-    def __exit__(self, *_: object) -> None:
+    def enter(self) -> None:
         thread = threading.get_ident()
-        with self._changed:
+        self._depth[thread] = self._depth.get(thread, 0) + 1
+
+    def leave(self) -> None:
+        thread = threading.get_ident()
+        if self._depth[thread] > 1:
             self._depth[thread] -= 1
-            if not self._depth[thread]:
-                del self._depth[thread]
-                self._changed.notify_all()
+        else:
+            del self._depth[thread]
 
-    def wait_for_others(self, seconds: float) -> bool:
-        thread = threading.get_ident()
-        with self._changed:
-            return self._changed.wait_for(lambda: self._depth.keys() <= {thread}, seconds)
+    def wait_for_others(self, seconds: float) -> None:
+        own, deadline = {threading.get_ident()}, time.monotonic() + seconds
+        while set(self._depth) - own and time.monotonic() < deadline:
+            time.sleep(0.002)
 
 
 def _require_whole(connection: apsw.Connection) -> None:

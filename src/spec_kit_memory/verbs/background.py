@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from spec_kit_memory.core import ranking
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.verbs import indexing
 from spec_kit_memory.verbs.wiring import Wiring
@@ -22,6 +23,7 @@ FLUSH_SECONDS = 5.0
 RETRY_SECONDS = 30.0
 # What a call gives to reading the files again after the index was deleted or replaced; a small workspace is read in it.
 SETTLE_SECONDS = 2.0
+_READ_AHEAD, _AT_ONCE = 10_000, 500  # memories
 
 _FIRST = "the files are being read for the first time, so this is not complete yet: ask again in a moment"
 _AGAIN = "the index was replaced and the files are being read again, so this is not complete yet: ask again in a moment"
@@ -30,6 +32,12 @@ _AGAIN = "the index was replaced and the files are being read again, so this is 
 def warm(wiring: Wiring) -> None:
     """Read ahead what searches need, and let the garbage collector pass over it: going through it took 60 ms."""
     wiring.store.warm()
+    for at in range(0, _READ_AHEAD, _AT_ONCE):
+        memories = wiring.store.find(order="path", limit=_AT_ONCE, offset=at)
+        for memory in memories:
+            ranking.read_ahead(memory.attributes)
+        if len(memories) < _AT_ONCE:
+            break
     gc.collect()
     gc.freeze()
 

@@ -145,7 +145,7 @@ class Opened:
     def offsets(self) -> list[int]:
         """What the lines before each take in an answer."""
         if self._offsets is None:
-            self._offsets = tokens.offsets(self.lines)
+            self._offsets = tokens.offsets(self.text)
         return self._offsets
 
     @property
