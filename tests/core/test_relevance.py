@@ -214,6 +214,7 @@ def test_a_word_that_half_of_the_passages_have_does_not_drown_the_others() -> No
 def test_what_is_half_as_good_is_worth_a_quarter() -> None:
     found = fused([found_(1, 1, 0, text=0.8), found_(2, 2, 0, text=0.4)])
     assert [found[1].value, found[2].value] == pytest.approx([1.0, 0.25])
+    assert found[2].value == pytest.approx(0.5**found.steepness)
 
 
 def test_text_that_matches_little_of_the_question_counts_for_little() -> None:

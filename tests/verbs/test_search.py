@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spec_kit_memory.answers import FlatResult, Result, SearchAnswer
+from spec_kit_memory.core import relevance
 from spec_kit_memory.core.memory import Relation, State, Tier
 from spec_kit_memory.embed import Embedding, QueryEmbedding
 from spec_kit_memory.embed.hashing import HashingEmbedder
@@ -398,6 +399,21 @@ def test_dormant_memories_come_up_when_they_are_relevant(place: Place, clock: Cl
     answer = workspace.search("access tokens live fifteen minutes")
     assert titles(answer) == ["Login tokens"]
     assert answer.held_back.dormant == 1
+
+
+def test_half_way_to_the_best_match_is_relevant_enough_for_dormant_memories(place: Place, clock: Clock) -> None:
+    words = ("rotation", "signing", "gateway", "retention", "ledger", "parser")
+    for number in range(1, len(words) + 1):
+        place.memory(f"n{number}", f"# Note {number}\n\nAbout {' and '.join(words[:number])}, as agreed in May.")
+    workspace = place.open()
+    clock.pass_(days=60)
+    question = " ".join(words)
+    every = workspace.search(question, mode="text", state_filter="DORMANT", explain=True).results
+    share = {result.title: (result.explain["relevance"] / 40) ** (1 / relevance.STEEPNESS) for result in every}
+    shown = set(titles(workspace.search(question, mode="text")))
+    assert shown == {title for title, value in share.items() if value >= 0.5}
+    assert 0.5 < min(share[title] for title in shown) < 0.7
+    assert len(shown) < len(share) == len(words)
 
 
 # --- rules on top ------------------------------------------------------------------------------

@@ -32,6 +32,9 @@ USUAL_TOKENS, MOST_TOKENS = 64, 512  # what people say in one go; the model read
 # may be good: it should not be called worthless.
 UNRELATED = 0.45
 
+# What is half as good is worth a quarter: importance and age, which come later, reorder near equals only.
+STEEPNESS = 2
+
 # A best match below this is usually no answer: measured in docs/explain/ranking.md.
 CLOSE = 0.62
 WORDED = 0.25  # of a full match by text is close enough by itself
@@ -69,10 +72,11 @@ class Fused(dict[int, Relevance]):
     """The relevance of every candidate by its passage id.
 
     `close`: is the best of them a match to speak of? Something always comes first. True where it cannot be told,
-    without late interaction.
+    without late interaction. `steepness`: the power to which the place between the worst and the best was raised.
     """
 
     close: bool = True
+    steepness: int = 1
 
 
 Parts = dict[str, "Floats"]
@@ -113,6 +117,7 @@ def fuse(
         for each, value, of in zip(candidates, _total(parts).tolist(), amounts, strict=True)
     )
     fused.close = close
+    fused.steepness = STEEPNESS if method == "best" else 1
     return fused
 
 
@@ -149,8 +154,7 @@ def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Map
     if given.any():
         parts = {**_over_the_best(parts), "role": given}
     parts = _over_the_best(parts)
-    # What is half as good is worth less than half: importance and age, which come later, reorder near equals.
-    total = np.maximum(_total(parts), 0.0)
+    total = np.maximum(_total(parts), 0.0) ** (STEEPNESS - 1)
     return {name: part * total for name, part in parts.items()}, close
 
 

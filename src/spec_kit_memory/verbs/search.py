@@ -166,7 +166,7 @@ def rank(wiring: Wiring, request: Request) -> Ranking:
         counts = {id_: _occurrences(wiring, id_, request.concepts) for id_ in sorted(ids)[:1000]}
     pool = matching.match(wiring, question, soft, results=request.limit)
     found = _score(wiring, request, query, pool, counts, hot)
-    kept, dormant = _without_dim(request, found)
+    kept, dormant = _without_dim(request, found, decay.DORMANT_RELEVANCE**pool.relevance.steepness)
     kept, low = _without_low(request, kept)
     ordered = _linked(wiring, kept)
     return Ranking(
@@ -321,14 +321,14 @@ def _recency(
     return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
 
 
-def _without_dim(request: Request, found: list[Found]) -> tuple[list[Found], list[Found]]:
+def _without_dim(request: Request, found: list[Found], least: float) -> tuple[list[Found], list[Found]]:
     """Dormant memories need relevance, unless the caller named states."""
     if request.state_filter or request.min_state:
         return found, []
     kept: list[Found] = []
     dim: list[Found] = []
     for f in found:
-        unclear = f.state is State.DORMANT and f.scored.relevance < decay.DORMANT_RELEVANCE
+        unclear = f.state is State.DORMANT and f.scored.relevance < least
         (dim if unclear else kept).append(f)
     return kept, dim
 
