@@ -1,15 +1,20 @@
-"""Do the values that a process keeps stay within their room, and are passages found by their ids?"""
+"""Do the values that a process keeps stay within their room, and are the best of many passages found?"""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.core.memory import Filter, Tier
-from spec_kit_memory.store import Store
+from spec_kit_memory.store import Store, nearest
 from spec_kit_memory.store.columns import Columns
 from spec_kit_memory.store.kept import _Shelf
+from spec_kit_memory.store.nearest import Vectors
+from spec_kit_memory.store.postings import best
 from tests.store.material import BY_USER, entry
 
 
@@ -80,3 +85,38 @@ def test_what_one_thread_found_within_its_scope_is_not_taken_back_by_another(sto
     for known in kept._seen.values():  # a change of that memory, seen by another thread
         known.pop(1)
     assert seen == {1}
+
+
+# --- the best of many
+
+
+@pytest.mark.parametrize("where_the_best_are", ["anywhere", "in the sample", "beside the sample", "at the end", "tied"])
+def test_the_best_of_many_are_those_of_a_full_sort(where_the_best_are: str) -> None:
+    many, limit = 2_000, 10
+    scores = np.random.default_rng(3).random(many).astype(np.float32)
+    match where_the_best_are:
+        case "in the sample":
+            scores[::16] += 1
+        case "beside the sample":
+            scores[1::16] += 1
+        case "at the end":
+            scores[-5:] += 1
+        case "tied":
+            scores[:] = np.round(scores, 2)
+    wanted = np.arange(many) % 7 > 0
+    found = best(columns(list(range(1, many + 1))), scores, wanted, limit)
+    order = sorted(np.flatnonzero(wanted).tolist(), key=lambda slot: (-scores[slot], slot))
+    assert [hit.passage_id - 1 for hit in found] == order[:limit]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 99, 100, 101, 250, 1_000])
+def test_a_matrix_that_two_threads_read_gives_what_one_would(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest, "_SHARED_ROWS", 100)
+    monkeypatch.setattr(nearest, "_STRETCH", 30)
+    matrix = np.random.default_rng(4).random((rows, 8)).astype(np.float32)
+    asked = matrix[-1] if rows else np.ones(8, np.float32)
+    vectors = Vectors()
+    with ThreadPoolExecutor(3) as threads:
+        found = list(threads.map(lambda _: vectors._dots(matrix, asked), range(6)))
+    for each in found:
+        np.testing.assert_array_equal(each, np.vecdot(matrix, asked))

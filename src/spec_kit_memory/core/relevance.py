@@ -150,9 +150,9 @@ def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Map
     if talk.turns.any():
         parts = _in_talk(parts, lowest, talk, beside)
     parts["lowest"] = np.full(len(candidates), -lowest)
-    given = np.array([role_prior.get(each.speaker, 0.0) if each.speaker else 0.0 for each in candidates])
-    if given.any():
-        parts = {**_over_the_best(parts), "role": given}
+    if role_prior and talk.turns.any():
+        given = np.array([role_prior.get(each.speaker, 0.0) if each.speaker else 0.0 for each in candidates])
+        parts = {**_over_the_best(parts), "role": given} if given.any() else parts
     parts = _over_the_best(parts)
     total = np.maximum(_total(parts), 0.0) ** (STEEPNESS - 1)
     return {name: part * total for name, part in parts.items()}, close
@@ -267,8 +267,10 @@ class _Talk:
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         import numpy as np
 
-        at = {(each.memory_id, each.ordinal): place for place, each in enumerate(candidates) if each.speaker}
         self.turns = np.array([bool(each.speaker) for each in candidates])
+        if not self.turns.any():
+            return
+        at = {(each.memory_id, each.ordinal): place for place, each in enumerate(candidates) if each.speaker}
         self.beside = np.full((2, len(candidates)), -1)
         for (memory, ordinal), place in at.items():
             for side, step in enumerate((-1, 1)):
