@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
 from spec_kit_memory.core import decay, tokens, usage
@@ -22,6 +21,7 @@ from spec_kit_memory.embed.guarded import Guarded
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, ProviderUnavailable, SpecKitMemoryError
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.store import Store
+from spec_kit_memory.verbs import beside
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -76,10 +76,7 @@ class Meaning:
             return self._embedder
 
     def begin(self, text: str) -> Future[QueryEmbedding | None] | None:
-        """Embed a query while the caller goes on; None while an earlier one is stuck, so that threads do not pile up.
-
-        Not in a pool: that would not survive a fork and is waited for at the end.
-        """
+        """Embed a query while the caller goes on; None while an earlier one is stuck: threads must not pile up."""
         with self._lock:
             self._stuck = [each for each in self._stuck if not each.done()]
             if self._stuck:
@@ -95,7 +92,7 @@ class Meaning:
                 made.set_exception(error)
                 raise
 
-        Thread(target=run, name="embed-query", daemon=True).start()
+        beside.start(run)
         return made
 
     def end(self, made: Future[QueryEmbedding | None]) -> QueryEmbedding | None:
