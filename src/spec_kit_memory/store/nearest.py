@@ -63,20 +63,18 @@ class Vectors:
         self, database: Database, columns: Columns, scope: Scope | None, vector: Any, where: Filter, limit: int
     ) -> list[RawHit]:
         query = np.ascontiguousarray(vector, dtype=np.float32).reshape(-1)
-        wanted = columns.passages(columns.mask(scope, where)) & (columns.vector_id > 0)
-        if limit <= 0 or not wanted.any():
-            return []
         with self._lock:
             self._refresh(database, columns)
             matrix, coarse, dimensions, (_, rows) = self._matrix, self._coarse, self._dimensions, self._placed
-        if not dimensions:  # the index was made anew a moment ago
+        wanted = columns.passages(columns.mask(scope, where)) & (rows >= 0)
+        count = np.count_nonzero(wanted)
+        if limit <= 0 or not count:
             return []
         if len(query) != dimensions:
             raise BadParameter(f"the query has {len(query)} dimensions, the index {dimensions}")
-        wanted &= rows >= 0
-        chosen = np.flatnonzero(wanted)
-        if not coarse and len(chosen) >= _SPARSE * len(matrix):
+        if not coarse and count >= _SPARSE * len(matrix):
             return best(columns, self._all(matrix, query)[rows], wanted, limit)
+        chosen = np.flatnonzero(wanted)
         scores = np.full(len(rows), -np.inf, np.float32)
         if coarse:
             chosen = _nearest_bits(matrix, rows, chosen, query, max(_CANDIDATES, 8 * limit))

@@ -228,11 +228,12 @@ def _bounds(values: npt.NDArray[np.float32], limit: int) -> Iterator[np.float32]
 
 def best(columns: Columns, scores: npt.NDArray[np.float32], wanted: npt.NDArray[np.bool_], limit: int) -> list[RawHit]:
     """The highest scores among the wanted passages; of equal ones the older memory first, then the earlier passage."""
-    slots = np.flatnonzero(wanted)
-    values = scores[slots]
+    every = bool(wanted.all())
+    slots = np.arange(len(scores)) if every else np.flatnonzero(wanted)
+    values = scores if every else scores[slots]
     for bound in _bounds(values, limit):
-        high = values >= bound
-        if np.count_nonzero(high) >= limit:
+        high = np.flatnonzero(values >= bound)
+        if len(high) >= limit:
             slots, values = slots[high], values[high]
             break
     memories = columns.ids[columns.memory_slot[slots]]
