@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -120,3 +122,21 @@ def test_a_matrix_that_two_threads_read_gives_what_one_would(rows: int, monkeypa
         found = list(threads.map(lambda _: vectors._dots(matrix, asked), range(6)))
     for each in found:
         np.testing.assert_array_equal(each, np.vecdot(matrix, asked))
+
+
+def test_a_matrix_is_still_compared_when_the_interpreter_is_on_its_way_out() -> None:
+    script = """
+import threading, time
+import numpy as np
+from spec_kit_memory.store.nearest import _SHARED_ROWS, Vectors
+
+def late() -> None:
+    threading.main_thread().join()
+    time.sleep(0.2)
+    matrix = np.ones((_SHARED_ROWS, 8), np.float32)
+    print(int(Vectors()._dots(matrix, matrix[0]).sum()) // 8)
+
+threading.Thread(target=late).start()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == str(nearest._SHARED_ROWS), done.stderr

@@ -313,6 +313,43 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     assert words(store) == 3
 
 
+def test_a_file_that_was_replaced_does_not_get_the_old_ones_log(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    store = open_store(path)
+    for number in range(60):
+        store.put(entry(f"memory/{number}.md", f"some words {number} " * 200), BY_USER)
+    os.replace(made(tmp_path / "other.sqlite"), path)
+    assert store.count() == 1
+    store.put(entry("memory/new.md", "new words"), BY_USER)
+    store.close()
+    with closing(open_store(path)) as again:
+        assert [memory.path for memory in again.find(order="path")] == ["memory/a.md", "memory/new.md"]
+        assert not any(again.check().values())
+
+
+def test_a_long_read_of_a_deleted_file_goes_on_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    path = made(tmp_path / "index.sqlite")
+    store = open_store(path)
+    rows = iter(store.snapshot())
+    first = next(rows)
+    delete(path)
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(store.count).result(4) == 0
+    assert first
+    assert list(rows)
+
+
+def test_a_read_that_another_thread_ends_has_ended(tmp_path: Path) -> None:
+    store = open_store(made(tmp_path / "index.sqlite"))
+    assert isinstance(store, SqliteStore)
+    reading = store._database.reading()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(reading.__enter__).result(30)
+    assert store._database._reads._going
+    reading.__exit__(None, None, None)
+    assert not store._database._reads._going
+
+
 def test_a_file_that_was_deleted_is_made_again_instead_of_writing_into_nothing(tmp_path: Path) -> None:
     path = made(tmp_path / "index.sqlite")
     store = open_store(path)

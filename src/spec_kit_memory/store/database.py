@@ -70,6 +70,7 @@ class Database:
         self._readers: WeakSet[apsw.Connection] = WeakSet()
         self._writer: apsw.Connection | None = None
         self._sync = "FULL"  # of the writer
+        self._beside: dict[str, int] = {}  # the files beside ours, which are part of it: their inodes by path
 
     # --- opening
 
@@ -96,6 +97,8 @@ class Database:
             self._identity = self._on_disk()
             with suppress(OSError):  # deleted again: the next use opens it anew
                 self._size = self.path.stat().st_size
+            if not self.read_only:
+                self._beside = {name: found for name in self._names_beside() if (found := _inode(name))}
 
     def _prepare_file(self) -> None:
         """An index that cannot be written is still read; one that does not exist must be creatable."""
@@ -227,34 +230,43 @@ class Database:
     def _reopen(self) -> None:
         """Another file stands at our path, or none: what was cached of the old one is worthless."""
         self._reads.wait_for_others(_READ_SECONDS)
-        deadline = time.monotonic() + _DELETING_SECONDS
-        while not self.path.exists() and self._leftovers() and time.monotonic() < deadline:
-            time.sleep(0.005)
+        leftovers = self._leftovers()
         lock = self._lock
         self._close_all()
         self._reset()
         self._lock = lock  # it is held
+        for name in leftovers:
+            with suppress(OSError):
+                os.unlink(name)
         self._open()
         self.on_new_file()
 
-    def _leftovers(self) -> bool:
-        """Who deletes a folder deletes the file's log a moment later: it must not be the log of a new file."""
-        return any(os.path.exists(f"{self.path}{end}") for end in ("-wal", "-shm"))
+    def _leftovers(self) -> list[str]:
+        """The old file's log, if it still stands there: SQLite would take it for the new file's and mix them.
 
-    def _undisturbed(self, connect: Callable[[], apsw.Connection]) -> tuple[_Reads, apsw.Connection]:
-        """A connection that no other thread closes until the reads are left."""
+        Who deletes a folder deletes it a moment later, and must not delete a new file's.
+        """
+        deadline = time.monotonic() + (0 if self.read_only else _DELETING_SECONDS)
+        while not self.path.exists() and any(map(_inode, self._names_beside())) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return [name for name, inode in self._beside.items() if _inode(name) == inode]
+
+    def _names_beside(self) -> tuple[str, str]:
+        return f"{self.path}-wal", f"{self.path}-shm"
+
+    def _undisturbed(self, connect: Callable[[], apsw.Connection]) -> tuple[_Read, apsw.Connection]:
+        """A connection that no other thread closes until the read has ended."""
         while True:
-            reads = self._reads
-            reads.enter()
+            read = self._reads.begin()
             try:
                 if not self._closed and os.getpid() == self._pid and self._is_ours():
-                    return reads, connect()
+                    return read, connect()
             except BaseException as error:
-                reads.leave()
+                read.end()
                 if not isinstance(error, apsw.Error) or self._is_ours():
                     raise
             else:
-                reads.leave()
+                read.end()
             self._ensure_current()
 
     # --- using
@@ -285,15 +297,18 @@ class Database:
 
     @contextmanager
     def apart(self) -> Iterator[apsw.Connection]:
-        """A connection of its own, in one moment, for reads that take long and are fetched bit by bit."""
+        """A connection of its own, in one moment, for reads that take long and are fetched bit by bit.
+
+        Nobody else closes it, so nobody waits for its end.
+        """
         with self._translated():
-            reads, connection = self._undisturbed(self._connect)
+            read, connection = self._undisturbed(self._connect)
+            read.end()
             try:
                 connection.execute("BEGIN")
                 yield connection
             finally:
                 connection.close()
-                reads.leave()
 
     @contextmanager
     def writing(self, *, aside: bool = False) -> Iterator[apsw.Connection]:
@@ -485,7 +500,7 @@ class Database:
 class _Reading:
     """`Database.reading`. Written out, as each search enters it some twenty times."""
 
-    __slots__ = ("_connection", "_database", "_inner", "_reads")
+    __slots__ = ("_connection", "_database", "_inner", "_read")
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -493,16 +508,16 @@ class _Reading:
     def __enter__(self) -> apsw.Connection:
         database = self._database
         try:
-            self._reads, connection = database._undisturbed(database._reader)
+            self._read, connection = database._undisturbed(database._reader)
+            try:
+                self._connection, self._inner = connection, connection.in_transaction
+                if not self._inner:
+                    connection.execute("BEGIN")
+            except BaseException:
+                self._read.end()
+                raise
         except (apsw.Error, OSError) as error:
             raise database._as_ours(error) from error
-        self._connection, self._inner = connection, connection.in_transaction
-        if not self._inner:
-            try:
-                connection.execute("BEGIN")
-            except apsw.Error as error:
-                self._reads.leave()
-                raise database._as_ours(error) from error
         return connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -512,32 +527,46 @@ class _Reading:
         except apsw.Error as also:
             raise self._database._as_ours(also) from error or also
         finally:
-            self._reads.leave()
+            self._read.end()
         if isinstance(error, (apsw.Error, OSError)):
             raise self._database._as_ours(error) from error
 
 
+class _Read:
+    """One read that has begun. Which thread ends it does not matter."""
+
+    __slots__ = ("_going", "thread")
+
+    def __init__(self, going: set[_Read]) -> None:
+        self.thread = threading.get_ident()
+        self._going = going
+        going.add(self)
+
+    def end(self) -> None:
+        self._going.discard(self)
+
+
 class _Reads:
-    """Which threads are reading, so that nothing is closed under them. Each writes only its own number."""
+    """Which reads are going on, so that nothing is closed under them."""
 
     def __init__(self) -> None:
-        self._depth: dict[int, int] = {}
+        self._going: set[_Read] = set()
 
-    def enter(self) -> None:
-        thread = threading.get_ident()
-        self._depth[thread] = self._depth.get(thread, 0) + 1
-
-    def leave(self) -> None:
-        thread = threading.get_ident()
-        if self._depth[thread] > 1:
-            self._depth[thread] -= 1
-        else:
-            del self._depth[thread]
+    def begin(self) -> _Read:
+        return _Read(self._going)
 
     def wait_for_others(self, seconds: float) -> None:
-        own, deadline = {threading.get_ident()}, time.monotonic() + seconds
-        while set(self._depth) - own and time.monotonic() < deadline:
+        own, deadline = threading.get_ident(), time.monotonic() + seconds
+        while any(read.thread != own for read in self._going.copy()) and time.monotonic() < deadline:
             time.sleep(0.002)
+
+
+def _inode(name: str) -> int:
+    """0: there is no such file."""
+    try:
+        return os.stat(name).st_ino
+    except OSError:
+        return 0
 
 
 def _require_whole(connection: apsw.Connection) -> None:

@@ -107,9 +107,12 @@ class Vectors:
                     at = starts.popleft()
                     np.vecdot(matrix[at : at + _STRETCH], query, out=scores[at : at + _STRETCH])
 
-        helping = self._helper.submit(work)
+        try:
+            helping = self._helper.submit(work)
+        except RuntimeError:  # the interpreter is on its way out, or no thread can be started
+            helping = None
         work()
-        if not helping.cancel():
+        if helping is not None and not helping.cancel():
             helping.result()
         return scores
 

@@ -232,7 +232,7 @@ class Sync:
             self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
             work = self._work(scan)
             unlinked = self._settings.state_folder / "unlinked"
-            failed = unlinked.exists()
+            failed = os.path.exists(unlinked)  # False too where the folder cannot be read
             if failed and only is None:
                 scan.spec_places.update(_place(path) for path in scan.ids if _name(path) in SPEC_DOCUMENTS)
             if work or scan.missing or scan.spec_places:

@@ -28,7 +28,8 @@ class _Workers:
 
     def start(self, work: Work) -> None:
         if os.getpid() != self._pid:
-            self._pid, self._idle = os.getpid(), []
+            self._idle = []
+            self._pid = os.getpid()
         try:
             waiting = self._idle.pop()
         except IndexError:
