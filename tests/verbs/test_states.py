@@ -52,6 +52,8 @@ def test_dormant_memories_come_up_when_they_are_relevant(place: Place, clock: Cl
     answer = workspace.search("access tokens live fifteen minutes")
     assert titles(answer) == ["Login tokens"]
     assert answer.held_back.dormant == 1
+    assert answer.hints[-1] == "older matches were held back; minState: DORMANT brings dormant ones"
+    assert len(workspace.search("access tokens live fifteen minutes", min_state="DORMANT").results) == 2
 
 
 def test_half_way_to_the_best_match_is_relevant_enough_for_dormant_memories(place: Place, clock: Clock) -> None:

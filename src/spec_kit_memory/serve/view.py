@@ -190,7 +190,7 @@ def _held(held: answers.HeldBack) -> str:
         "archived": held.archived,
         "dormant": held.dormant,
         "expired": held.expired,
-        "below the score": held.min_score,
+        "below the minimum score": held.min_score,
     }
     if not any(counts.values()):
         return ""

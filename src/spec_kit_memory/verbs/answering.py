@@ -633,6 +633,18 @@ def _summary(request: Request, ranking: Ranking, found: Sequence[Found], shown: 
     return f"{what} {total} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
 
 
+def _what_brings(request: Request, held: HeldBack) -> str:
+    """The way to each kind that was held back, and none that was taken already."""
+    if request.state_filter or request.min_state:
+        return "stateFilter or minState left them out"
+    ways = []
+    if (held.archived or held.expired) and not request.include_archived:
+        ways.append("includeArchived: true brings archived and expired ones")
+    if held.dormant:
+        ways.append("minState: DORMANT brings dormant ones")
+    return ", ".join(ways)
+
+
 def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories: int, *, found: int) -> list[str]:
     hints = []
     if ranking.historical and request.use_decay:
@@ -641,7 +653,7 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories:
         hints.append("nothing matches closely: these are only the nearest")
     held = ranking.held_back
     if held.archived or held.dormant or held.expired:
-        hints.append("older matches were held back; includeArchived: true brings archived and expired ones")
+        hints.append(f"older matches were held back; {_what_brings(request, held)}")
     left_out = min(request.limit, found) - len(results) if request.group_by == "memory" else 0
     if left_out > 0 or (found and not results):
         hints.append(
