@@ -52,7 +52,7 @@ def test_dormant_memories_come_up_when_they_are_relevant(place: Place, clock: Cl
     answer = workspace.search("access tokens live fifteen minutes")
     assert titles(answer) == ["Login tokens"]
     assert answer.held_back.dormant == 1
-    assert answer.hints[-1] == "older matches were held back; minState: DORMANT brings dormant ones"
+    assert answer.hints[-1] == "older matches were held back; minState=DORMANT brings dormant ones"
     assert len(workspace.search("access tokens live fifteen minutes", min_state="DORMANT").results) == 2
 
 

@@ -641,7 +641,7 @@ def _what_brings(request: Request, held: HeldBack) -> str:
     if (held.archived or held.expired) and not request.include_archived:
         ways.append("includeArchived: true brings archived and expired ones")
     if held.dormant:
-        ways.append("minState: DORMANT brings dormant ones")
+        ways.append("minState=DORMANT brings dormant ones")
     return ", ".join(ways)
 
 
