@@ -1,6 +1,6 @@
 """How does work go on beside its caller, without the price of a new thread each time?
 
-Starting a thread takes a question a millisecond. Threads that are done wait for the next work: a few,
+Starting a thread takes a question up to a millisecond. Threads that are done wait for the next work: a few,
 for the whole process. Not a pool: that would not survive a fork, and is waited for at the end.
 """
 
