@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from spec_kit_memory.embed import local, states
+from spec_kit_memory.embed import local, token_states
 
 LENGTHS = {"short (30 words)": (30, 96), "medium (120 words)": (120, 32), "long (300 words)": (300, 16)}
 
@@ -139,12 +139,12 @@ def latencies() -> None:
         "query of 9 words", lambda: embedder.embed_query("when did we decide to rotate the refresh token"), 200
     )
     drawn = np.random.default_rng(0)
-    packed: list[bytes | None] = [states.pack(drawn.standard_normal((80, 384))) for _ in range(300)]
+    packed: list[bytes | None] = [token_states.pack(drawn.standard_normal((80, 384))) for _ in range(300)]
     for count in (5, 8, 15):
         rows = drawn.standard_normal((count, 384)).astype(np.float32)
         unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         label = f"interaction, {count} query states, 300 passages of 80"
-        _percentiles(label, lambda unit=unit: states.interact(unit, packed), 100)  # type: ignore[misc]
+        _percentiles(label, lambda unit=unit: token_states.interact(unit, packed), 100)  # type: ignore[misc]
     long = texts(400, 8, seed=1)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: embedder.embed_documents(long), range(2)))

@@ -38,7 +38,6 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
     """Every reader by name; one that refuses does so with an error of ours, or with its own `Malformed`."""
     from spec_kit_memory import settings
     from spec_kit_memory.core import (
-        context,
         front_edit,
         markdown,
         passages,
@@ -46,13 +45,14 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
         query,
         redact,
         session_data,
+        session_document,
         triggers,
         words,
     )
+    from spec_kit_memory.files import chat_transcripts, checkpoint_file
     from spec_kit_memory.serve import arguments
     from spec_kit_memory.serve.hosts import jsonc, toml
     from spec_kit_memory.serve.tools import TOOLS
-    from spec_kit_memory.vault import chat, checkpoints
 
     (scratch / ".spec-kit-memory").mkdir(exist_ok=True)
     config, talk, packed = scratch / ".spec-kit-memory" / "config.jsonc", scratch / "t.jsonl", scratch / "c.json.gz"
@@ -81,7 +81,7 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
         triggers.Matcher([(1, "save context"), (2, text[:60])]).match(text)
 
     def session(raw: bytes) -> None:
-        context.title_of(session_data.read(value(raw)), spec_folder="001-core")
+        session_document.title_of(session_data.read(value(raw)), spec_folder="001-core")
 
     def configuration(raw: bytes) -> None:
         config.write_bytes(raw)
@@ -89,13 +89,13 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
 
     def transcript(raw: bytes) -> None:
         talk.write_bytes(raw)
-        chat.read_transcript(talk)
+        chat_transcripts.read_transcript(talk)
 
     def checkpoint(raw: bytes) -> None:
         """As it stands, and as what is inside an intact wrapping."""
         for written in (raw, gzip.compress(raw, compresslevel=1)):
             packed.write_bytes(written)
-            refused(lambda: list(checkpoints.read(packed).rows()))
+            refused(lambda: list(checkpoint_file.read(packed).rows()))
 
     def host_json(raw: bytes) -> None:
         changed = jsonc.put(plain(raw), ["mcpServers", "skm"], {"command": "skm"})

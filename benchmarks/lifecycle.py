@@ -27,8 +27,8 @@ from typing import Any
 
 from spec_kit_memory.core import ledger, markdown, passages
 from spec_kit_memory.core.memory import Actor, Attributes, Change, Entry, LedgerEntry, Mutation, Source, Stamp
+from spec_kit_memory.index import open_index
 from spec_kit_memory.settings import Semantic, Settings
-from spec_kit_memory.store import open_store
 from spec_kit_memory.workspace import Workspace
 
 DIMENSIONS = 384
@@ -78,7 +78,7 @@ def build(root: Path, memories: int) -> str:
     words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 10))) for _ in range(8_000)]
     settings = settings_of(root)
     settings.state_folder.mkdir(parents=True)
-    store = open_store(settings.index_path)
+    store = open_index(settings.index_path)
     made = np.random.default_rng(1)
     with store.bulk():
         for number in range(1, memories + 1):

@@ -31,8 +31,8 @@ from benchmarks.storage import DIMENSIONS, NOW, PASSAGES, megabytes, vectors
 from spec_kit_memory.core.memory import Attributes, Document, Entry, FrontMatter, Passage, Source, Stamp, embedded
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedding, QueryEmbedding
+from spec_kit_memory.index.sqlite.engine import SqliteIndex
 from spec_kit_memory.settings import Semantic, Settings
-from spec_kit_memory.store.sqlite import SqliteStore
 from spec_kit_memory.workspace import Workspace
 
 WORDS, VOCABULARY, FOLDERS, PHRASES = 60, 30_000, 10_000, 10_000
@@ -112,7 +112,7 @@ def entries(count: int) -> Iterator[Entry]:
 
 def build(root: Path, count: int) -> dict[str, float]:
     """Files and index, without reading the one for the other: reading takes a scan most of its time."""
-    store = SqliteStore(Settings(root=root).index_path)
+    store = SqliteIndex(Settings(root=root).index_path)
     started = time.perf_counter()
     hashes: list[str] = []
     made = entries(count)

@@ -23,7 +23,8 @@ import numpy.typing as npt
 from spec_kit_memory.core import markdown, passages
 from spec_kit_memory.core.memory import Actor, Attributes, Change, Entry, Source, Stamp, embedded
 from spec_kit_memory.embed import Embedder
-from spec_kit_memory.store import Store, open_store
+from spec_kit_memory.index import open_index
+from spec_kit_memory.index.contract import Index
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests" / "corpus"
@@ -126,13 +127,13 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
     """A workspace of about so many passages with all their vectors; one that is there already is used again."""
     index = root / ".spec-kit-memory" / "index.sqlite"
     if index.exists():
-        store = open_store(index)
+        store = open_index(index)
         stats = store.stats()
         store.close()
         return Shelf(root, stats["passages"], stats["memories"])
     index.parent.mkdir(parents=True)
     (root / "specs").mkdir(exist_ok=True)
-    store = open_store(index)
+    store = open_index(index)
     change = Change(Actor.SYSTEM, datetime.now(UTC), reason="benchmark")
     words: dict[str, str] = {}
     with store.bulk():
@@ -146,7 +147,7 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
     return Shelf(root, stats["passages"], stats["memories"])
 
 
-def put_vectors(store: Store, words: Mapping[str, str], embedder: Embedder) -> None:
+def put_vectors(store: Index, words: Mapping[str, str], embedder: Embedder) -> None:
     hashes = list(words)
     made = embedder.embed_documents([words[each] for each in hashes[:EMBEDDED]])
     base: npt.NDArray[np.float32] = np.array([each.vector for each in made], np.float32)

@@ -20,7 +20,7 @@ from benchmarks.caching import default_folder
 from benchmarks.retrieval import DEPTH, Options, Row, Shelf, groups_of
 from spec_kit_memory.core import relevance
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.verbs import matching
+from spec_kit_memory.features import retrieve
 from spec_kit_memory.workspace import Workspace
 
 Setting = tuple[ModuleType, str, object]
@@ -30,13 +30,13 @@ PIECES: Mapping[str, Sequence[Setting]] = {
     "the formula": (),
     "without text": [(relevance, "TEXT_WEIGHT", 0.0)],
     "without vectors": [(relevance, "VECTOR_WEIGHT", 0.0)],
-    "without late interaction": [(matching, "_words", lambda *_: None)],
+    "without late interaction": [(retrieve, "_words", lambda *_: None)],
     "every word alike": [(relevance, "EVEN", 1e6)],
     "without the session": [(relevance, "SESSION_WEIGHT", 0.0)],
     "without the words of neighbours": [(relevance, "WORD_NEIGHBOUR_WEIGHT", 0.0)],
     "without the length of messages": [(relevance, "LENGTH_DISCOUNT", 0.0)],
-    "600 candidates": [(matching, "DEPTH", 600), (matching, "MOST_PASSAGES", 600), (matching, "MOST_TOKENS", 10**9)],
-    "half the candidates": [(matching, "MOST_PASSAGES", 80), (matching, "MOST_TOKENS", 12_000)],
+    "600 candidates": [(retrieve, "DEPTH", 600), (retrieve, "MOST_PASSAGES", 600), (retrieve, "MOST_TOKENS", 10**9)],
+    "half the candidates": [(retrieve, "MOST_PASSAGES", 80), (retrieve, "MOST_TOKENS", 12_000)],
 }
 
 Measured = dict[str, list[dict[str, float]]]

@@ -47,7 +47,7 @@ def rows_of(folder: Path, name: str) -> list[Row]:
 
 def text_of(workspace: Workspace, path: str) -> str:
     """A memory as it is kept. To read it through the workspace would count as use and raise its score."""
-    store = workspace._wiring.store
+    store = workspace._runtime.store
     memory = store.by_path(path)
     return store.text(memory.id) if memory else ""
 

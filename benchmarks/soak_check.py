@@ -17,8 +17,9 @@ from typing import Any
 import apsw
 
 from spec_kit_memory.core import ledger, markdown, redact
-from spec_kit_memory.store import open_store, rows
-from spec_kit_memory.vault import files
+from spec_kit_memory.files import disk
+from spec_kit_memory.index import open_index
+from spec_kit_memory.index.sqlite import rows
 
 __all__ = ["Journal", "Kept", "check"]
 
@@ -130,7 +131,7 @@ def _chain(connection: apsw.Connection) -> Iterator[str]:
     numbers = [row[0] for row in connection.execute("SELECT sequence FROM ledger ORDER BY sequence")]
     if numbers != list(range(1, len(numbers) + 1)):
         yield f"ledger: {len(numbers)} entries numbered {numbers[:1]} to {numbers[-1:]}"
-    store = open_store(Path(connection.filename), read_only=True)
+    store = open_index(Path(connection.filename), read_only=True)
     try:
         broken = ledger.verify(store.ledger())
     finally:
@@ -186,7 +187,7 @@ def _one(
 
 def _agree(root: Path) -> Iterator[str]:
     """Each live row says what its file says, and each file has its row or was forgotten."""
-    store = open_store(root / ".spec-kit-memory" / "index.sqlite", read_only=True)
+    store = open_index(root / ".spec-kit-memory" / "index.sqlite", read_only=True)
     try:
         stored = store.stored()
         live = {path: row for path, row in stored.items() if row.presence == "live"}
@@ -196,7 +197,7 @@ def _agree(root: Path) -> Iterator[str]:
         for path, row in live.items():
             if path not in on_disk or row.alias:
                 continue
-            text = markdown.normalise(redact.redact(files.read(on_disk[path]).text).text)
+            text = markdown.normalise(redact.redact(disk.read(on_disk[path]).text).text)
             if store.text(row.memory_id).rstrip("\n") != text.rstrip("\n"):
                 yield f"file and index disagree: {path}"
     finally:

@@ -33,8 +33,8 @@ from benchmarks.caching import CachingEmbedder, default_folder
 from benchmarks.plot import curves
 from benchmarks.scoring import percentile
 from spec_kit_memory.embed.local import LocalEmbedder
+from spec_kit_memory.features.background import warm
 from spec_kit_memory.settings import Semantic, Settings
-from spec_kit_memory.verbs.background import warm
 from spec_kit_memory.workspace import Workspace
 
 BARE_SERVER = """
@@ -204,7 +204,7 @@ TARGETS = {("hybrid", 10_000): 15.0, ("hybrid", 100_000): 40.0, ("text", 100_000
 def searching(table: Table, shelf: material.Shelf, size: int, questions: Sequence[str], *, quick: bool = False) -> None:
     """In this process, as a server would: every question for the first time, query embedding included."""
     with open_shelf(shelf.root) as workspace:
-        warm(workspace._wiring)  # what a server does behind its first answers
+        warm(workspace._runtime)  # what a server does behind its first answers
         workspace.search("warm up")
         named = f"{shelf.passages:,} passages"
         for mode in ("hybrid", "text", "vector"):
@@ -251,10 +251,10 @@ def saving(table: Table, workspace: Workspace) -> None:
     taken: dict[str, Times] = {"by text": [], "by meaning": []}
     folder = workspace.settings.root / "specs" / "900-saved" / "memory"
     folder.mkdir(parents=True, exist_ok=True)
-    wiring = workspace._wiring
+    runtime = workspace._runtime
     for _ in range(3):
         for what, save in (
-            ("by text", lambda path: wiring.sync.index_file(path, wiring.change("benchmark"))),
+            ("by text", lambda path: runtime.sync.index_file(path, runtime.change("benchmark"))),
             ("by meaning", lambda path: workspace.save(file_path=str(path))),
         ):
             number = time.time_ns()

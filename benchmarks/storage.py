@@ -43,9 +43,10 @@ from spec_kit_memory.core.memory import (
     Stamp,
     embedded,
 )
-from spec_kit_memory.store import Store, open_store
-from spec_kit_memory.store.nearest import Vectors
-from spec_kit_memory.store.sqlite import SqliteStore
+from spec_kit_memory.index import open_index
+from spec_kit_memory.index.arrays.nearest import Vectors
+from spec_kit_memory.index.contract import Index
+from spec_kit_memory.index.sqlite.engine import SqliteIndex
 
 DIMENSIONS = 384
 WORDS = 200  # a passage
@@ -144,7 +145,7 @@ def timed(calls: list[Callable[[], Any]]) -> Times:
 
 
 def build(path: Path, source: list[str], count: int) -> None:
-    store = open_store(path)
+    store = open_index(path)
     start = time.perf_counter()
     with store.bulk():
         for entry in entries(source, count):
@@ -177,7 +178,7 @@ def search(path: Path, asked: list[tuple[str, ...]]) -> None:
     """In a fresh process: from nothing to the first answer, then many."""
     before = megabytes()
     start = time.perf_counter()
-    store = open_store(path)
+    store = open_index(path)
     store.match_text(asked[0], Filter(), LIMIT)
     first_text = time.perf_counter() - start
     with_text = megabytes()
@@ -201,16 +202,16 @@ def search(path: Path, asked: list[tuple[str, ...]]) -> None:
         print(f"  {name:<20}{percentiles(timed(calls))}")
     _tantivy(store, asked)
     store.close()
-    fresh = open_store(path)
+    fresh = open_index(path)
     warming = timed([fresh.warm])
     print(f"  warm()      takes {warming[0][0]:.1f} s; after it:")
     warmed = timed([partial(fresh.match_text, terms, everything, LIMIT) for terms in asked])
     print(f"  {'text, words new':<20}{percentiles(warmed)}")
 
 
-def _fts5(store: Store, asked: tuple[str, ...]) -> None:
+def _fts5(store: Index, asked: tuple[str, ...]) -> None:
     """The alternative: one SQL query that scores every matching row and joins the filter."""
-    assert isinstance(store, SqliteStore)
+    assert isinstance(store, SqliteIndex)
     quoted = " OR ".join('"' + term.replace('"', '""') + '"' for term in asked)
     with store._database.reading() as connection:
         connection.execute(
@@ -221,7 +222,7 @@ def _fts5(store: Store, asked: tuple[str, ...]) -> None:
         ).fetchall()
 
 
-def _tantivy(store: Store, asked: list[tuple[str, ...]]) -> None:
+def _tantivy(store: Index, asked: list[tuple[str, ...]]) -> None:
     """The other alternative, where it is installed: a second index that would have to be kept in step."""
     try:
         import tantivy
@@ -249,7 +250,7 @@ def _tantivy(store: Store, asked: list[tuple[str, ...]]) -> None:
 
 def share(path: Path, source: list[str], asked: list[tuple[str, ...]]) -> None:
     """One process writes, this one searches: what a change costs the next search, and what waiting costs a write."""
-    store = open_store(path)
+    store = open_index(path)
     queries = vectors(50, seed=98)
     store.match_text(asked[0], Filter(), LIMIT)
     store.match_vector(queries[0], Filter(), LIMIT)
@@ -257,7 +258,7 @@ def share(path: Path, source: list[str], asked: list[tuple[str, ...]]) -> None:
     stop = threading.Event()
 
     def write() -> None:
-        other = open_store(path)
+        other = open_index(path)
         for entry in entries(source, 100 * PASSAGES, seed=7):
             if stop.is_set():
                 break
@@ -285,8 +286,8 @@ import sys
 from pathlib import Path
 from benchmarks.storage import NOW, entries
 from dataclasses import replace
-from spec_kit_memory.store import open_store
-store = open_store(Path(sys.argv[1]))
+from spec_kit_memory.index import open_index
+store = open_index(Path(sys.argv[1]))
 for entry in entries(["some", "other", "words", "here"] * 200, 300, seed=8):
     store.put(replace(entry, spec_folder="other"), NOW)
 """
@@ -294,7 +295,7 @@ for entry in entries(["some", "other", "words", "here"] * 200, 300, seed=8):
 
 def million(path: Path, count: int) -> None:
     """Vectors alone, straight into the table: how the two forms in memory behave when they are many."""
-    store = SqliteStore(path)
+    store = SqliteIndex(path)
     store.use_model("synthetic", DIMENSIONS, "none")
     with store._database.writing() as connection:
         memory = "INSERT INTO memory (path, source, title, tier, weight, context_type, triggers, presence, fingerprint,"
@@ -320,7 +321,7 @@ def million(path: Path, count: int) -> None:
     store.close()
 
 
-def _nearest(store: SqliteStore, name: str, queries: npt.NDArray[np.float32], *, exact_bytes: int) -> list[set[int]]:
+def _nearest(store: SqliteIndex, name: str, queries: npt.NDArray[np.float32], *, exact_bytes: int) -> list[set[int]]:
     before = megabytes()
     store._shared.forget_arrays()
     store._shared.arrays()

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from spec_kit_memory.features import save
+from spec_kit_memory.files import disk, pending
+from spec_kit_memory.index.sqlite import recorder
 from spec_kit_memory.settings import Semantic, Settings
-from spec_kit_memory.store import record
-from spec_kit_memory.vault import files, pending
-from spec_kit_memory.verbs import saving
 from spec_kit_memory.workspace import Workspace
 
 # Where the save path is cut: the steps of a pending save, the transaction, and what follows it.
@@ -75,9 +75,9 @@ def cut_at(point: str, *, after: int) -> None:
                 die()
 
     wrap(pending, "save", lambda save: lambda *a, **k: save(*a, **{**k, "step": reached}))
-    wrap(record.Recorder, "entry", lambda entry: also(entry, lambda: reached("in the transaction")))
-    wrap(saving, "_embed", lambda embed: also(embed, lambda: reached("embedded")))
-    wrap(saving, "_metadata", lambda write: also(write, lambda: reached("metadata")))
+    wrap(recorder.Recorder, "entry", lambda entry: also(entry, lambda: reached("in the transaction")))
+    wrap(save, "_embed", lambda embed: also(embed, lambda: reached("embedded")))
+    wrap(save, "_metadata", lambda write: also(write, lambda: reached("metadata")))
 
     def half(write: Callable[..., Any]) -> Callable[..., Any]:
         def written(descriptor: int, data: bytes) -> None:
@@ -89,7 +89,7 @@ def cut_at(point: str, *, after: int) -> None:
 
         return written
 
-    wrap(files, "write_all", half)
+    wrap(disk, "write_all", half)
 
 
 def also(call: Callable[..., Any], then: Callable[[], None]) -> Callable[..., Any]:

@@ -23,10 +23,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "answers": {"core", "errors"},
     "settings": {"core", "errors"},
     "embed": {"embed", "core"} | ANYWHERE,
-    "store": {"store", "core"} | ANYWHERE,
-    "vault": {"vault", "store", "embed", "core"} | ANYWHERE,
-    "verbs": {"verbs", "vault", "store", "embed", "core"} | ANYWHERE,
-    "workspace": {"verbs", "vault", "store", "embed", "core"} | ANYWHERE,
+    "index": {"index", "core"} | ANYWHERE,
+    "files": {"files", "index", "embed", "core"} | ANYWHERE,
+    "features": {"features", "files", "index", "embed", "core"} | ANYWHERE,
+    "workspace": {"features", "files", "index", "embed", "core"} | ANYWHERE,
     "serve": {"serve", "workspace", "core"} | ANYWHERE,
     "__init__": {"workspace", "core"} | ANYWHERE,
     "__main__": {"serve"},
@@ -63,9 +63,9 @@ HEAVY = {
 # Of our own: patterns for every script, which only writing and searching need.
 COSTLY = {f"{PACKAGE}.core.words"}
 # The way of a cold command (a hook runs on every prompt): here each command loads only what it uses.
-COLD_ROOMS = {"serve", "workspace", "verbs", "__init__", "__main__"}
+COLD_ROOMS = {"serve", "workspace", "features", "__init__", "__main__"}
 # Opening an engine or a provider loads the one that was chosen and not the others.
-DOORS = {f"{PACKAGE}.embed", f"{PACKAGE}.store"}
+DOORS = {f"{PACKAGE}.embed", f"{PACKAGE}.index"}
 
 LONGEST_MODULE = 900
 LONGEST_FUNCTION = 100
@@ -242,7 +242,7 @@ def test_every_module_says_which_question_it_answers() -> None:
 def test_broad_excepts_stand_only_at_the_edges_and_in_the_loop_over_files() -> None:
     broad = {"Exception", "BaseException"}
     for module, tree in modules().items():
-        if room(module) == "serve" or module.startswith(f"{PACKAGE}.vault.sync"):
+        if room(module) == "serve" or module.startswith(f"{PACKAGE}.files.scan"):
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.ExceptHandler):

@@ -17,16 +17,18 @@ import pytest
 from spec_kit_memory import answers, errors, settings
 from spec_kit_memory.core import triggers
 from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Source, State, Tier, VectorStatus
-from spec_kit_memory.serve import shell, tools
+from spec_kit_memory.files import pending
+from spec_kit_memory.files.scan import Decision
+from spec_kit_memory.serve import tools
+from spec_kit_memory.serve.cli import tool_commands
 from spec_kit_memory.serve.render import camel
-from spec_kit_memory.vault import pending
-from spec_kit_memory.vault.sync import Decision
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 NAMES = Path(__file__).with_name("compatibility_names.txt")
 SCHEMA = "\n".join(
-    path.read_text(encoding="utf-8") for path in sorted((ROOT / "src/spec_kit_memory/store/migrations").glob("*.sql"))
+    path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "src/spec_kit_memory/index/sqlite/migrations").glob("*.sql"))
 )
 
 
@@ -101,11 +103,11 @@ def is_parameter(name: str) -> bool:
 def is_command(words: str) -> bool:
     name, *path = words.split()
     options = [word for word in path if word.startswith("-")]
-    group: shell.Commands = shell.Commands()
+    group: tool_commands.Commands = tool_commands.Commands()
     command = None
     for word in path[: len(path) - len(options)]:
         command = group.get_command(None, word)  # type: ignore[arg-type]
-        if isinstance(command, shell.Commands):
+        if isinstance(command, tool_commands.Commands):
             group = command
     known = (
         {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
@@ -163,7 +165,7 @@ def is_answered(name: str) -> bool:
 def is_phrase(name: str) -> bool:
     """Do we act on it? The choices in brackets are what a folder's memories are offered with."""
     if name.startswith("["):
-        offered = (ROOT / "src/spec_kit_memory/verbs/resuming.py").read_text(encoding="utf-8")
+        offered = (ROOT / "src/spec_kit_memory/features/context.py").read_text(encoding="utf-8")
         return name in offered or (name[1:-1].isdecimal() and 'f"[{' in offered)
     return bool(triggers.suggestions(f"now {name} please")) or triggers.loading(f"now {name} please") is not None
 

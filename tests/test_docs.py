@@ -14,7 +14,7 @@ import pytest
 
 import spec_kit_memory
 from spec_kit_memory.errors import all_errors
-from spec_kit_memory.serve.shell import Commands, Session
+from spec_kit_memory.serve.cli.tool_commands import Commands, Session
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

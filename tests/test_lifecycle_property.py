@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from spec_kit_memory.errors import CheckpointExists, FileMissing, Invalid
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
-from tests.verbs.conftest import Clock, Place
+from tests.features.conftest import Clock, Place
 
 NAMES = ("tokens", "broker", "lunch", "gates")
 WORDS = ("harbour", "token", "broker", "soup", "gateway", "signature", "ferry", "lamp")
@@ -102,15 +102,15 @@ class Life:
         """What must hold whatever was done."""
         verdict = self.space.ledger_verify()
         assert verdict.ok, verdict.summary
-        assert len(self.space._wiring.whole.history()) == verdict.entries
+        assert len(self.space._runtime.whole.history()) == verdict.entries
         wrong = [problem for problem in self.space.health().problems if problem["check"] != "stale rows"]
         assert wrong == []
 
     def essence(self) -> dict[str, Any]:
         """Everything that a checkpoint holds, by what it is about."""
-        self.space._wiring.flush()
+        self.space._runtime.flush()
         kept: dict[str, Any] = {}
-        for row in self.space._wiring.whole.snapshot():
+        for row in self.space._runtime.whole.snapshot():
             plain = {name: value for name, value in row.items() if name not in ("stamp", "raw_hash")}
             match row["kind"]:
                 case "header":

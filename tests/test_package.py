@@ -36,13 +36,13 @@ def test_the_metadata_names_licence_python_and_readme(installed: metadata.Distri
 @pytest.mark.parametrize("command", ["skm", "spec-kit-memory"])
 def test_both_commands_lead_to_one_function(installed: metadata.Distribution, command: str) -> None:
     (found,) = installed.entry_points.select(group="console_scripts", name=command)
-    assert found.value == "spec_kit_memory.serve.cli:main"
+    assert found.value == "spec_kit_memory.serve.cli.main:main"
     assert callable(found.load())
 
 
 def test_generate_context_is_another_name_for_saving(installed: metadata.Distribution) -> None:
     (found,) = installed.entry_points.select(group="console_scripts", name="generate-context")
-    assert found.value == "spec_kit_memory.serve.cli:generate_context"
+    assert found.value == "spec_kit_memory.serve.cli.main:generate_context"
     assert callable(found.load())
 
 
@@ -65,7 +65,7 @@ def test_package_data_is_installed(name: str, least_bytes: int) -> None:
 def test_migrations_are_installed_with_nothing_missing() -> None:
     folder = resources.files("spec_kit_memory").joinpath("store/migrations")
     there = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
-    in_source = sorted(file.name for file in (ROOT / "src/spec_kit_memory/store/migrations").glob("*.sql"))
+    in_source = sorted(file.name for file in (ROOT / "src/spec_kit_memory/index/sqlite/migrations").glob("*.sql"))
     assert there == in_source != []
 
 

@@ -175,7 +175,7 @@ def test_the_index_follows_the_files_and_another_server_takes_over(root: Path, s
 
 
 def watcher_of(root: Path) -> int | None:
-    from spec_kit_memory.vault import locks
+    from spec_kit_memory.files import locks
 
     holder = locks.holder(root / ".spec-kit-memory/watch.lock")
     return holder if isinstance(holder, int) else None

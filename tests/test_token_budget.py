@@ -64,7 +64,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 def test_measuring_counts_as_no_use_of_what_it_reads(library: Library) -> None:
     ask(library, {"text": "relay", "relevant": ["plain"]}, Figures("one"))
-    library.workspace._wiring.flush()
+    library.workspace._runtime.flush()
     assert [card.access_count for card in library.workspace.list().memories] == [0, 0]
 
 

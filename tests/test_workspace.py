@@ -45,11 +45,11 @@ def test_a_save_that_died_is_completed_by_the_next_opening(settings: Settings) -
 
 def test_with_nothing_left_behind_opening_makes_nothing_that_indexes(settings: Settings) -> None:
     with Workspace(settings) as workspace:
-        assert workspace._wiring._sync is None
+        assert workspace._runtime._sync is None
         workspace.triggers("anything")
-        assert workspace._wiring._sync is None
+        assert workspace._runtime._sync is None
         workspace.index()
-        assert workspace._wiring._sync is not None
+        assert workspace._runtime._sync is not None
 
 
 def test_threads_that_need_it_at_once_share_what_indexes(settings: Settings) -> None:
@@ -59,7 +59,7 @@ def test_threads_that_need_it_at_once_share_what_indexes(settings: Settings) -> 
 
         def need() -> None:
             start.wait()
-            made.append(workspace._wiring.sync)
+            made.append(workspace._runtime.sync)
 
         threads = [threading.Thread(target=need) for _ in range(8)]
         for thread in threads:

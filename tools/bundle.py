@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory import __version__
-from spec_kit_memory.serve.offers import PROMPTS
+from spec_kit_memory.serve.mcp.resources import PROMPTS
 from spec_kit_memory.serve.tools import TOOLS
 
 ROOT = Path(__file__).parents[1]

@@ -20,7 +20,7 @@ import click
 
 from spec_kit_memory import answers, errors, settings
 from spec_kit_memory.serve import tools
-from spec_kit_memory.serve.shell import Commands, Session
+from spec_kit_memory.serve.cli.tool_commands import Commands, Session
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTICE = "<!-- Made from the code by `python -m tools.reference`. Change the code, then run it. -->"

@@ -1,5 +1,5 @@
 """`python -m spec_kit_memory` is `skm`."""
 
-from spec_kit_memory.serve.cli import main
+from spec_kit_memory.serve.cli.main import main
 
 main()

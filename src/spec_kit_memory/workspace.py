@@ -22,14 +22,15 @@ from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core.memory import Actor, ContextType, Source, State, Tier
 from spec_kit_memory.embed import Embedder
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
+from spec_kit_memory.features.argument_check import accepting, checked
+from spec_kit_memory.features.runtime import Meaning, Runtime
+from spec_kit_memory.index import open_index
+from spec_kit_memory.index.contract import Index
 from spec_kit_memory.settings import Settings
-from spec_kit_memory.store import Store, open_store
-from spec_kit_memory.verbs.accepting import accepting, checked
-from spec_kit_memory.verbs.wiring import Meaning, Wiring
 
 if TYPE_CHECKING:
-    from spec_kit_memory.vault.sync import Sync
-    from spec_kit_memory.verbs.background import Background
+    from spec_kit_memory.features.background import Background
+    from spec_kit_memory.files.scan import Sync
 
 __all__ = ["Workspace", "open_workspace", "utc_now"]
 
@@ -73,15 +74,15 @@ class Workspace:
         *,
         actor: Actor = Actor.USER,
         now: Callable[[], datetime] = utc_now,
-        store: Store | None = None,
+        store: Index | None = None,
         embedder: Embedder | None = None,
     ) -> None:
-        from spec_kit_memory.vault.files import refuse_links, scope_of
+        from spec_kit_memory.files.disk import refuse_links, scope_of
 
         self.settings = settings
         refuse_links(settings)
-        whole = store or open_store(settings.index_path)
-        self._wiring = Wiring(
+        whole = store or open_index(settings.index_path)
+        self._runtime = Runtime(
             settings=settings,
             store=whole.within(scope_of(settings)),
             whole=whole,
@@ -98,7 +99,7 @@ class Workspace:
         atexit.register(self.close)
         if _left_pending(settings):
             with whole.hurried():  # what cannot be indexed now, the next scan indexes
-                self._wiring.sync.recover()
+                self._runtime.sync.recover()
 
     # --- life
 
@@ -115,18 +116,18 @@ class Workspace:
         atexit.unregister(self.close)
         if self._background:
             self._background.stop()
-        self._wiring.flush()
-        if self._wiring.past:
-            self._wiring.past.close()
-        self._wiring.whole.close()
+        self._runtime.flush()
+        if self._runtime.past:
+            self._runtime.past.close()
+        self._runtime.whole.close()
 
     def start_background(self) -> None:
         """Scan, embed and watch behind the answers; a server calls this after it started."""
-        from spec_kit_memory.verbs.background import Background
+        from spec_kit_memory.features.background import Background
 
         if self._background is None:
-            self._background = Background(self._wiring)
-            self._wiring.doing = self._background.doing
+            self._background = Background(self._runtime)
+            self._runtime.doing = self._background.doing
             self._background.start()
 
     def _embed_soon(self) -> None:
@@ -163,8 +164,8 @@ class Workspace:
         mode: str = "hybrid",
     ) -> answers.SearchAnswer:
         """The memories that answer a question, best first, within a token budget."""
-        from spec_kit_memory.verbs import answering
-        from spec_kit_memory.verbs.search import Request
+        from spec_kit_memory.features import search_answer
+        from spec_kit_memory.features.search import Request
 
         request = Request(
             query=query,
@@ -191,7 +192,7 @@ class Workspace:
             explain=explain,
             mode=mode,
         )
-        return self._timed(lambda: answering.search(self._wiring, request, self._cache))
+        return self._timed(lambda: search_answer.search(self._runtime, request, self._cache))
 
     def load(
         self,
@@ -202,11 +203,11 @@ class Workspace:
         max_tokens: int = 10_000,
     ) -> answers.LoadAnswer:
         """One memory's text or section; the newest of a spec folder without an id."""
-        from spec_kit_memory.verbs import reading
+        from spec_kit_memory.features import read
 
         return self._timed(
-            lambda: reading.load(
-                self._wiring, memory_id=memory_id, spec_folder=spec_folder, anchor_id=anchor_id, max_tokens=max_tokens
+            lambda: read.load(
+                self._runtime, memory_id=memory_id, spec_folder=spec_folder, anchor_id=anchor_id, max_tokens=max_tokens
             )
         )
 
@@ -214,9 +215,9 @@ class Workspace:
         self, path: str, *, lines: str | None = None, from_: int | None = None, count: int | None = None
     ) -> answers.GetAnswer:
         """Exactly those lines of a memory."""
-        from spec_kit_memory.verbs import reading
+        from spec_kit_memory.features import read
 
-        return self._timed(lambda: reading.get(self._wiring, path=path, lines=lines, from_=from_, count=count))
+        return self._timed(lambda: read.get(self._runtime, path=path, lines=lines, from_=from_, count=count))
 
     def list(
         self,
@@ -230,11 +231,11 @@ class Workspace:
         forgotten: bool = False,
     ) -> answers.ListAnswer:
         """Memories, newest first unless `sort_by` says otherwise; or those that were deleted on request."""
-        from spec_kit_memory.verbs import reading
+        from spec_kit_memory.features import read
 
         return self._timed(
-            lambda: reading.list_(
-                self._wiring,
+            lambda: read.list_(
+                self._runtime,
                 spec_folder=spec_folder,
                 tier=_one_of(Tier, tier, "tier"),
                 source=None if source == "all" else _one_of(Source, source, "source"),
@@ -259,11 +260,11 @@ class Workspace:
         cancelled: Callable[[], bool] | None = None,
     ) -> answers.IndexAnswer:
         """Bring the index in step with the files."""
-        from spec_kit_memory.verbs import indexing
+        from spec_kit_memory.features import index_workspace
 
         return self._timed(
-            lambda: indexing.index(
-                self._wiring,
+            lambda: index_workspace.index(
+                self._runtime,
                 spec_folder=spec_folder,
                 force=force,
                 rebuild=rebuild,
@@ -286,11 +287,11 @@ class Workspace:
         include_cognitive: bool = True,
     ) -> answers.TriggerAnswer:
         """The memories whose phrases occur in a prompt; it never needs vectors."""
-        from spec_kit_memory.verbs import sessions
+        from spec_kit_memory.features import sessions
 
         return self._timed(
             lambda: sessions.triggers(
-                self._wiring,
+                self._runtime,
                 prompt=prompt,
                 limit=limit,
                 session_id=session_id,
@@ -308,11 +309,11 @@ class Workspace:
         max_tokens: int = 1500,
     ) -> answers.ContextAnswer:
         """The one call for an agent that starts or resumes."""
-        from spec_kit_memory.verbs import resuming
+        from spec_kit_memory.features import context
 
         return self._timed(
-            lambda: resuming.context(
-                self._wiring, prompt=prompt, spec_folder=spec_folder, session_id=session_id, max_tokens=max_tokens
+            lambda: context.context(
+                self._runtime, prompt=prompt, spec_folder=spec_folder, session_id=session_id, max_tokens=max_tokens
             )
         )
 
@@ -332,11 +333,11 @@ class Workspace:
         by_person: bool = False,
     ) -> answers.SaveAnswer:
         """Remember a session, one fact, or an existing file. Only `by_person` may save a rule."""
-        from spec_kit_memory.verbs import saving
+        from spec_kit_memory.features import save
 
         return self._timed(
-            lambda: saving.save(
-                self._wiring,
+            lambda: save.save(
+                self._runtime,
                 file_path=file_path,
                 context=context,
                 text=text,
@@ -361,11 +362,11 @@ class Workspace:
         confirm: bool = False,
     ) -> answers.UpdateAnswer:
         """Change a memory's metadata, in its file where it has one."""
-        from spec_kit_memory.verbs import changing
+        from spec_kit_memory.features import amend
 
         return self._timed(
-            lambda: changing.update(
-                self._wiring,
+            lambda: amend.update(
+                self._runtime,
                 memory_id=id,
                 title=title,
                 trigger_phrases=trigger_phrases,
@@ -385,11 +386,11 @@ class Workspace:
         delete_file: bool = False,
     ) -> answers.DeleteAnswer:
         """Forget a memory, or all of a spec folder; files stay unless `delete_file`."""
-        from spec_kit_memory.verbs import changing
+        from spec_kit_memory.features import amend
 
         return self._timed(
-            lambda: changing.delete(
-                self._wiring, memory_id=id, spec_folder=spec_folder, confirm=confirm, delete_file=delete_file
+            lambda: amend.delete(
+                self._runtime, memory_id=id, spec_folder=spec_folder, confirm=confirm, delete_file=delete_file
             )
         )
 
@@ -397,25 +398,25 @@ class Workspace:
         self, id: int, *, was_useful: bool | None = None, outdated: bool | None = None, promote: bool | None = None
     ) -> answers.ValidateAnswer:
         """Say whether a memory was useful, or that it is outdated."""
-        from spec_kit_memory.verbs import judging
+        from spec_kit_memory.features import validate
 
         return self._timed(
-            lambda: judging.validate(
-                self._wiring, memory_id=id, was_useful=was_useful, outdated=outdated, promote=bool(promote)
+            lambda: validate.validate(
+                self._runtime, memory_id=id, was_useful=was_useful, outdated=outdated, promote=bool(promote)
             )
         )
 
     def trust(self, target: int | str, *, trusted: bool = True) -> answers.UpdateAnswer:
         """Vouch for a memory of a chat or custom source; only a person calls this."""
-        from spec_kit_memory.verbs import changing
+        from spec_kit_memory.features import amend
 
-        return self._timed(lambda: changing.trust(self._wiring, target, trusted=trusted))
+        return self._timed(lambda: amend.trust(self._runtime, target, trusted=trusted))
 
     def undo(self) -> answers.UndoAnswer:
         """Take back the last delete, update, merge or restore."""
-        from spec_kit_memory.verbs import undoing
+        from spec_kit_memory.features import undo
 
-        return self._timed(lambda: undoing.undo(self._wiring))
+        return self._timed(lambda: undo.undo(self._runtime))
 
     # --- links
 
@@ -423,11 +424,11 @@ class Workspace:
         self, source_id: int, target_id: int, relation: str, *, strength: float = 1.0, evidence: str | None = None
     ) -> answers.LinkAnswer:
         """Say how one memory bears on another."""
-        from spec_kit_memory.verbs import lineage
+        from spec_kit_memory.features import why
 
         return self._timed(
-            lambda: lineage.link(
-                self._wiring,
+            lambda: why.link(
+                self._runtime,
                 source_id=source_id,
                 target_id=target_id,
                 relation=relation,
@@ -437,19 +438,19 @@ class Workspace:
         )
 
     def unlink(self, link_id: int) -> answers.LinkAnswer:
-        from spec_kit_memory.verbs import lineage
+        from spec_kit_memory.features import why
 
-        return self._timed(lambda: lineage.unlink(self._wiring, link_id=link_id))
+        return self._timed(lambda: why.unlink(self._runtime, link_id=link_id))
 
     def why(
         self, memory_id: int, *, max_depth: int = 3, direction: str = "both", relations: Sequence[str] | None = None
     ) -> answers.WhyAnswer:
         """What led to a memory, and what came of it."""
-        from spec_kit_memory.verbs import lineage
+        from spec_kit_memory.features import why
 
         return self._timed(
-            lambda: lineage.why(
-                self._wiring,
+            lambda: why.why(
+                self._runtime,
                 memory_id=memory_id,
                 max_depth=max_depth,
                 direction=direction,
@@ -468,41 +469,41 @@ class Workspace:
         metadata: Mapping[str, Any] | None = None,
     ) -> answers.CheckpointAnswer:
         """A named snapshot of everything, or of one spec folder."""
-        from spec_kit_memory.verbs import checkpoints
+        from spec_kit_memory.features import checkpoints
 
         return self._timed(
             lambda: checkpoints.create(
-                self._wiring, name=name, spec_folder=spec_folder, description=description, metadata=metadata
+                self._runtime, name=name, spec_folder=spec_folder, description=description, metadata=metadata
             )
         )
 
     def checkpoint_list(self, *, spec_folder: str | None = None, limit: int = 50) -> answers.CheckpointListAnswer:
-        from spec_kit_memory.verbs import checkpoints
+        from spec_kit_memory.features import checkpoints
 
-        return self._timed(lambda: checkpoints.list_(self._wiring, spec_folder=spec_folder, limit=limit))
+        return self._timed(lambda: checkpoints.list_(self._runtime, spec_folder=spec_folder, limit=limit))
 
     def checkpoint_diff(self, name: str) -> answers.CheckpointDiffAnswer:
         """What changed since a checkpoint."""
-        from spec_kit_memory.verbs import checkpoints
+        from spec_kit_memory.features import checkpoints
 
-        return self._timed(lambda: checkpoints.diff(self._wiring, name=name))
+        return self._timed(lambda: checkpoints.diff(self._runtime, name=name))
 
     def checkpoint_restore(
         self, name: str, *, clear_existing: bool = False, restore_files: bool = False
     ) -> answers.CheckpointAnswer:
         """Bring a checkpoint back, all of it or nothing."""
-        from spec_kit_memory.verbs import checkpoints
+        from spec_kit_memory.features import checkpoints
 
         return self._timed(
             lambda: checkpoints.restore(
-                self._wiring, name=name, clear_existing=clear_existing, restore_files=restore_files
+                self._runtime, name=name, clear_existing=clear_existing, restore_files=restore_files
             )
         )
 
     def checkpoint_delete(self, name: str) -> answers.CheckpointAnswer:
-        from spec_kit_memory.verbs import checkpoints
+        from spec_kit_memory.features import checkpoints
 
-        return self._timed(lambda: checkpoints.delete(self._wiring, name=name))
+        return self._timed(lambda: checkpoints.delete(self._runtime, name=name))
 
     # --- record
 
@@ -510,64 +511,64 @@ class Workspace:
         self, id: int | None = None, *, spec_folder: str | None = None, limit: int = 50
     ) -> answers.HistoryAnswer:
         """What happened to a memory, a spec folder or the workspace, newest first."""
-        from spec_kit_memory.verbs import record
+        from spec_kit_memory.features import history
 
-        return self._timed(lambda: record.history(self._wiring, memory_id=id, spec_folder=spec_folder, limit=limit))
+        return self._timed(lambda: history.history(self._runtime, memory_id=id, spec_folder=spec_folder, limit=limit))
 
     def ledger_verify(self) -> answers.LedgerAnswer:
         """Check every link of the chain."""
-        from spec_kit_memory.verbs import record
+        from spec_kit_memory.features import history
 
-        return self._timed(lambda: record.ledger_verify(self._wiring))
+        return self._timed(lambda: history.ledger_verify(self._runtime))
 
     def ledger_head(self) -> answers.LedgerAnswer:
-        from spec_kit_memory.verbs import record
+        from spec_kit_memory.features import history
 
-        return self._timed(lambda: record.ledger_head(self._wiring))
+        return self._timed(lambda: history.ledger_head(self._runtime))
 
     def ledger_export(self) -> Iterator[str]:
         """Every entry as a line of JSON."""
-        from spec_kit_memory.verbs import record
+        from spec_kit_memory.features import history
 
-        return record.ledger_export(self._wiring)
+        return history.ledger_export(self._runtime)
 
     # --- chat and import
 
     def chat_import(self, paths: Sequence[str | os.PathLike[str]]) -> answers.ChatAnswer:
         """Remember conversations from transcripts; one that grew is updated."""
-        from spec_kit_memory.verbs import chats
+        from spec_kit_memory.features import chats
 
-        return self._timed(lambda: chats.import_(self._wiring, [Path(path) for path in paths]))
+        return self._timed(lambda: chats.import_(self._runtime, [Path(path) for path in paths]))
 
     def chat_list(self) -> answers.ListAnswer:
-        from spec_kit_memory.verbs import chats
+        from spec_kit_memory.features import chats
 
-        return self._timed(lambda: chats.list_(self._wiring))
+        return self._timed(lambda: chats.list_(self._runtime))
 
     def chat_forget(self, conversation: str) -> answers.DeleteAnswer:
-        from spec_kit_memory.verbs import chats
+        from spec_kit_memory.features import chats
 
-        return self._timed(lambda: chats.forget(self._wiring, conversation))
+        return self._timed(lambda: chats.forget(self._runtime, conversation))
 
     def import_original(self, path: str | os.PathLike[str]) -> answers.ImportAnswer:
         """Take use, validations, links and history over from the original system's database."""
-        from spec_kit_memory.verbs import originals
+        from spec_kit_memory.features import import_original
 
-        return self._timed(lambda: originals.import_(self._wiring, Path(path)))
+        return self._timed(lambda: import_original.import_(self._runtime, Path(path)))
 
     # --- look after
 
     def stats(self, *, folder_ranking: str = "count", limit: int = 10) -> answers.StatsAnswer:
         """What is there, in numbers."""
-        from spec_kit_memory.verbs import care
+        from spec_kit_memory.features import health
 
-        return self._timed(lambda: care.stats(self._wiring, folder_ranking=folder_ranking, limit=limit))
+        return self._timed(lambda: health.stats(self._runtime, folder_ranking=folder_ranking, limit=limit))
 
     def health(self, *, repair: bool = False, full: bool = False) -> answers.HealthAnswer:
         """What is wrong, and with `repair` what could be mended. `full` takes its time for a large index."""
-        from spec_kit_memory.verbs import care
+        from spec_kit_memory.features import health
 
-        return self._timed(lambda: care.health(self._wiring, repair=repair, full=full))
+        return self._timed(lambda: health.health(self._runtime, repair=repair, full=full))
 
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:
         started = time.perf_counter()
@@ -582,7 +583,7 @@ class Workspace:
         meta = replace(
             answer.meta,
             latency_ms=round((time.perf_counter() - started) * 1000, 3),
-            index_generation=self._wiring.store.generation(),
+            index_generation=self._runtime.store.generation(),
         )
         return replace(answer, meta=meta, hints=(*filter(None, (self._unread,)), *answer.hints))
 
@@ -591,8 +592,8 @@ class Workspace:
         return self._background.unread if self._background else ""
 
 
-def _sync(whole: Store, settings: Settings, now: Callable[[], datetime]) -> Sync:
-    from spec_kit_memory.vault.sync import Sync
+def _sync(whole: Index, settings: Settings, now: Callable[[], datetime]) -> Sync:
+    from spec_kit_memory.files.scan import Sync
 
     return Sync(whole, settings, now=now)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spec_kit_memory.embed import open_embedder, states
+from spec_kit_memory.embed import open_embedder, token_states
 from spec_kit_memory.embed.hashing import HashingEmbedder
 from spec_kit_memory.settings import Semantic
 
@@ -57,7 +57,7 @@ def test_late_interaction_prefers_the_passage_with_the_words() -> None:
     documents = embedder.embed_documents(["a token refresh loop", "colours of tables", ""])
     query = embedder.embed_query("token refresh")
     assert query.states is not None
-    near, far, empty = states.interact(query.states, [d.states for d in documents]).mean(axis=0)
+    near, far, empty = token_states.interact(query.states, [d.states for d in documents]).mean(axis=0)
     assert near > far + 0.3
     assert np.isnan(empty)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spec_kit_memory.embed import open_embedder
-from spec_kit_memory.embed import states as token_states
+from spec_kit_memory.embed import open_embedder, token_states
 from spec_kit_memory.embed.local import HASHES, MODEL_FOLDER, QUERY_PREFIX, LocalEmbedder
 from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.settings import Semantic

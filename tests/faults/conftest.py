@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verbs.conftest import clock, place
+from tests.features.conftest import clock, place
 
 __all__ = ["clock", "place"]
 

@@ -16,17 +16,17 @@ import pytest
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.errors import DatabaseBusy
+from spec_kit_memory.index.sqlite.engine import SqliteIndex
 from spec_kit_memory.settings import Semantic, Settings
-from spec_kit_memory.store.sqlite import SqliteStore
 from spec_kit_memory.workspace import Workspace
 from tests.faults.talking import Answer, Talk, environment, held
-from tests.verbs.conftest import Place
+from tests.features.conftest import Place
 
 
 def impatient(place: Place) -> Workspace:
     """A workspace that gives up after a moment instead of half a minute."""
     settings = Settings(root=place.root, semantic=Semantic(model="hashing"))
-    store = SqliteStore(settings.index_path, busy_seconds=0.2)
+    store = SqliteIndex(settings.index_path, busy_seconds=0.2)
     workspace = Workspace(settings, now=place.clock, store=store)
     place.opened.append(workspace)
     return workspace
@@ -115,7 +115,7 @@ def test_a_clock_set_back_by_years_changes_no_order_and_loses_nothing(place: Pla
     workspace.validate(first.id or 0, was_useful=True)
     place.clock.pass_(days=800)
     assert workspace.health().healthy
-    assert ledger.verify(workspace._wiring.whole.ledger()) is None
+    assert ledger.verify(workspace._runtime.whole.ledger()) is None
     assert [entry.event for entry in workspace.history(first.id).entries][-1:]
     workspace.triggers("zebra", session_id="s")
 

@@ -14,11 +14,11 @@ import pytest
 
 from spec_kit_memory.embed import local
 from spec_kit_memory.embed.local import LocalEmbedder
+from spec_kit_memory.features import runtime
 from spec_kit_memory.settings import Semantic, Settings
-from spec_kit_memory.verbs import wiring
 from spec_kit_memory.workspace import Workspace
 from tests.faults.talking import Talk
-from tests.verbs.conftest import Place
+from tests.features.conftest import Place
 
 
 @dataclass
@@ -160,7 +160,7 @@ def test_a_slow_answer_that_comes_in_time_is_used(place: Place, provider: Provid
 def test_headers_that_never_end_do_not_hold_up_a_search(
     place: Place, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(runtime, "PATIENCE_SECONDS", 0.5)
     place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
     with Workspace(Settings(root=place.root, semantic=semantic(provider)), now=place.clock) as workspace:
         workspace.index()

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.verbs.conftest import clock, place
+from tests.features.conftest import clock, place
 
 __all__ = ["clock", "place"]

@@ -13,12 +13,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spec_kit_memory import settings as settings_module
-from spec_kit_memory.core import context, front_edit, markdown, passages, phrases, query, redact, session_data, words
+from spec_kit_memory.core import (
+    front_edit,
+    markdown,
+    passages,
+    phrases,
+    query,
+    redact,
+    session_data,
+    session_document,
+    words,
+)
 from spec_kit_memory.errors import Invalid, RestoreFailed, SpecKitMemoryError
+from spec_kit_memory.files import chat_transcripts, checkpoint_file
 from spec_kit_memory.serve.hosts import jsonc, toml
-from spec_kit_memory.vault import chat, checkpoints
+from tests.features.conftest import Place
 from tests.fuzz.material import broken, data, fuzzed, keyed, texts
-from tests.verbs.conftest import Place
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -103,7 +113,7 @@ def test_any_text_is_a_safe_query(text: str) -> None:
     "recentContext",
 ))  # fmt: skip
 def test_any_session_data_is_read_or_all_its_problems_are_listed(given_: Any) -> None:
-    error = refusal(lambda: context.title_of(session_data.read(given_), spec_folder="001-core"))
+    error = refusal(lambda: session_document.title_of(session_data.read(given_), spec_folder="001-core"))
     assert error is None or (isinstance(error, Invalid) and error.details["problems"])
 
 
@@ -153,7 +163,7 @@ def test_any_transcript_is_imported_or_refused(tmp_path_factory: Any, given_: An
     else:
         rows = given_ if isinstance(given_, list) else [given_]
         path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    error = refusal(lambda: chat.read_transcript(path))
+    error = refusal(lambda: chat_transcripts.read_transcript(path))
     assert error is None or error.hint
 
 
@@ -179,7 +189,7 @@ def test_a_checkpoint_of_any_lines_is_refused(tmp_path_factory: Any, rows: list[
 
 
 def read_checkpoint(path: Path) -> None:
-    error = refusal(lambda: list(checkpoints.read(path).rows()))
+    error = refusal(lambda: list(checkpoint_file.read(path).rows()))
     assert error is None or (isinstance(error, RestoreFailed) and path.name in error.message)
 
 
@@ -237,7 +247,7 @@ def test_a_file_of_many_zeros_packed_small_is_refused_before_memory_ends(tmp_pat
         for _ in range(300):
             file.write(b"0" * 1_000_000)
     with pytest.raises(RestoreFailed):
-        list(checkpoints.read(bomb).rows())
+        list(checkpoint_file.read(bomb).rows())
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spec_kit_memory.serve.live import LiveWorkspace
+from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 from tests.serve.recorder import Recorder
 
 

@@ -16,10 +16,10 @@ import pytest
 from mcp import Client
 
 from spec_kit_memory import settings
-from spec_kit_memory.serve.live import LiveWorkspace, must_exist
-from spec_kit_memory.serve.mcp import build_server
+from spec_kit_memory.index.sqlite.engine import SqliteIndex
+from spec_kit_memory.serve.mcp.server import build_server
+from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, must_exist
 from spec_kit_memory.serve.tools import TOOLS, Parameter, Tool
-from spec_kit_memory.store.sqlite import SqliteStore
 from spec_kit_memory.workspace import Workspace
 from tests.faults.talking import held
 from tests.serve.test_mcp import connected, era, spoken, told
@@ -227,7 +227,7 @@ def test_while_another_process_holds_the_index_reads_answer_and_writes_say_busy(
     Workspace(loaded(root)).index()
     index = loaded(root).index_path
     # It gives up after a moment instead of half a minute.
-    live = LiveWorkspace(lambda: Workspace(loaded(root), store=SqliteStore(index, busy_seconds=0.2)), background=False)
+    live = LiveWorkspace(lambda: Workspace(loaded(root), store=SqliteIndex(index, busy_seconds=0.2)), background=False)
 
     @spoken
     async def story() -> None:

@@ -16,9 +16,9 @@ import pytest
 from spec_kit_memory import __version__, answers
 from spec_kit_memory.core.links import Step
 from spec_kit_memory.core.memory import Link, Relation
-from spec_kit_memory.serve import graph, terminal, view
-from spec_kit_memory.serve.commands import COMMANDS
-from spec_kit_memory.serve.shell import Commands, Session, run
+from spec_kit_memory.serve.cli import graph, terminal, view
+from spec_kit_memory.serve.cli.commands import COMMANDS
+from spec_kit_memory.serve.cli.tool_commands import Commands, Session, run
 from spec_kit_memory.serve.tools import TOOLS, Tool
 from tests.serve.recorder import NOW, card
 
@@ -231,7 +231,7 @@ def test_the_shell_completes_commands_and_spec_folders(here: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["-m", "spec_kit_memory", "save"], ["-c", "from spec_kit_memory.serve.cli import *; generate_context()"]],
+    [["-m", "spec_kit_memory", "save"], ["-c", "from spec_kit_memory.serve.cli.main import *; generate_context()"]],
 )
 def test_a_session_is_saved_from_standard_input_into_the_named_folder(here: Path, command: list[str]) -> None:
     (here / "specs" / "007-auth").mkdir()
@@ -250,7 +250,7 @@ def test_a_session_is_saved_from_standard_input_into_the_named_folder(here: Path
 
 def test_the_version_is_printed_with_almost_nothing_imported() -> None:
     code = (
-        "import sys; from spec_kit_memory.serve.cli import main; main(['--version'])\n"
+        "import sys; from spec_kit_memory.serve.cli.main import main; main(['--version'])\n"
         "print({'click', 'json', 'dataclasses', 'spec_kit_memory.settings'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=_paths())
@@ -270,7 +270,7 @@ def test_matching_triggers_loads_neither_what_indexes_nor_what_draws(here: Path)
     ours = "vault.sync vault.discovery core.markdown core.redact core.words core.passages verbs.search verbs.saving"
     names = [*heavy.split(), *(f"spec_kit_memory.{name}" for name in ours.split())]
     code = (
-        "import sys; from spec_kit_memory.serve.shell import run\n"
+        "import sys; from spec_kit_memory.serve.cli.tool_commands import run\n"
         "code = run(['triggers', 'where are signed tokens checked?', '--json'])\n"
         f"sys.stderr.write(repr((code, [name for name in {names!r} if name in sys.modules])))"
     )

@@ -182,7 +182,7 @@ def test_a_broken_index_does_not_fail_the_host(tmp_path: Path) -> None:
 
 def test_a_hook_loads_none_of_the_heavy_libraries(root: Path) -> None:
     code = (
-        "import sys; from spec_kit_memory.serve.cli import main; main(['hook', 'prompt']); "
+        "import sys; from spec_kit_memory.serve.cli.main import main; main(['hook', 'prompt']); "
         "sys.stderr.write(' '.join(m for m in ('numpy', 'onnxruntime', 'mcp', 'rich', 'click', 'tokenizers') "
         "if m in sys.modules))"
     )

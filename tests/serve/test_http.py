@@ -18,8 +18,8 @@ from mcp import Client
 from starlette.testclient import TestClient
 
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.serve.http import _names, application, is_loopback, read_token
-from spec_kit_memory.serve.live import LiveWorkspace
+from spec_kit_memory.serve.http.app import _names, application, is_loopback, read_token
+from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 
 TOKEN = "correct-horse-battery-staple"
 INITIALIZE = {

@@ -14,8 +14,8 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from spec_kit_memory.serve.live import LiveWorkspace
-from spec_kit_memory.serve.mcp import NAME, build_server
+from spec_kit_memory.serve.mcp.server import NAME, build_server
+from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 from spec_kit_memory.serve.tools import TOOLS
 from tests.serve.recorder import Recorder
 

@@ -12,8 +12,8 @@ import pytest
 from mcp import Client
 
 from spec_kit_memory import settings
-from spec_kit_memory.serve.live import LiveWorkspace
-from spec_kit_memory.serve.mcp import build_server
+from spec_kit_memory.serve.mcp.server import build_server
+from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 from spec_kit_memory.workspace import Workspace
 from tests.serve.test_mcp import told
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from math import log, sqrt
 
 from spec_kit_memory.core.folders import clean_folder
-from spec_kit_memory.core.plain_words import COMMON_FILES, PLAIN
+from spec_kit_memory.core.stop_words import COMMON_FILES, PLAIN
 from spec_kit_memory.core.words import content, stem, unspaced
 from spec_kit_memory.errors import BadSpecFolder
 

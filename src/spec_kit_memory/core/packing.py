@@ -103,7 +103,7 @@ def fit(
     blocks: Sequence[Block],
     *,
     budget: int,
-    prices: Prices = Prices(),  # noqa: B008 - frozen
+    prices: Prices = Prices(),
     weigh: Weigh = len,
     beside: Beside = lambda named, room: 0,
     clip: Clip = lambda line, room: ("", 0),

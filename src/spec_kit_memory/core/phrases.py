@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import log2
 
-from spec_kit_memory.core.plain_words import COMMON_FILES, DOCUMENT, EXTENSIONS, PLAIN
+from spec_kit_memory.core.stop_words import COMMON_FILES, DOCUMENT, EXTENSIONS, PLAIN
 from spec_kit_memory.core.triggers import fold, usable
 from spec_kit_memory.core.words import content, stem
 

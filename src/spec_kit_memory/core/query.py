@@ -26,7 +26,7 @@ _MOST_KEYWORDS = 32
 @dataclass(frozen=True, slots=True)
 class Query:
     text: str  # as asked, without characters that no store takes
-    terms: tuple[str, ...]  # for `Store.match_text`; one with spaces is a phrase
+    terms: tuple[str, ...]  # for `Index.match_text`; one with spaces is a phrase
     keywords: tuple[str, ...]  # content words as a person reads them
     historical: bool = False  # about the past: decay is turned off
 

@@ -14,8 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from spec_kit_memory.embed import Embedding, QueryEmbedding
-from spec_kit_memory.embed import states as token_states
+from spec_kit_memory.embed import Embedding, QueryEmbedding, token_states
 
 if TYPE_CHECKING:
     import numpy as np

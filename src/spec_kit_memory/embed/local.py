@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.embed import Embedding, QueryEmbedding
-from spec_kit_memory.embed import states as token_states
+from spec_kit_memory.embed import Embedding, QueryEmbedding, token_states
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
 
 if TYPE_CHECKING:

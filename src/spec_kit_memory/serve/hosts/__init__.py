@@ -15,10 +15,10 @@ from typing import Literal
 
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
-from spec_kit_memory.serve.hosts import edits, record
+from spec_kit_memory.serve.cli.view import Block, Line
+from spec_kit_memory.serve.hosts import edits, install_record
 from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, Place
-from spec_kit_memory.serve.hosts.record import Kept, Record
-from spec_kit_memory.serve.view import Block, Line
+from spec_kit_memory.serve.hosts.install_record import Kept, Record
 
 __all__ = ["HOSTS", "Plan", "blocks", "install", "uninstall"]
 
@@ -51,7 +51,7 @@ class Change:
 
 def install(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> Plan:
     chosen, place = _place(host, root, scope)
-    known = record.read(host, place)
+    known = install_record.read(host, place)
     changes, kept = [], []
     for file, current in _read(chosen.files(place)):
         if file.form == "text" and not _may_replace(file, current, known):
@@ -75,7 +75,7 @@ def install(host: str, *, root: Path, scope: str | None = None, apply: bool = Fa
 
 def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> Plan:
     chosen, place = _place(host, root, scope, removing=True)
-    known = record.read(host, place)
+    known = install_record.read(host, place)
     files = chosen.files(place)
     gone = [File(path, "text") for path in known.files if path not in {file.path for file in files}]
     changes, kept = [], []
@@ -89,8 +89,8 @@ def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = 
     hints = [f"{path} was edited since and stays." for path in kept]
     if apply:
         _apply(changes, None)
-        record.remove_empty(known.folders or tuple(_own_folders(changes)))
-        record.forget(known)
+        install_record.remove_empty(known.folders or tuple(_own_folders(changes)))
+        install_record.forget(known)
     said = f"{chosen.title} is no longer connected"
     return _plan(chosen, place, changes, said, applied=apply, kept=kept, hints=hints)
 
@@ -159,7 +159,7 @@ def _may_replace(file: File, current: bytes | None, known: Record) -> bool:
     if current is None or current == file.text.encode():
         return True
     entry = known.files.get(file.path)
-    return entry is not None and record.digest(current) == entry.after
+    return entry is not None and install_record.digest(current) == entry.after
 
 
 def _installed(file: File, current: bytes | None, entry: Kept | None) -> Change | None:
@@ -170,7 +170,7 @@ def _installed(file: File, current: bytes | None, entry: Kept | None) -> Change 
         after = edits.with_entries(text, file).encode()
         if entry is None or current is None:
             before, made = current, edits.made_by(text, file)
-        elif record.digest(current) == entry.after:
+        elif install_record.digest(current) == entry.after:
             before, made = entry.before, entry.made
         else:
             # Somebody else wrote there since: what is to come back is their text without our entries.
@@ -180,13 +180,13 @@ def _installed(file: File, current: bytes | None, entry: Kept | None) -> Change 
     except edits.Malformed as error:
         _refuse([f"{file.path}: {error}."])
         raise
-    return Change(file.path, current, after, Kept(before, record.digest(after), made))
+    return Change(file.path, current, after, Kept(before, install_record.digest(after), made))
 
 
 def _uninstalled(file: File, current: bytes | None, entry: Kept | None) -> Change | None:
     if current is None:
         return None
-    if entry is not None and record.digest(current) == entry.after:
+    if entry is not None and install_record.digest(current) == entry.after:
         return Change(file.path, current, entry.before)
     try:
         bare = edits.without_entries(
@@ -231,7 +231,7 @@ def _apply(changes: list[Change], remembered: Record | None) -> list[Path]:
     _still_as_read(changes)
     done: list[Change] = []
     try:
-        backups = record.write(remembered) if remembered else []
+        backups = install_record.write(remembered) if remembered else []
         for change in changes:
             _write(change.path, change.after)
             done.append(change)
@@ -263,7 +263,7 @@ def _write(path: Path, data: bytes | None) -> None:
     if data is None:
         path.resolve().unlink(missing_ok=True)
     else:
-        record.write_file(path, data)
+        install_record.write_file(path, data)
 
 
 def _plan(

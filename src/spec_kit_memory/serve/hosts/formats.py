@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from spec_kit_memory.serve.hosts import jsonc, texts
+from spec_kit_memory.serve.hosts import jsonc, slash_commands
 
 __all__ = ["HOSTS", "SERVER", "Entry", "File", "Host", "Place", "is_ours"]
 
@@ -136,8 +136,8 @@ def _nested_hooks(place: Place, host: str) -> tuple[Entry, ...]:
 
 def _skills(folder: Path, *, manual: bool) -> list[File]:
     return [
-        File(folder / f"memory-{each.name}" / "SKILL.md", "text", text=texts.skill_file(each, manual=manual))
-        for each in texts.COMMANDS
+        File(folder / f"memory-{each.name}" / "SKILL.md", "text", text=slash_commands.skill_file(each, manual=manual))
+        for each in slash_commands.COMMANDS
     ]
 
 
@@ -159,9 +159,9 @@ def _claude_code(place: Place) -> list[File]:
             File(
                 folder / "commands" / "memory" / f"{each.name}.md",
                 "text",
-                text=texts.command_file(each, arguments="$ARGUMENTS", hint_key="argument-hint"),
+                text=slash_commands.command_file(each, arguments="$ARGUMENTS", hint_key="argument-hint"),
             )
-            for each in texts.COMMANDS
+            for each in slash_commands.COMMANDS
         ),
     ]
 
@@ -230,8 +230,12 @@ def _opencode(place: Place) -> list[File]:
     return [
         File(config or folder / "opencode.json", "json", entries),
         *(
-            File(commands / f"memory-{each.name}.md", "text", text=texts.command_file(each, arguments="$ARGUMENTS"))
-            for each in texts.COMMANDS
+            File(
+                commands / f"memory-{each.name}.md",
+                "text",
+                text=slash_commands.command_file(each, arguments="$ARGUMENTS"),
+            )
+            for each in slash_commands.COMMANDS
         ),
     ]
 
@@ -273,9 +277,9 @@ def _vscode(place: Place) -> list[File]:
             File(
                 prompts / f"memory-{each.name}.prompt.md",
                 "text",
-                text=texts.command_file(each, arguments="${input:arguments}", hint_key="argument-hint"),
+                text=slash_commands.command_file(each, arguments="${input:arguments}", hint_key="argument-hint"),
             )
-            for each in texts.COMMANDS
+            for each in slash_commands.COMMANDS
         ),
     ]
     if place.removing or not _claude_hooks(place):

@@ -1,0 +1,1 @@
+"""What can be asked of a workspace? One module per family of verbs, functions over `Runtime`."""

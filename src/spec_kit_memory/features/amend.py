@@ -1,0 +1,239 @@
+"""How does a memory change after it was written? update, delete, trust.
+
+What can be said in the file is written to the file, so that it survives a rebuild; what
+has no file of ours is kept in the database. A deleted memory is forgotten, not erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
+from spec_kit_memory.core import front_edit, redact
+from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
+from spec_kit_memory.errors import (
+    AccessDenied,
+    BadParameter,
+    Invalid,
+    MemoryNotFound,
+    MissingParameter,
+    OutOfRange,
+)
+from spec_kit_memory.features import freshness
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import disk, rewrite, trash
+
+# Files of these sources are the user's project: metadata is written into them.
+_WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
+
+
+def update(
+    runtime: Runtime,
+    *,
+    memory_id: int,
+    title: str | None = None,
+    trigger_phrases: Sequence[str] | None = None,
+    importance_weight: float | None = None,
+    importance_tier: Tier | None = None,
+    context_type: ContextType | None = None,
+    confirm: bool = False,
+) -> UpdateAnswer:
+    """Change only what is given."""
+    wanted: dict[str, Any] = {
+        "title": " ".join(redact.redact(title).text.split()) if title is not None else None,
+        "triggers": _phrases(trigger_phrases) if trigger_phrases is not None else None,
+        "weight": importance_weight,
+        "tier": importance_tier,
+        "context_type": context_type,
+    }
+    changes = {key: value for key, value in wanted.items() if value is not None}
+    if not changes:
+        raise MissingParameter(
+            "update needs something to change",
+            hint="give title, triggerPhrases, importanceWeight, importanceTier or contextType",
+        )
+    freshness.refresh(runtime, runtime.store.get(memory_id).path)
+    memory = runtime.store.get(memory_id)
+    _check(memory, changes, confirm=confirm)
+    place = apply(runtime, memory, changes, reason=f"update {', '.join(sorted(changes))}")
+    after = runtime.store.get(memory_id)
+    return UpdateAnswer(
+        summary=f"{after.title} (#{memory_id}): changed {', '.join(sorted(changes))} in the {place}",
+        hints=("take it back with skm undo",),
+        memory=runtime.card(after),
+        changed=tuple(sorted(changes)),
+        written_to=place,
+    )
+
+
+def _phrases(phrases: Sequence[str]) -> tuple[str, ...]:
+    clean = (" ".join(redact.redact(phrase).text.split()) for phrase in phrases)
+    return tuple(dict.fromkeys(phrase for phrase in clean if phrase))
+
+
+def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None:
+    problems, then = [], ""
+    if changes.get("title") == "":
+        problems.append("title is empty")
+    weight = changes.get("weight")
+    if weight is not None and not 0.0 <= weight <= 1.0:
+        raise OutOfRange(f"importanceWeight is {weight}", hint="give a weight from 0 to 1")
+    tier = changes.get("tier")
+    if tier is Tier.CONSTITUTIONAL and memory.tier is not Tier.CONSTITUTIONAL:
+        if not memory.trusted:
+            problems.append(
+                f"text from {memory.source.value} cannot be a rule until a person says skm trust {memory.id}"
+            )
+        elif not confirm:
+            problems.append("a constitutional memory is a rule for every session, so a person must confirm it")
+            then = "; ask the person, then say confirm: true"
+    if tier and memory.source is Source.CONSTITUTIONAL and tier is not Tier.CONSTITUTIONAL:
+        problems.append(f"{memory.path} lies in a folder of rules; move the file to change its tier")
+    if changes.get("triggers") and not memory.trusted:
+        problems.append(
+            f"text from {memory.source.value} carries no triggers until a person says skm trust {memory.id}"
+        )
+    if problems:
+        raise Invalid("; ".join(problems), hint=f"nothing was changed in memory {memory.id}{then}", problems=problems)
+
+
+def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, reason: str) -> str:
+    """Write to the file where it is ours to write, else to the database; says which."""
+    change = runtime.change(reason)
+    path = disk.absolute(runtime.settings, memory.path) if memory.source in _WRITTEN else None
+    if path is not None:
+        try:
+            rewrite.rewrite(path, lambda text: front_edit.edit_front_matter(text, _plain(changes)))
+        except AccessDenied:
+            # A file that may not be written still has its metadata: ours, kept beside it.
+            runtime.store.override(memory.id, dict(changes), change)
+            return "index"
+        runtime.sync.index_file(path, change)
+        _drop_overrides(runtime, memory.id, changes)
+        return "file"
+    runtime.store.override(memory.id, dict(changes), change)
+    return "index"
+
+
+def _drop_overrides(runtime: Runtime, memory_id: int, changes: Mapping[str, Any]) -> None:
+    """The file says it now; what was kept beside it while it could not be written would hide that."""
+    attributes = runtime.store.get(memory_id).attributes
+    hidden = [key for key, value in changes.items() if key != "triggers" and getattr(attributes, key) != value]
+    if "triggers" in changes and not set(changes["triggers"]) <= set(attributes.triggers):
+        hidden.append("triggers")
+    if hidden:
+        runtime.store.override(memory_id, dict.fromkeys(hidden), runtime.change(f"update {', '.join(hidden)}"))
+
+
+def _plain(changes: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {key: value.value if isinstance(value, Tier | ContextType) else value for key, value in changes.items()}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+
+
+# --- delete -------------------------------------------------------------------
+
+
+def delete(
+    runtime: Runtime,
+    *,
+    memory_id: int | None = None,
+    spec_folder: str | None = None,
+    confirm: bool = False,
+    delete_file: bool = False,
+) -> DeleteAnswer:
+    """Forget one memory, or, with `confirm`, all of a spec folder after a checkpoint."""
+    if memory_id is not None:
+        if spec_folder is not None:
+            raise BadParameter(
+                f"delete was given id {memory_id} and specFolder {spec_folder}",
+                hint="give id for one memory, or specFolder with confirm: true for all of a folder",
+            )
+        memory = runtime.store.get(memory_id)
+        moved = _forget(runtime, memory, delete_file=delete_file, reason="delete")
+        return _deleted([memory], [moved] if moved else [], None)
+    if spec_folder is None:
+        raise MissingParameter(
+            "delete needs the id of a memory, or a spec folder",
+            hint="give id, or specFolder with confirm: true; memory_list shows ids",
+        )
+    folder = clean_folder(spec_folder)
+    if not confirm:
+        count = runtime.store.count(Filter(spec_folder=folder))
+        raise MissingParameter(
+            f"deleting all {count} memories of {folder} must be confirmed",
+            hint="ask the person, then call again with confirm: true",
+        )
+    memories = runtime.store.find(Filter(spec_folder=folder))
+    if not memories:
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with skm stats")
+    from spec_kit_memory.features import checkpoints
+
+    name = checkpoints.automatic(runtime, "before-delete", spec_folder=folder)
+    reason = f"delete specFolder {folder}; checkpoint {name}"
+    moved_files = [_forget(runtime, memory, delete_file=delete_file, reason=reason) for memory in memories]
+    return _deleted(memories, [path for path in moved_files if path], name)
+
+
+def _forget(runtime: Runtime, memory: Memory, *, delete_file: bool, reason: str) -> Path | None:
+    """The file goes first, since the record says where to: a crash in between leaves it in the trash, not lost."""
+    path = disk.absolute(runtime.settings, memory.path) if memory.source in _WRITTEN and delete_file else None
+    if path is None or not path.exists():
+        runtime.store.forget(memory.id, runtime.change(reason))
+        return None
+    moved = trash.discard(path, settings=runtime.settings, at=runtime.now())
+    where = moved.relative_to(runtime.settings.state_folder).as_posix()
+    runtime.store.forget(memory.id, runtime.change(f"{reason}; file in {where}"))
+    return moved
+
+
+def _deleted(memories: Sequence[Memory], moved: Sequence[Path], checkpoint: str | None) -> DeleteAnswer:
+    what = f"{memories[0].title} (#{memories[0].id})" if len(memories) == 1 else f"{len(memories)} memories"
+    return DeleteAnswer(
+        summary=f"forgot {what}; {_rest(memories, moved)}",
+        hints=("take it back with skm undo",),
+        deleted=tuple(memory.id for memory in memories),
+        files=tuple(path.as_posix() for path in moved),
+        checkpoint=checkpoint,
+    )
+
+
+def _rest(memories: Sequence[Memory], moved: Sequence[Path]) -> str:
+    """What became of the files."""
+    if all(memory.source is Source.CHAT for memory in memories):
+        return "imports leave it out from now on"
+    one = len(memories) == 1
+    if not moved:
+        stay = "its file stays and is" if one else "the files stay and are"
+        return f"{stay} not indexed again until {'it changes' if one else 'they change'}"
+    if len(moved) < len(memories):
+        return f"{len(moved)} of {len(memories)} files are in the trash, the others stay"
+    return "its file is in the trash" if one else "the files are in the trash"
+
+
+# --- trust --------------------------------------------------------------------
+
+
+def trust(runtime: Runtime, target: int | str, *, trusted: bool = True) -> UpdateAnswer:
+    """A person vouches for a memory of a chat or custom source. Never reachable by a tool."""
+    if isinstance(target, int):
+        memory = runtime.store.get(target)
+    else:
+        found = runtime.store.by_path(freshness.stored_path(runtime, target))
+        if found is None:
+            raise MemoryNotFound(f"{target} is not a memory of this workspace", hint="list them with skm list")
+        memory = found
+    runtime.store.trust(memory.id, trusted, runtime.change("trust" if trusted else "trust revoked"))
+    if memory.source is Source.CUSTOM:
+        # Its front matter counts now (or no longer): read it again.
+        runtime.sync.index_file(disk.absolute(runtime.settings, memory.path), runtime.change("trusted text read again"))
+    after = runtime.store.get(memory.id)
+    said = "is trusted: its triggers and tier count" if trusted else "is no longer trusted"
+    return UpdateAnswer(
+        summary=f"{after.title} (#{after.id}) {said}",
+        memory=runtime.card(after),
+        changed=("trusted",),
+        written_to="index",
+    )

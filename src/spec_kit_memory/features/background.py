@@ -1,0 +1,150 @@
+"""What goes on behind the answers? Scan, vectors, watcher, use counts: one thread each.
+
+Nothing here may take a server down: an error is kept for `memory_health` and tried again.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from spec_kit_memory.core import ranking
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.features import index_workspace
+from spec_kit_memory.features.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 5.0
+RETRY_SECONDS = 30.0
+# What a call gives to reading the files again after the index was deleted or replaced; a small workspace is read in it.
+SETTLE_SECONDS = 2.0
+_READ_AHEAD, _AT_ONCE = 10_000, 500  # memories
+
+_FIRST = "the files are being read for the first time, so this is not complete yet: ask again in a moment"
+_AGAIN = "the index was replaced and the files are being read again, so this is not complete yet: ask again in a moment"
+
+
+def warm(runtime: Runtime) -> None:
+    """Read ahead what searches need, and let the garbage collector pass over it: going through it took 60 ms."""
+    runtime.store.warm()
+    for at in range(0, _READ_AHEAD, _AT_ONCE):
+        memories = runtime.store.find(order="path", limit=_AT_ONCE, offset=at)
+        for memory in memories:
+            ranking.read_ahead(memory.attributes)
+        if len(memories) < _AT_ONCE:
+            break
+    gc.collect()
+    gc.freeze()
+
+
+class Background:
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._pid = os.getpid()
+        self._stopping = threading.Event()
+        self._wanted = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._new_index = threading.Event()
+        self._embedding = False
+        self.scanned = threading.Event()
+        self.unread = "" if runtime.whole.count() else _FIRST  # why answers may lack something
+
+    def start(self) -> None:
+        from spec_kit_memory.files.watch import Watcher
+
+        self._runtime.whole.when_new(self._renewed)
+        watcher = Watcher(self._runtime.sync, self._runtime.settings, on_indexed=self.wake)
+        for name, work in (
+            ("scan", self._scan),
+            ("vectors", self._embed),
+            ("use", self._flush),
+            ("watch", lambda: watcher.run(self._stopping)),
+        ):
+            thread = threading.Thread(target=self._guarded, args=(work,), name=f"skm-{name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def wake(self) -> None:
+        """There may be passages without a vector."""
+        self._wanted.set()
+
+    def settle(self) -> None:
+        """Before a call: look whether the index is still the one we know, and if not give its files a moment."""
+        with suppress(SpecKitMemoryError):  # the call meets it as well, and knows what to say
+            self._runtime.whole.generation()
+        if self.unread == _AGAIN:
+            self.scanned.wait(SETTLE_SECONDS)
+
+    def doing(self) -> str:
+        """What goes on now, in words; "" if nothing does."""
+        if self.unread:
+            return "the files are being read"
+        return "vectors are being made" if self._embedding or self._wanted.is_set() else ""
+
+    def _renewed(self) -> None:
+        """Whoever noticed the new index is about to answer from it."""
+        if os.getpid() != self._pid:
+            return  # a fork has none of these threads
+        self.unread = _AGAIN
+        self.scanned.clear()
+        self._new_index.set()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._wanted.set()
+        self._new_index.set()
+        for thread in self._threads:
+            thread.join(timeout=10)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        while not self._stopping.is_set():
+            try:
+                work()
+                return
+            except SpecKitMemoryError as error:
+                logger.warning("%s %s", error.code, error.message)
+                self._stopping.wait(RETRY_SECONDS)
+            except OSError as error:
+                logger.warning("%s", error)
+                self._stopping.wait(RETRY_SECONDS)
+
+    def _scan(self) -> None:
+        """At the start, and whenever the index was deleted or replaced: the files are the truth."""
+        while not self._stopping.is_set():
+            self._new_index.clear()
+            if not self._runtime.whole.count():
+                self.unread = self.unread or _FIRST
+            try:
+                self._runtime.sync.scan(cancel=self._stopping.is_set)
+            except (SpecKitMemoryError, OSError):
+                self.scanned.set()  # nobody waits for it; it is tried again, and until then answers say what is missing
+                raise
+            if not self._new_index.is_set():  # else these were the files of an index that is gone
+                self.unread = ""
+                self.scanned.set()
+            self.wake()
+            with suppress(SpecKitMemoryError):  # the index is being replaced, say: whoever searches reads it then
+                warm(self._runtime)
+            if not self._stopping.is_set():  # whose sign may have been cleared above
+                self._new_index.wait()
+
+    def _embed(self) -> None:
+        done = True
+        while not self._stopping.is_set():
+            self._wanted.wait(None if done else RETRY_SECONDS)  # a provider that was down is asked again
+            self._embedding = not self._stopping.is_set()
+            self._wanted.clear()
+            if self._embedding:
+                try:
+                    done = index_workspace.embed_pending(self._runtime, cancelled=self._stopping.is_set)
+                finally:
+                    self._embedding = False
+
+    def _flush(self) -> None:
+        while not self._stopping.wait(FLUSH_SECONDS):
+            self._runtime.flush()

@@ -1,0 +1,156 @@
+"""What was said? Conversations as memories.
+
+Chat is text of unknown origin: search finds it, but it carries no rules and no triggers
+until a person vouches for it. A conversation that grew is updated, never doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.answers import ChatAnswer, DeleteAnswer, ListAnswer, SaveAnswer
+from spec_kit_memory.core import redact
+from spec_kit_memory.core.memory import Conversation, Filter, Memory, Presence, Source
+from spec_kit_memory.errors import FileMissing, MemoryNotFound, SpecKitMemoryError
+from spec_kit_memory.features import amend, index_workspace
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import chat_transcripts, disk
+from spec_kit_memory.files.index_entry import CHAT, chat_path
+from spec_kit_memory.index.contract import PutResult
+
+
+def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) -> ChatAnswer:
+    """Remember every conversation of these transcripts; folders are looked through.
+
+    A forgotten conversation stays so, unless `explicit` says that somebody named its very file.
+    """
+    transcripts = [found for path in paths for found in chat_transcripts.transcripts_in(path)]
+    if not transcripts:
+        raise FileMissing(
+            f"no transcripts in {', '.join(map(str, paths))}", hint="name .jsonl files, or a folder that holds them"
+        )
+    imported: dict[int, dict[str, Any]] = {}
+    unread: list[str] = []
+    unchanged = bad_lines = 0
+    alone = len(transcripts) == 1
+    with runtime.whole.bulk():
+        for path in transcripts:
+            try:
+                transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise)
+            except SpecKitMemoryError as error:
+                if alone:
+                    raise
+                unread.append(error.message)  # one bad file of many never stops the rest
+                continue
+            bad_lines += len(transcript.bad_lines)
+            for conversation in transcript.conversations:
+                result = _keep(runtime, conversation, explicit=explicit)
+                if result is None or not (result.created or result.changed):
+                    unchanged += 1
+                else:
+                    imported[result.memory_id] = _told(runtime, conversation, result)
+    runtime.embed_soon()
+    count = "1 conversation" if len(imported) == 1 else f"{len(imported)} conversations"
+    return ChatAnswer(
+        summary=f"{count} remembered, {unchanged} unchanged",
+        hints=(*_hints(imported, bad_lines), *unread[:5]),
+        imported=tuple(imported.values()),
+        unchanged=unchanged,
+        bad_lines=bad_lines,
+    )
+
+
+def _keep(runtime: Runtime, conversation: Conversation, *, explicit: bool) -> PutResult | None:
+    """None: a person forgot this conversation, and it stays forgotten."""
+    path = chat_path(conversation.id, settings=runtime.settings)
+    known = runtime.store.by_path(path, any_presence=True)
+    if known is not None and known.presence is Presence.FORGOTTEN and not explicit:
+        return None
+    if known is not None and known.presence is Presence.LIVE and _is_older(known, conversation):
+        return None
+    result = runtime.sync.index_conversation(conversation, runtime.change("chat import"), explicit=explicit)
+    came_back = known is not None and known.presence is not Presence.LIVE
+    return replace(result, changed=True) if came_back else result
+
+
+def _is_older(known: Memory, conversation: Conversation) -> bool:
+    """Is this an older copy of what is known already? It would take away what was said since."""
+    ended = conversation.ended_at or conversation.started_at
+    return ended is not None and known.attributes.created_at is not None and ended < known.attributes.created_at
+
+
+def _told(runtime: Runtime, conversation: Conversation, result: PutResult) -> dict[str, Any]:
+    memory = runtime.store.get(result.memory_id)  # its title is free of secrets
+    return {
+        "id": result.memory_id,
+        "title": memory.title,
+        "path": memory.path,
+        "turns": len(conversation.turns),
+        "created": result.created,
+    }
+
+
+def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[str, ...]:
+    hints = []
+    if imported:
+        hints.append("chat carries no rules or triggers until you vouch for it: skm trust ID")
+    if bad_lines:
+        lines = "1 line" if bad_lines == 1 else f"{bad_lines} lines"
+        hints.append(f"{lines} could not be read and left out")
+    return tuple(hints)
+
+
+def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) -> SaveAnswer:
+    """memory_save of a transcript: inside the allowed paths, like any file that a tool names."""
+    path = disk.contained(runtime.settings, file_path)
+    transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise)
+    titles = redact.redact(", ".join(one.title for one in transcript.conversations[:3])).text
+    count = len(transcript.conversations)
+    stored = disk.stored_form(runtime.settings, path)
+    if dry_run:
+        held = "1 conversation" if count == 1 else f"{count} conversations"
+        said = f"{stored} holds {held}: {titles}; nothing was written"
+        return SaveAnswer(
+            summary=said, id=None, path=stored, title=titles, spec_folder=None, created=False, dry_run=True
+        )
+    answer = import_(runtime, [path], explicit=True)
+    index_workspace.embed_pending(runtime)
+    paths = [row["path"] for row in answer.imported]
+    paths += [chat_path(one.id, settings=runtime.settings) for one in transcript.conversations]
+    first = next(filter(None, (runtime.store.by_path(one) for one in paths)), None)
+    return SaveAnswer(
+        summary=answer.summary,
+        hints=answer.hints,
+        id=first.id if first else None,
+        path=first.path if first else stored,
+        title=first.title if first else titles,
+        spec_folder=None,
+        created=any(row["created"] for row in answer.imported),
+        vector_status=first.vector_status if first else None,
+    )
+
+
+def list_(runtime: Runtime) -> ListAnswer:
+    found = runtime.store.find(Filter(source=Source.CHAT))
+    return ListAnswer(
+        summary="1 conversation" if len(found) == 1 else f"{len(found)} conversations",
+        hints=() if found else ("remember some with skm chat import PATH",),
+        memories=tuple(runtime.card(memory) for memory in found),
+        total=len(found),
+    )
+
+
+def forget(runtime: Runtime, conversation: str) -> DeleteAnswer:
+    """Forget one conversation, by its id, its path or its memory's id."""
+    if conversation.isdecimal():
+        memory = runtime.store.get(int(conversation))
+        found = memory if memory.source is Source.CHAT else None
+    else:
+        path = chat_path(conversation, settings=runtime.settings)
+        found = runtime.store.by_path(conversation if conversation.startswith(CHAT) else path)
+    if found is None:
+        raise MemoryNotFound(f"there is no conversation {conversation}", hint="list them with skm chat list")
+    return amend.delete(runtime, memory_id=found.id)

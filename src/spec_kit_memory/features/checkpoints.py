@@ -1,0 +1,358 @@
+"""How does everything come back as it was? Named snapshots: made, listed, compared, restored, deleted.
+
+A session makes, sees and restores only what its scope covers. A restore reads and judges the
+whole file before anything is written, and keeps the present in a checkpoint of its own first.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, CheckpointListAnswer
+from spec_kit_memory.core import redact
+from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.memory import Filter, Scope
+from spec_kit_memory.errors import (
+    BadParameter,
+    BadSpecFolder,
+    CheckpointExists,
+    CheckpointNotFound,
+    OutOfRange,
+    RestoreFailed,
+    SpecKitMemoryError,
+)
+from spec_kit_memory.features import file_restore, freshness
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import checkpoint_file as shelf
+from spec_kit_memory.files import git
+from spec_kit_memory.files.checkpoint_file import Checkpoint, Opened
+from spec_kit_memory.index.contract import EVERYTHING
+
+MOST = 10
+LONGEST_NAME = 200
+# What a diff leaves out: use is not a change, and what a file looked like on disk is not the memory.
+_NOT_COMPARED = frozenset(
+    ("kind", "text", "said", "raw_hash", "stamp", "access_count", "last_access", "updated_at", "passages", "warnings")
+)
+_CALLED = {"content_hash": "text", "confidence": "validations", "validation_count": "validations", "claims": "links"}
+
+
+# --- make -----------------------------------------------------------------------
+
+
+def create(
+    runtime: Runtime,
+    *,
+    name: str,
+    spec_folder: str | None = None,
+    description: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> CheckpointAnswer:
+    """A snapshot under a name that nobody has taken."""
+    folder = clean_folder(spec_folder) if spec_folder else None
+    if folder is not None and not runtime.store.count(Filter(spec_folder=folder)):
+        raise BadSpecFolder(f"spec folder {folder} has no memories", hint="list folders with skm stats")
+    made = _make(
+        runtime,
+        _checked(name),
+        spec_folder=folder,
+        description=redact.redact(description or "").text,
+        metadata=metadata or {},
+    )
+    pruned = _prune(runtime, keep={made.name})
+    dropped = f"; {', '.join(pruned)} made room for it" if pruned else ""
+    return CheckpointAnswer(
+        summary=f"checkpoint {made.name}: {made.memories} memories of {folder or 'all folders'}{dropped}",
+        hints=("see later what changed since with skm checkpoint diff",),
+        name=made.name,
+        memories=made.memories,
+        size_bytes=made.size_bytes,
+        pruned=pruned,
+    )
+
+
+def automatic(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) -> str:
+    """A checkpoint that the product makes by itself before something is lost; returns its name."""
+    made = _make_automatic(runtime, prefix, spec_folder=spec_folder)
+    _prune(runtime, keep={made.name})
+    return made.name
+
+
+def _make_automatic(runtime: Runtime, prefix: str, *, spec_folder: str | None) -> Checkpoint:
+    name = f"{prefix}-{runtime.now():%Y%m%d-%H%M%S}"
+    return _make(runtime, name, spec_folder=spec_folder, description="made by itself", automatic=True)
+
+
+def _make(
+    runtime: Runtime,
+    name: str,
+    *,
+    spec_folder: str | None,
+    description: str,
+    metadata: Mapping[str, Any] | None = None,
+    automatic: bool = False,
+) -> Checkpoint:
+    runtime.flush()  # counts that are not written yet belong to the snapshot too
+    scope = runtime.settings.scope
+    with shelf.alone(runtime.settings):
+        taken = {one.name for one in shelf.headers(runtime.settings, scope)[0]}
+        name = _free(name, taken) if automatic else name
+        # A file that cannot be read may be of a newer version: it is not written over.
+        if name in taken or shelf.path_of(runtime.settings, name, scope).exists():
+            raise CheckpointExists(
+                f"there is a checkpoint {name!r} already", hint="choose another name, or delete that one first"
+            )
+        wanted = Checkpoint(
+            name=name,
+            created=runtime.now(),
+            description=description,
+            metadata=_plain(metadata or {}),
+            spec_folder=spec_folder,
+            git=git.head(runtime.settings.root),
+            automatic=automatic,
+            scope=scope,
+        )
+        return shelf.write(runtime.settings, wanted, runtime.store.snapshot(_where(spec_folder)))
+
+
+def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        clean = redact.redact_data(dict(metadata), Counter())
+        kept: dict[str, Any] = json.loads(json.dumps(clean, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BadParameter(f"metadata cannot be kept: {error}", hint="give an object of JSON values") from error
+    return kept
+
+
+def _free(name: str, taken: set[str]) -> str:
+    tries = (name if number == 1 else f"{name}-{number}" for number in range(1, len(taken) + 2))
+    return next(one for one in tries if one not in taken)
+
+
+def _checked(name: str) -> str:
+    name = unicodedata.normalize("NFC", name.strip())
+    if not name:
+        raise BadParameter("the checkpoint's name is empty", hint="give a name, e.g. before-the-migration")
+    if len(name) > LONGEST_NAME:
+        raise OutOfRange(f"the name has {len(name)} characters", hint=f"use at most {LONGEST_NAME}")
+    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
+        raise BadParameter(f"the name {name!r} has characters that cannot be shown", hint="use letters and digits")
+    return name
+
+
+def _prune(runtime: Runtime, *, keep: set[str]) -> tuple[str, ...]:
+    """Beyond the limit the oldest automatic one goes, then the oldest."""
+    dropped: list[str] = []
+    with shelf.alone(runtime.settings):
+        found, _ = shelf.headers(runtime.settings, runtime.settings.scope)
+        for one in sorted(found, key=lambda one: (not one.automatic, one.created, one.name)):
+            if len(found) - len(dropped) > MOST and one.name not in keep:
+                shelf.remove(one)
+                dropped.append(one.name)
+    return tuple(dropped)
+
+
+def _where(spec_folder: str | None) -> Filter:
+    return Filter(spec_folder=spec_folder) if spec_folder is not None else EVERYTHING
+
+
+# --- list, find, delete -----------------------------------------------------------
+
+
+def list_(runtime: Runtime, *, spec_folder: str | None = None, limit: int = 50) -> CheckpointListAnswer:
+    found, bad = shelf.headers(runtime.settings, runtime.settings.scope)
+    folder = clean_folder(spec_folder) if spec_folder else None
+    chosen = [one for one in found if folder is None or one.spec_folder == folder]
+    return CheckpointListAnswer(
+        summary=f"{len(chosen)} checkpoints" + (f" of {folder}" if folder else ""),
+        # A file's name would tell a part of the workspace about another.
+        hints=tuple(error.message for error in bad) if runtime.settings.scope == Scope() else (),
+        checkpoints=tuple(_told(one) for one in chosen[:limit]),
+    )
+
+
+def _told(one: Checkpoint) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "specFolder": one.spec_folder,
+        "memories": one.memories,
+        "sizeBytes": one.size_bytes,
+        "createdAt": one.created,
+        "description": one.description,
+        "automatic": one.automatic,
+        "gitBranch": one.git.get("branch"),
+        "metadata": dict(one.metadata),
+    }
+
+
+def find(runtime: Runtime, name: str) -> Opened:
+    """The checkpoint of that name; of two in different scopes this session's own."""
+    wanted = unicodedata.normalize("NFC", name.strip())
+    scope = runtime.settings.scope
+    found, bad = shelf.headers(runtime.settings, scope)
+    named = sorted((one for one in found if one.name == wanted), key=lambda one: one.scope != scope)
+    if named:
+        return shelf.read(named[0].path)
+    for error in bad:
+        # The header cannot be read, but the file is the one that this name would have.
+        if error.details.get("path") == str(shelf.path_of(runtime.settings, wanted, scope)):
+            raise error
+    known = ", ".join(one.name for one in found[:5])
+    raise CheckpointNotFound(
+        f"there is no checkpoint {name!r}", hint=f"there are: {known}" if known else "make one with checkpoint create"
+    )
+
+
+def delete(runtime: Runtime, *, name: str) -> CheckpointAnswer:
+    with shelf.alone(runtime.settings):
+        gone = find(runtime, name).header
+        shelf.remove(gone)
+    return CheckpointAnswer(
+        summary=f"deleted checkpoint {gone.name}", name=gone.name, memories=gone.memories, size_bytes=gone.size_bytes
+    )
+
+
+# --- compare ----------------------------------------------------------------------
+
+
+def diff(runtime: Runtime, *, name: str) -> CheckpointDiffAnswer:
+    """What a restore with clearExisting would take back: added, removed and changed since."""
+    opened = find(runtime, name)
+    opened.verify()
+    then_rows, now_rows = opened.rows(), iter(runtime.store.snapshot(_where(opened.header.spec_folder)))
+    # Ids mean the same memory only within one database.
+    key = "id" if next(then_rows)["instance"] == next(now_rows)["instance"] else "path"
+    then = {row[key]: _essence(row) for row in _memories(then_rows)}
+    present = {row[key]: _essence(row) for row in _memories(now_rows)}
+    added = [present[one] for one in present if one not in then]
+    removed = [then[one] for one in then if one not in present]
+    changed = [
+        _named(present[one]) | {"changed": names}
+        for one in then
+        if one in present and (names := _differences(then[one], present[one]))
+    ]
+    return CheckpointDiffAnswer(
+        summary=f"since {opened.header.name}: {len(added)} added, {len(removed)} removed, {len(changed)} changed",
+        hints=(f"the checkpoint holds spec folder {opened.header.spec_folder} only",)
+        if opened.header.spec_folder
+        else (),
+        name=opened.header.name,
+        added=tuple(map(_named, added)),
+        removed=tuple(map(_named, removed)),
+        changed=tuple(changed),
+    )
+
+
+def _memories(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Memories come first; what follows them is not read."""
+    for row in rows:
+        if row["kind"] != "memory":
+            return
+        yield row
+
+
+def _essence(row: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in row.items() if name not in _NOT_COMPARED}
+    return kept | {"aliases": [alias["path"] for alias in row["aliases"]]}
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return sorted({_CALLED.get(name, name) for name in now if name != "id" and now[name] != then.get(name)})
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": row["id"], "title": row["title"], "path": row["path"]}
+
+
+# --- restore ----------------------------------------------------------------------
+
+
+def restore(
+    runtime: Runtime, *, name: str, clear_existing: bool = False, restore_files: bool = False
+) -> CheckpointAnswer:
+    """All of it or nothing, within the checkpoint's scope; the present is kept first."""
+    opened = find(runtime, name)
+    opened.verify()
+    header = opened.header
+    if restore_files:
+        # What is on disk now must be in the safety checkpoint, or it would be lost.
+        runtime.sync.scan(spec_folder=header.spec_folder, count=False)
+    else:
+        _refuse_renamed(runtime, opened)
+    safety = _make_automatic(runtime, "before-restore", spec_folder=header.spec_folder)
+    reason = f"restore checkpoint {header.name}; before it {safety.name}"
+    try:
+        done = runtime.store.restore(
+            opened.rows(), runtime.change(reason), clear=clear_existing, where=_where(header.spec_folder)
+        )
+    except SpecKitMemoryError:
+        shelf.remove(safety)  # nothing changed, so there is nothing to go back to
+        raise
+    filed = file_restore.Filed()
+    if restore_files:
+        filed = file_restore.write_back(runtime, opened.rows(), reason=f"file of checkpoint {header.name}")
+    pruned = _prune(runtime, keep={safety.name, header.name})
+    runtime.embed_soon()
+    return CheckpointAnswer(
+        summary=_summary(header, done),
+        hints=tuple(_hints(runtime, filed, done, files=restore_files)),
+        name=header.name,
+        memories=header.memories,
+        size_bytes=header.size_bytes,
+        pruned=pruned,
+        restored=done["restored"],
+        skipped=done["unchanged"],
+        kept_newer=done["kept_newer"],
+        removed=done["removed"],
+        files_written=tuple(filed.written),
+        files_refused=tuple(filed.refused),
+        safety=safety.name,
+    )
+
+
+def _refuse_renamed(runtime: Runtime, opened: Opened) -> None:
+    """The index would name files that are not there, and the next scan would undo it without a word."""
+    folder = opened.header.spec_folder
+    if folder is None or runtime.store.count(Filter(spec_folder=folder)):
+        return
+    rows = opened.rows()
+    instance = next(rows)["instance"]
+    if next(iter(runtime.store.snapshot(Filter(ids=frozenset()))))["instance"] != instance:
+        return
+    moved = runtime.store.many([row["id"] for row in _memories(rows)])
+    if moved:
+        now = ", ".join(sorted({memory.spec_folder or "no spec folder" for memory in moved}))
+        raise RestoreFailed(
+            f"spec folder {folder} was renamed: {len(moved)} of its memories are in {now}",
+            hint="nothing was changed; rename it back, or use restoreFiles: true to write the old files again",
+        )
+
+
+def _summary(header: Checkpoint, done: Mapping[str, int]) -> str:
+    said = f"restored {done['restored']} of {header.memories} memories from {header.name}"
+    parts = [
+        f"{count} {what}"
+        for count, what in (
+            (done["unchanged"], "unchanged"),
+            (done["kept_newer"], "kept because newer now"),
+            (done["removed"], "forgotten because it lacks them"),
+        )
+        if count
+    ]
+    return f"{said}; {', '.join(parts)}" if parts else said
+
+
+def _hints(runtime: Runtime, filed: file_restore.Filed, done: Mapping[str, int], *, files: bool) -> Iterable[str]:
+    if done["kept_newer"]:
+        yield "clearExisting: true takes back what is newer, too; see what that is with skm checkpoint diff"
+    if done["restored"] and not files:
+        yield "files stay as they are; restoreFiles: true writes them back"
+    yield "take it back with skm undo"
+    yield from (f"not written: {path} ({reason})" for path, reason in filed.refused.items())
+    missing = len(freshness.stale(runtime))
+    if missing:
+        yield f"{missing} memories have no file; the next scan takes them out unless restoreFiles: true writes it"

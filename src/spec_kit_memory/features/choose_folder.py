@@ -1,0 +1,267 @@
+"""In which spec folder does a new memory belong? The named one, the one we stand in, or the one that fits.
+
+Never a silent guess: a poor fit is a warning, and no fit is an error with the best three.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.core import alignment
+from spec_kit_memory.core.alignment import Alignment, Decision, Profile
+from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.memory import Filter
+from spec_kit_memory.core.words import for_query
+from spec_kit_memory.errors import SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import disk
+from spec_kit_memory.index.contract import Tally
+
+# Enough of a folder's documents to know what it is about.
+DOCUMENTS = 12
+FOLDERS = 200  # beyond so many, only those that can fit are looked at closely,
+SHARING = 40  # found by the words of the text
+HITS = 1_000  # in so many passages;
+FEW_DOCUMENTS = 4  # and of each folder only the newest ones: the first save of a process reads them all
+ASKED_CHARACTERS = 4_000
+DEEPEST = 4  # nested spec folders that have no documents yet
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    folder: Path  # where the file goes
+    spec_folder: str | None
+    root: Path
+    warnings: tuple[str, ...] = ()
+    alignment: Mapping[str, Any] = field(default_factory=dict)
+
+    def stored(self, name: str) -> str:
+        return (self.folder / name).relative_to(self.root).as_posix()
+
+
+def place(
+    runtime: Runtime,
+    *,
+    words: str,
+    named_files: Sequence[str],
+    named: str | None,
+    create: bool = False,
+    fact: bool = False,
+) -> Placed:
+    base = _base(runtime)
+    user = runtime.settings.isolation.user_id
+    if base is None and (named is None or user) and not create:
+        return _at_root(runtime, user)
+    if user and named is None:
+        return _at_root(runtime, user)
+    folders = _Folders(runtime, base)
+    if named is not None:
+        name = alignment.resolve_name(named, folders.known_as(named), create=create)
+        if name not in folders:
+            return _in(runtime, base, name, warnings=(f"made a new spec folder {name}",))
+        return _named(runtime, base, name, _aligned(runtime, folders, words, named_files, named=name))
+    here = _working_folder(base, folders)
+    if here is not None:
+        return _in(runtime, base, here)
+    if fact:
+        # A single fact has too few words to tell its folder; it belongs to the whole project.
+        return _at_root(runtime, None)
+    return _fitting(runtime, base, _aligned(runtime, folders, words, named_files), folders)
+
+
+def _base(runtime: Runtime) -> Path | None:
+    """The folder that holds spec folders, canonical."""
+    for name in ("specs", ".opencode/specs"):
+        found = runtime.settings.root / name
+        if found.is_dir():
+            return Path(os.path.realpath(found))
+    return None
+
+
+class _Folders:
+    """Spec folders by the index, and those on disk that have no documents yet; each is looked at when asked for.
+
+    Of ten thousand folders, walking the disk for empty ones takes seconds, and a save that names its folder need not.
+    """
+
+    def __init__(self, runtime: Runtime, base: Path | None) -> None:
+        self._runtime = runtime
+        self._base = base
+
+    @cached_property
+    def indexed(self) -> dict[str, list[Tally]]:
+        found: dict[str, list[Tally]] = {}
+        for tally in self._runtime.store.tally():
+            if tally.spec_folder:
+                found.setdefault(tally.spec_folder, []).append(tally)
+        return found
+
+    @cached_property
+    def all(self) -> set[str]:
+        known = set(self.indexed)
+        if self._base is None:
+            return known
+        return known | {name for name in _on_disk(self._base) if _is_reachable(self._runtime, self._base, name)}
+
+    def known_as(self, named: str) -> Collection[str]:
+        """Enough of them to resolve that name: one that is indexed under it as a whole needs no other."""
+        whole = clean_folder(named)
+        return {whole} if whole in self.indexed else self.all
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.indexed or name in self.all
+
+
+def _on_disk(base: Path) -> Iterator[str]:
+    below = [(base, "")]
+    while below:
+        place, prefix = below.pop()
+        try:
+            children = [child for child in place.iterdir() if alignment.valid_name(child.name) and child.is_dir()]
+        except OSError:
+            continue
+        yield from (prefix + child.name for child in children)
+        if prefix.count("/") < DEEPEST:
+            below += [(child, f"{prefix}{child.name}/") for child in children if not child.is_symlink()]
+
+
+def _is_reachable(runtime: Runtime, base: Path, name: str) -> bool:
+    """Folders outside the scope are not named, not even in an error."""
+    if not runtime.isolated:
+        return True
+    try:
+        disk.contained(runtime.settings, base / name / "memory")
+    except SpecKitMemoryError:
+        return False
+    return True
+
+
+def _at_root(runtime: Runtime, user: str | None) -> Placed:
+    root = runtime.settings.root
+    folder = root / "memory" / "users" / user if user else root / "memory"
+    return Placed(disk.contained(runtime.settings, folder), None, root)
+
+
+def _in(runtime: Runtime, base: Path | None, name: str, **more: Any) -> Placed:
+    root = runtime.settings.root
+    folder = disk.contained(runtime.settings, (base or root / "specs") / name / "memory")
+    return Placed(folder, name, root, **more)
+
+
+def _working_folder(base: Path | None, folders: _Folders) -> str | None:
+    """The spec folder that the working directory lies in."""
+    if base is None:
+        return None
+    try:
+        inside = Path(os.path.realpath(Path.cwd())).relative_to(base)
+    except (ValueError, OSError):
+        return None
+    parts = inside.parts
+    names = ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((name for name in names if name in folders), None)
+
+
+# --- by what was said ---------------------------------------------------------------
+
+
+def _named(runtime: Runtime, base: Path | None, name: str, aligned: Sequence[Alignment]) -> Placed:
+    decision = alignment.decide(aligned, named=name)
+    warnings: tuple[str, ...] = ()
+    if decision.outcome == "warned":
+        better = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives)
+        warnings = (f"{name} fits the text badly ({decision.score:.0f} of 100); better: {better}",)
+    return _in(runtime, base, name, warnings=warnings, alignment=_told(decision))
+
+
+def _fitting(runtime: Runtime, base: Path | None, aligned: Sequence[Alignment], folders: _Folders) -> Placed:
+    decision = alignment.decide(aligned)
+    if decision.folder is None:
+        raise _undecided(decision, folders.all)
+    warnings: tuple[str, ...] = ()
+    if decision.outcome == "warned":
+        warnings = (f"{decision.folder} was chosen with {decision.score:.0f} of 100; name the folder if that is wrong",)
+    return _in(runtime, base, decision.folder, warnings=warnings, alignment=_told(decision))
+
+
+def _undecided(decision: Decision, existing: set[str]) -> UndecidedSpecFolder:
+    best = [{"name": other.folder, "score": other.score} for other in decision.alternatives]
+    # A folder without documents fits nothing yet, but may be the one that was made for this.
+    empty = sorted(existing - {other.folder for other in decision.alternatives}, reverse=True)
+    best += [{"name": name, "score": 0.0} for name in empty[: alignment.ALTERNATIVES - len(best)]]
+    offered = ", ".join(f"{row['name']} ({row['score']:.0f})" for row in best)
+    return UndecidedSpecFolder(
+        f"no spec folder fits well enough; the best: {offered}" if best else "there are no spec folders yet",
+        hint="name one with specFolder; with create: true a new one",
+        alternatives=best,
+    )
+
+
+def _aligned(
+    runtime: Runtime, folders: _Folders, words: str, named_files: Sequence[str], *, named: str | None = None
+) -> list[Alignment]:
+    said = alignment.talk(words, files=named_files)
+    return alignment.align(said, _profiles(runtime, folders, words, named), now=runtime.now())
+
+
+def _profiles(runtime: Runtime, folders: _Folders, words: str, named: str | None) -> list[Profile]:
+    active = {name: group for name, parts in folders.indexed.items() if (group := _active(parts))}
+    if len(active) <= FOLDERS:
+        return [_profile(runtime, name, active[name], documents=DOCUMENTS) for name in active]
+    names = _nearest(runtime, active, words, named)
+    return [_profile(runtime, name, active[name], documents=FEW_DOCUMENTS) for name in names]
+
+
+def _active(parts: Sequence[Tally]) -> list[Tally]:
+    return [tally for tally in parts if not tally.archived_folder]
+
+
+def _nearest(runtime: Runtime, active: Mapping[str, Sequence[Tally]], words: str, named: str | None) -> list[str]:
+    """Of very many folders the named one, those that share words with the text, and the newest.
+
+    The newest are the same for every save, so they are read once; against them the others' words are weighed.
+    """
+    newest = sorted(active, key=lambda name: max(tally.updated_at for tally in active[name]), reverse=True)
+    names = dict.fromkeys([named or "", *_sharing(runtime, words), *newest])
+    return [name for name in names if name in active][:FOLDERS]
+
+
+def _sharing(runtime: Runtime, words: str) -> list[str]:
+    """The folders of the memories that share most with these words, the best first."""
+    hits = runtime.store.match_text(for_query(words[:ASKED_CHARACTERS]), Filter(), HITS)
+    ids = list(dict.fromkeys(hit.memory_id for hit in hits))
+    names: dict[str, None] = {}
+    while ids and len(names) < SHARING:
+        some, ids = ids[:SHARING], ids[SHARING:]
+        names |= dict.fromkeys(memory.spec_folder for memory in runtime.store.many(some) if memory.spec_folder)
+    return list(names)[:SHARING]
+
+
+def _profile(runtime: Runtime, name: str, group: Sequence[Tally], *, documents: int) -> Profile:
+    """Read once for each state of a folder: its texts are long, and saving must not wait for them each time."""
+    state = documents, sum(tally.count for tally in group), max(tally.changed for tally in group)
+    known = runtime.profiles.get(name)
+    if known is None or known[0] != state:
+        known = runtime.profiles[name] = (state, _read(runtime, name, group, documents))
+    return known[1]
+
+
+def _read(runtime: Runtime, name: str, group: Sequence[Tally], documents: int) -> Profile:
+    mine = Filter(spec_folder=name)
+    newest = runtime.store.find(mine, limit=documents)
+    if any(memory.archived_folder for memory in newest):
+        newest = [memory for memory in runtime.store.find(mine) if not memory.archived_folder][:documents]
+    texts = {memory.path.rsplit("/", 1)[-1]: runtime.store.text(memory.id) for memory in newest}
+    return alignment.profile(name, texts, touched_at=max(tally.newest for tally in group))
+
+
+def _told(decision: Decision) -> dict[str, Any]:
+    return {
+        "folder": decision.folder,
+        "score": decision.score,
+        "alternatives": [{"name": other.folder, "score": other.score} for other in decision.alternatives],
+    }

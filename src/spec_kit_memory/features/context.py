@@ -1,0 +1,294 @@
+"""What does an agent need to know that starts or resumes? One text within a token budget.
+
+Rules first, then what the prompt brings up, then where the spec folder stands and which
+decisions bear on it. Whole memories are offered, not loaded, unless auto-load was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from spec_kit_memory.answers import ContextAnswer
+from spec_kit_memory.core import markdown, packing, tokens
+from spec_kit_memory.core import triggers as phrases
+from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, StoredPassage, Tier
+from spec_kit_memory.errors import OutOfRange
+from spec_kit_memory.features import search as searching
+from spec_kit_memory.features import sessions
+from spec_kit_memory.features.runtime import Runtime
+
+SECTIONS = ("state", "next-steps", "blockers", "summary")
+TRIGGERED = 3
+DECISIONS = 3
+OFFERS = 3
+NEAREST, NEAREST_TOKENS = 2, 250
+NEWEST = 5
+# The share of the budget that a part may take, so that no part crowds out the next.
+SHARES = {"triggers": 0.3, "folder": 0.5}
+
+
+# What the answer costs that says nothing: its keys and the loading preference.
+FRAME_TOKENS = 16
+
+
+def _count(thing: Any) -> int:
+    return tokens.count(json.dumps(thing, ensure_ascii=False, separators=(",", ":")))
+
+
+def _without_announcements(clipped: str) -> str:
+    """A text that was cut, without headings and tags at its end: what they announce is not there."""
+    lines = clipped.rstrip().split("\n")
+    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith(("#", "<!--"))):
+        lines.pop()
+    return "\n".join(lines)
+
+
+@dataclass
+class _Page:
+    """The text as it grows. With what is said about it, it never takes more than its budget, whatever goes in."""
+
+    budget: int
+    beside: int = 0  # tokens of the answer that are neither text nor parts
+    text: list[str] = field(default_factory=list)
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    shown: set[int] = field(default_factory=set)
+    _heading: str = ""
+
+    def heading(self, words: str) -> None:
+        """Stands above the next piece; if none fits, it is not said either."""
+        self._heading = words
+
+    def add(self, kind: str, memory: Memory, said: str, *, most: int | None = None) -> bool:
+        """Put a piece in if it fits, clipped to `most` tokens."""
+        head = f"**{memory.title}** (#{memory.id}, {memory.path})\n"
+        part = {"kind": kind, "id": memory.id, "title": memory.title, "tokens": self.budget}
+        room = self.budget - self._with(head, part)
+        clipped = tokens.clip(said, room if most is None else min(room, most - tokens.count(head)))
+        while clipped and (over := self._with(head + clipped, part) - self.budget) > 0:
+            clipped = tokens.clip(clipped, tokens.count(clipped) - over)
+        clipped = _without_announcements(clipped) if clipped != said else clipped
+        if not clipped:
+            return False
+        self._put(head + clipped)
+        self.parts.append({**part, "tokens": tokens.count(head + clipped)})
+        self.shown.add(memory.id)
+        return True
+
+    def name(self, words: str, memories: Sequence[Memory]) -> None:
+        """Name as many of these as fit."""
+        names = [f"{memory.title} (#{memory.id})" for memory in memories]
+        while names and self._with(words + ", ".join(names)) > self.budget:
+            names.pop()
+        if names:
+            self._put(words + ", ".join(names))
+
+    def _with(self, more: str, *parts: dict[str, Any]) -> int:
+        """Tokens of the answer's JSON with one more piece."""
+        text = "\n\n".join([*self.text, *filter(None, [self._heading]), more])
+        return self.beside + _count([text, *self.parts, *parts])
+
+    def _put(self, block: str) -> None:
+        self.text += [*filter(None, [self._heading]), block]
+        self._heading = ""
+
+
+def context(
+    runtime: Runtime,
+    *,
+    prompt: str | None = None,
+    spec_folder: str | None = None,
+    session_id: str | None = None,
+    max_tokens: int = 1500,
+) -> ContextAnswer:
+    if max_tokens < 1:
+        raise OutOfRange(f"maxTokens is {max_tokens}", hint="give a budget of at least 100 tokens")
+    loading = _loading(runtime, prompt, session_id)
+    folder = clean_folder(spec_folder) if spec_folder else None
+    newest = _newest(runtime, folder) if folder and loading != "skip" else []
+    offers = _offers(newest, most=max_tokens // 4)
+    page = _Page(budget=max_tokens, beside=FRAME_TOKENS + _count(offers))
+    _rules(runtime, page, prompt or "", max_tokens)
+    if prompt:
+        _triggered(runtime, page, prompt, int(max_tokens * SHARES["triggers"]))
+    if folder and newest:
+        _folder(runtime, page, folder, newest[0], loading, int(max_tokens * SHARES["folder"]))
+    if loading != "skip" and (prompt or folder):
+        _decisions(runtime, page, prompt, folder)
+    if loading != "skip" and prompt and not any(part["kind"] in ("trigger", "decision") for part in page.parts):
+        _nearest(runtime, page, prompt, folder)
+    if loading != "skip" and not page.shown:
+        page.heading("## Saved last")
+        page.name("", [memory for memory in runtime.store.find(limit=5 * NEWEST) if memory.trusted][:NEWEST])
+    runtime.used(page.shown)
+    if session_id and page.shown:
+        sessions.remember_shown(runtime, session_id, sorted(page.shown), ())
+    return ContextAnswer(
+        summary=_summary(page, folder, loading),
+        hints=tuple(_hints(offers, loading, page)),
+        text="\n\n".join(page.text),
+        parts=tuple(page.parts),
+        loading=loading,
+        offers=tuple(offers),
+    )
+
+
+def _loading(runtime: Runtime, prompt: str | None, session_id: str | None) -> str:
+    said = phrases.loading(prompt) if prompt else None
+    if session_id is None:
+        return said or "ask"
+    session = sessions.open_session(runtime, session_id)
+    if said and said != session.loading:
+        sessions.keep_session(runtime, replace(session, loading=said))
+    return said or session.loading
+
+
+def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int) -> None:
+    rules = {m.id: m for m in runtime.store.find(Filter(tiers=frozenset({Tier.CONSTITUTIONAL})))}
+    triggered = {match.memory_id for match in runtime.matcher().match(prompt)} if prompt else set()
+    texts = [
+        packing.Rule(
+            id=m.id,
+            title=m.title,
+            text=sessions.body(runtime.store.text(m.id)),
+            weight=m.attributes.weight,
+            triggered=m.id in triggered,
+        )
+        for m in rules.values()
+    ]
+    if not texts:
+        return
+    page.heading("## Rules")
+    ruled = packing.rules(texts, count=tokens.count, budget_tokens=packing.rules_budget(budget), header_tokens=16)
+    for id_, text in ruled.shown:
+        page.add("rule", rules[id_], text)
+    page.name("Also: ", [rules[id_] for id_ in ruled.named])
+
+
+def _triggered(runtime: Runtime, page: _Page, prompt: str, budget: int) -> None:
+    matches, memories = sessions.matching(runtime, prompt)
+    wanted = [memories[m.memory_id] for m in matches if m.memory_id not in page.shown][:TRIGGERED]
+    if wanted:
+        page.heading("## Brought up by the prompt")
+    for memory in wanted:
+        page.add("trigger", memory, sessions.summary(runtime.store.text(memory.id)), most=budget // len(wanted))
+
+
+def _folder(runtime: Runtime, page: _Page, folder: str, newest: Memory, loading: str, budget: int) -> None:
+    """Where the folder stands by its newest memory."""
+    page.heading(f"## {folder}")
+    text = runtime.store.text(newest.id)
+    said = sessions.body(text) if loading == "auto" else _standing(text)
+    page.add("folder", newest, said or sessions.summary(text), most=budget)
+
+
+def _newest(runtime: Runtime, folder: str) -> list[Memory]:
+    """What was saved last in the folder and still holds; without saved memories its documents."""
+    for source in (Source.MEMORY, None):
+        found = runtime.store.find(Filter(spec_folder=folder, source=source))
+        if newest := [memory for memory in found if sessions.may_surface(runtime, memory)][:OFFERS]:
+            return newest
+    return []
+
+
+def _offers(newest: Sequence[Memory], *, most: int) -> list[dict[str, Any]]:
+    """Nothing is loaded without consent: the choices to put before a person, by id alone where room is short."""
+    if not newest:
+        return []
+    named: list[dict[str, Any]] = [
+        {"choice": f"[{number}]", "id": memory.id, "title": memory.title, "path": memory.path}
+        for number, memory in enumerate(newest, 1)
+    ]
+    if _count(named) > most:
+        named = [{"choice": offer["choice"], "id": offer["id"]} for offer in named]
+    return [*named, {"choice": "[all]", "ids": [memory.id for memory in newest]}, {"choice": "[skip]"}]
+
+
+def _standing(text: str) -> str:
+    document = markdown.parse(text)
+    said = []
+    for name in SECTIONS:
+        section = markdown.find_section(document, name)
+        if section is not None:
+            words = sessions.without_tags(markdown.lines(document, section.first_line, section.last_line))
+            if words:
+                said.append(f"{name}: {words}")
+    return "\n".join(said)
+
+
+def _decisions(runtime: Runtime, page: _Page, prompt: str | None, folder: str | None) -> None:
+    """Decisions that bear on the prompt, or on the folder's topic: sections and memories of that kind, nothing else."""
+    topic = prompt or (folder or "").replace("-", " ").replace("/", " ")
+    page.heading("## Decisions that bear on it")
+    said: set[int] = set()
+    for kind in (ContextType.DECISION, None):
+        request = searching.Request(query=topic, spec_folder=folder, context_type=kind, include_constitutional=False)
+        ranking = searching.rank(runtime, request)
+        for found in ranking.found if ranking.close or not prompt else ():
+            passage = _decided(found, shown=found.memory.id in page.shown) if found.memory.trusted else None
+            if len(said) < DECISIONS and passage is not None and found.memory.id not in said:
+                lines = runtime.store.text(found.memory.id).split("\n")[passage.first_line - 1 : passage.last_line]
+                if page.add("decision", found.memory, _replaced(found) + sessions.without_tags("\n".join(lines))):
+                    said.add(found.memory.id)
+
+
+def _nearest(runtime: Runtime, page: _Page, prompt: str, folder: str | None) -> None:
+    """What answers the prompt best, if anything does and it is not there yet."""
+    request = searching.Request(query=prompt, spec_folder=folder, include_constitutional=False)
+    ranking = searching.rank(runtime, request)
+    if not ranking.close:
+        return
+    page.heading("## Nearest to the prompt")
+    # Nobody asked for this text: what nobody vouched for stays out of it. A search brings it, marked.
+    fitting = [each for each in ranking.found if each.memory.trusted and each.memory.id not in page.shown]
+    told = ((each, words) for each in fitting if not each.superseded_by and (words := _words(runtime, each)))
+    for found, words in islice(told, NEAREST):
+        page.add("nearest", found.memory, words, most=NEAREST_TOKENS)
+
+
+def _words(runtime: Runtime, found: searching.Found) -> str:
+    """Its best passage that is more than a heading."""
+    lines = runtime.opened(found.memory).lines
+    said = (sessions.without_tags("\n".join(lines[p.first_line - 1 : p.last_line])) for p in found.matched)
+    return next((words for words in said if words.strip()), "")
+
+
+def _replaced(found: searching.Found) -> str:
+    """An agent that acts on a decision must know that it no longer holds."""
+    by = ", ".join(f"#{id_}" for id_ in found.superseded_by)
+    return f"Superseded by {by}: " if by else ""
+
+
+def _decided(found: searching.Found, *, shown: bool) -> StoredPassage | None:
+    """The passage of a match that holds a decision; of a memory that was shown only a section of decisions is new."""
+    sections = [passage for passage in found.matched if (passage.anchor or "").startswith("decision")]
+    if sections:
+        return sections[0]
+    whole = found.memory.attributes.context_type is ContextType.DECISION and not shown
+    return found.matched[0] if whole and found.matched else None
+
+
+def _summary(page: _Page, folder: str | None, loading: str) -> str:
+    kinds = {part["kind"] for part in page.parts}
+    if not kinds and page.text:
+        return "nothing bears on it closely; what was saved last is named"
+    if not kinds:
+        return "nothing is known yet" if not folder else f"nothing is known of {folder} yet"
+    skipped = "; memories are left out because a fresh start was asked for" if loading == "skip" else ""
+    return f"{len(page.parts)} pieces: {', '.join(sorted(kinds))}{skipped}"
+
+
+def _hints(offers: list[dict[str, Any]], loading: str, page: _Page) -> list[str]:
+    hints = []
+    if offers and loading == "ask":
+        choices = " ".join(offer["choice"] for offer in offers)
+        hints.append(f"ask which memories to load: {choices}; skipping never blocks")
+    if page.text and not page.parts:
+        hints.append("memory_search finds more; memory_load reads one by its id")
+    elif not page.parts:
+        hints.append("run skm index, or save a first memory with memory_save")
+    return hints

@@ -1,0 +1,116 @@
+"""Which files does a restore write back, and which does it leave alone?
+
+A file is written only where what it replaces is kept elsewhere, byte for byte as it was where
+its stored text allows that. Text that was redacted is not what the file said, and stays out.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.core.memory import Source
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import disk, write_counters
+from spec_kit_memory.files.index_entry import CHAT
+
+# Files of these sources are the user's project; others are only read.
+WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
+
+
+@dataclass(slots=True)
+class Filed:
+    """Paths that were written, and why others were not."""
+
+    written: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def write_back(runtime: Runtime, rows: Iterable[Mapping[str, Any]], *, reason: str) -> Filed:
+    """Write the files of restored memories, then index them."""
+    filed = Filed()
+    for row in rows:
+        if row["kind"] != "memory" or row["path"].startswith(CHAT) or not _is_restored(runtime, row):
+            continue
+        try:
+            problem = write_one(runtime, row, reason=reason)
+        except SpecKitMemoryError as error:
+            problem = error.message
+        if problem is None:
+            filed.written.append(row["path"])
+        elif problem:
+            filed.refused[row["path"]] = problem
+    return filed
+
+
+def _is_restored(runtime: Runtime, row: Mapping[str, Any]) -> bool:
+    """A memory that was kept because it is newer keeps its file too."""
+    memory = runtime.store.by_path(row["path"])
+    return memory is not None and memory.path == row["path"] and memory.content_hash == row["content_hash"]
+
+
+def write_one(runtime: Runtime, row: Mapping[str, Any], *, reason: str) -> str | None:
+    """Why the file was not written; "" where it says so already, None where it was written."""
+    if row["redactions"]:
+        return "its stored text was redacted"
+    if Source(row["source"]) not in WRITTEN:
+        return f"files of source {row['source']} are only read"
+    target = disk.contained(runtime.settings, row["path"])
+    if disk.stored_form(runtime.settings, target) != row["path"]:
+        return "its path leads to another file now"
+    data = as_it_was(row["text"], row["raw_hash"])
+    if target.exists():
+        if target.read_bytes() == data:
+            return ""
+        problem = _unkept(runtime, target)
+        if problem:
+            return problem
+    target.parent.mkdir(parents=True, exist_ok=True)
+    disk.write_atomic(target, data)
+    mtime_ns = _time_of(row, data)
+    if mtime_ns:
+        os.utime(target, ns=(mtime_ns, mtime_ns))
+    write_counters.count(runtime.settings, atomic_writes=1)
+    runtime.sync.index_file(target, runtime.change(reason), explicit=True)
+    return None
+
+
+def _time_of(row: Mapping[str, Any], data: bytes) -> int:
+    """When the file was written: a document without a date of its own has its file's."""
+    if hashlib.sha256(data).hexdigest() == row["raw_hash"]:
+        return int(row["stamp"][1])
+    # The index held another text than the file when the snapshot was taken; the memory's date is what it knew.
+    created = datetime.fromisoformat(row["created_at"]) if row["created_at"] else None
+    return (created - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000 if created else 0
+
+
+def _unkept(runtime: Runtime, target: Path) -> str:
+    """Why the text that is there now would be lost; "" where it is recorded."""
+    present = runtime.sync.preview(target)
+    if present.redactions:
+        return "the file holds secrets that are kept nowhere else"
+    if runtime.whole.text_of(present.content_hash) is None:
+        return "the file holds text that is not indexed"
+    return ""
+
+
+def as_it_was(text: str, raw_hash: str) -> bytes:
+    """The bytes with that hash: stored text has neither byte order mark nor the file's line ends."""
+    plain = text.encode("utf-8")
+    return next((data for data in _spellings(text) if hashlib.sha256(data).hexdigest() == raw_hash), plain)
+
+
+def _spellings(text: str) -> Iterator[bytes]:
+    for lines in (text, text.replace("\n", "\r\n"), text.replace("\n", "\r")):
+        data = lines.encode("utf-8")
+        yield data
+        yield codecs.BOM_UTF8 + data
+        yield codecs.BOM_UTF16_LE + lines.encode("utf-16-le")
+        yield codecs.BOM_UTF16_BE + lines.encode("utf-16-be")

@@ -1,0 +1,77 @@
+"""Does the index still say what the file says? Asked of one file before it is read out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import disk, pending
+from spec_kit_memory.files.index_entry import CHAT
+
+
+def stored_path(runtime: Runtime, path: str) -> str:
+    """The path as the index knows it; outside of what this session may see is an error."""
+    if path.startswith(CHAT):
+        return path
+    return disk.stored_form(runtime.settings, disk.contained(runtime.settings, path))
+
+
+def refresh(runtime: Runtime, path: str) -> str:
+    """Index the file again if it changed since; says why where the older text must do.
+
+    A file that vanished or went bad is left to the scan, and nobody who reads waits long for others who write.
+    """
+    if path.startswith(CHAT):
+        return ""
+    known = runtime.store.stored(path).get(path)
+    absolute = disk.absolute(runtime.settings, path)
+    try:
+        facts = os.stat(absolute)
+        if known and (facts.st_size, facts.st_mtime_ns) == (known.stamp.size, known.stamp.mtime_ns):
+            return ""
+        with runtime.whole.hurried():
+            runtime.sync.index_file(absolute, runtime.change("changed since it was indexed"))
+    except (DatabaseBusy, DatabaseUnusable) as error:
+        return f"{path} changed, but the index cannot be written now ({error.code}): this is the text as last indexed"
+    except (SpecKitMemoryError, OSError):
+        return ""
+    return ""
+
+
+def stale(runtime: Runtime) -> list[str]:
+    """Live rows whose file is gone: a scan has not seen it yet."""
+    there = _Listed(runtime.settings.root)
+    gone = []
+    for path in runtime.store.paths():
+        if path.startswith(CHAT) or path in there:
+            continue
+        absolute = disk.absolute(runtime.settings, path)
+        if not absolute.exists() and not pending.pending_of(absolute).exists():
+            gone.append(f"{path} is indexed, but its file is gone")
+    return gone
+
+
+class _Listed:
+    """Which stored paths are surely files: a folder is listed once, since asking for each file takes much longer.
+
+    Whatever a listing does not show plainly (a link, another spelling of a name) has to be asked for.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.fspath(root)
+        self._folders: dict[str, frozenset[str]] = {}
+
+    def __contains__(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = self._files(os.path.join(self._root, folder))
+        return name in self._folders[folder]
+
+    def _files(self, folder: str) -> frozenset[str]:
+        try:
+            with os.scandir(folder) as listed:
+                return frozenset(each.name for each in listed if each.is_file(follow_symlinks=False))
+        except OSError:
+            return frozenset()

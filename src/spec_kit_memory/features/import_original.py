@@ -1,0 +1,146 @@
+"""What does the original system's database know of our files? Use, validations, links and history.
+
+Files are matched by their path below specs/. Taking the same database over twice changes
+nothing: the ledger remembers it by its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spec_kit_memory.answers import ImportAnswer
+from spec_kit_memory.core import redact
+from spec_kit_memory.core.memory import HistoryEntry, Link, Memory, Origin
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files.original_db import OriginalData, OriginalMemory, read_original
+
+_BLOCK = 1 << 20
+# The same event of the same database has the same id wherever it is imported.
+_NAMESPACE = uuid.UUID("5a1f6b0e-6c0c-5c1e-9a58-0e6d7d0d5b10")
+
+
+def import_(runtime: Runtime, path: Path) -> ImportAnswer:
+    """Each memory is taken over once, whatever happens on the way: a second call does what is left."""
+    original = read_original(path)
+    mark = f"import of {_digest(path)[:16]}"
+    done = _done(runtime, mark)
+    found = _matched(runtime, original)
+    ids = {memory.id for _, memory in found.values()}
+    if ids and ids <= done.use and (done.history or not original.history):
+        return ImportAnswer(summary=f"{path.name} was taken over before; nothing changed", matched=0)
+    used: set[int] = set(done.use)
+    for old, memory in found.values():
+        if memory.id not in used:
+            used.add(memory.id)
+            _take_use(runtime, old, memory, mark)
+    links = _take_links(runtime, original, found, mark)
+    history = 0 if done.history else _take_history(runtime, original, found, mark)
+    unmatched = sorted({m.path for m in original.memories} - {old.path for old, _ in found.values()})
+    return ImportAnswer(
+        summary=f"took over use and validations of {len(ids)} memories, {links} links and {history} history entries",
+        hints=(*original.warnings[:5], *(("index the workspace first: skm index",) if not found else ())),
+        matched=len(ids),
+        unmatched=tuple(unmatched),
+        links=links,
+        history=history,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What an earlier import of the same database has taken over."""
+
+    use: frozenset[int]
+    history: bool
+
+
+def _done(runtime: Runtime, mark: str) -> _Done:
+    use: set[int] = set()
+    history = False
+    for entry in runtime.store.ledger():
+        if entry.reason == f"{mark}; use":
+            use.add(entry.memory_ids[0])
+        history = history or entry.reason == f"{mark}; history"
+    return _Done(frozenset(use), history)
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+Found = Mapping[str, tuple[OriginalMemory, Memory]]
+
+
+def _matched(runtime: Runtime, original: OriginalData) -> dict[str, tuple[OriginalMemory, Memory]]:
+    """Every id of the original that has a memory here."""
+    here: dict[str, Memory] = {}
+    for memory in runtime.store.find():
+        for name in (memory.path, *memory.aliases):
+            here[name.removeprefix(".opencode/")] = memory
+    return {
+        identifier: (old, here[old.below_specs])
+        for identifier, old in original.by_id().items()
+        if old.below_specs in here
+    }
+
+
+def _take_use(runtime: Runtime, old: OriginalMemory, memory: Memory, mark: str) -> None:
+    """The entry in the ledger comes first: use is never counted twice, at worst not at all."""
+    confidence = old.confidence if old.validation_count else memory.confidence
+    count = memory.validation_count + old.validation_count
+    runtime.store.validate(memory.id, confidence, count, runtime.change(f"{mark}; use"))
+    if old.access_count:
+        runtime.store.record_use({memory.id: old.access_count}, old.last_access or memory.first_indexed_at)
+
+
+def _take_links(runtime: Runtime, original: OriginalData, found: Found, mark: str) -> int:
+    taken = 0
+    known = {(link.source_id, link.target_id, link.relation) for link in runtime.store.links()}
+    for old in original.links:
+        if old.source_id not in found or old.target_id not in found:
+            continue
+        source, target = found[old.source_id][1], found[old.target_id][1]
+        if source.id == target.id or (source.id, target.id, old.relation) in known:
+            continue
+        known.add((source.id, target.id, old.relation))
+        link = Link(
+            id=0,
+            source_id=source.id,
+            target_id=target.id,
+            relation=old.relation,
+            strength=old.strength,
+            evidence=redact.redact(old.evidence).text,
+            origin=Origin.HAND,
+            created_at=runtime.now(),
+        )
+        runtime.store.put_link(link, runtime.change(f"{mark}; link"))
+        taken += 1
+    return taken
+
+
+def _take_history(runtime: Runtime, original: OriginalData, found: Found, mark: str) -> int:
+    entries = [
+        HistoryEntry(
+            id=str(uuid.uuid5(_NAMESPACE, f"{mark}/{number}")),
+            memory_id=found[event.memory_id][1].id,
+            event=event.event,
+            before=redact.redact_data(event.before, Counter()),
+            after=redact.redact_data(event.after, Counter()),
+            actor=event.actor,
+            at=event.at or runtime.now(),
+            spec_folder=found[event.memory_id][1].spec_folder,
+        )
+        for number, event in enumerate(original.history)
+        if event.memory_id in found
+    ]
+    runtime.store.adopt_history(entries, runtime.change(f"{mark}; history"))
+    return len(entries)

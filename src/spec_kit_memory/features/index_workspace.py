@@ -1,0 +1,146 @@
+"""Is the index in step with the files? Scanning, and the vectors that follow."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.answers import IndexAnswer
+from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.errors import CoolingDown
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import vector_queue
+from spec_kit_memory.files.discovery_rules import OUTSIDE
+
+if TYPE_CHECKING:
+    from spec_kit_memory.files.scan import ScanReport
+
+Progress = Callable[[str, int, int], None]
+Cancelled = Callable[[], bool]
+
+# The tool may scan once a minute per workspace, whichever server it asks.
+COOLDOWN_SECONDS = 60
+NAMED_PATHS = 3  # of each reason for which files are passed over
+
+
+def index(
+    runtime: Runtime,
+    *,
+    spec_folder: str | None = None,
+    force: bool = False,
+    rebuild: bool = False,
+    cooldown: bool = False,
+    embed: bool = True,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> IndexAnswer:
+    """Bring the index in step. With `embed`, vectors are made before this returns."""
+    if cooldown:
+        _cool_down(runtime)
+    if rebuild:
+        runtime.whole.rebuild()
+    started = time.perf_counter()
+    report = runtime.sync.scan(
+        spec_folder=clean_folder(spec_folder) if spec_folder else None,
+        force=force,
+        progress=progress,
+        cancel=cancelled,
+    )
+    text_done = time.perf_counter()
+    if embed:
+        embed_pending(runtime, progress=progress, cancelled=cancelled)
+    else:
+        runtime.embed_soon()
+    return _answer(runtime, report, text_done - started, time.perf_counter() - text_done)
+
+
+def embed_pending(runtime: Runtime, *, progress: Progress | None = None, cancelled: Cancelled | None = None) -> bool:
+    """Is everything embedded that can be? A provider that is down leaves work for later."""
+    embedder = runtime.meaning.embedder() if runtime.meaning.wanted else None
+    if embedder is None:
+        return True
+    done = vector_queue.embed_pending(
+        runtime.whole, embedder, settings=runtime.settings, progress=progress, cancel=cancelled
+    )
+    if done.failure:
+        runtime.meaning.failed(done.failure)
+    return not done.stopped
+
+
+def _cool_down(runtime: Runtime) -> None:
+    """One stamp file per workspace: its mtime is when a tool last scanned."""
+    stamp = runtime.settings.state_folder / "last-scan"
+    now = runtime.now().timestamp()
+    try:
+        left = COOLDOWN_SECONDS - (now - stamp.stat().st_mtime)
+    except FileNotFoundError:
+        left = 0.0
+    if 0 < left <= COOLDOWN_SECONDS:
+        seconds = int(left) + 1
+        raise CoolingDown(
+            f"the last scan was {COOLDOWN_SECONDS - seconds} seconds ago",
+            hint=f"wait {seconds} seconds; single files can be indexed now with memory_save filePath",
+            seconds_left=seconds,
+        )
+    stamp.touch()
+    os.utime(stamp, (now, now))
+
+
+def _answer(runtime: Runtime, report: ScanReport, seconds_text: float, seconds_vectors: float) -> IndexAnswer:
+    indexed = report.new + report.modified + report.reindexed
+    status = dict(runtime.store.stats()["vectors"])
+    hints = []
+    if report.forgotten:
+        what = f"{report.forgotten} files hold text that was deleted on request and stay out"
+        hints.append(f"{what}; skm list --forgotten names it, skm save PATH brings a file back")
+    if not (indexed or report.unchanged or report.bad or report.forgotten):
+        hints.append("write the first one: memory_save, or a markdown file in memory/ or specs/NAME/memory/")
+    if report.bad:
+        hints.append(f"{len(report.bad)} files could not be indexed; skm health lists them with the reason")
+    waiting = sum(status.get(name, 0) for name in ("pending", "retry", "partial"))
+    if waiting and runtime.meaning.wanted:
+        hints.append(f"{waiting} memories have no vectors yet; a running server or skm index makes them")
+    return IndexAnswer(
+        summary=_summary(indexed, report),
+        hints=tuple(hints),
+        indexed=indexed,
+        new=report.new,
+        modified=report.modified,
+        reindexed=report.reindexed,
+        moved=report.moved,
+        aliases=report.aliases,
+        unchanged=report.unchanged,
+        deleted=report.deleted,
+        bad=tuple({"path": bad.path, "code": bad.code, "message": bad.message} for bad in report.bad),
+        warnings=tuple(report.warnings),
+        undiscovered=report.undiscovered,
+        skipped=_skipped(report),
+        archived=report.archived,
+        vectors=status,
+        seconds_text=round(seconds_text, 3),
+        seconds_vectors=round(seconds_vectors, 3),
+    )
+
+
+def _skipped(report: ScanReport) -> tuple[Mapping[str, Any], ...]:
+    """What is no memory, by reason; what nobody would take for one comes last."""
+    groups: dict[str, list[str]] = {}
+    for path, why in sorted(report.skipped, key=lambda one: (one[1] == OUTSIDE, one)):
+        groups.setdefault(why, []).append(path)
+    return tuple({"reason": why, "count": len(paths), "paths": paths[:NAMED_PATHS]} for why, paths in groups.items())
+
+
+def _nothing(report: ScanReport) -> str:
+    return "nothing to do" if report.forgotten else "no memories to read"
+
+
+def _summary(indexed: int, report: ScanReport) -> str:
+    if not (indexed or report.deleted or report.moved or report.aliases):
+        return f"nothing to do: {report.unchanged} files are unchanged" if report.unchanged else _nothing(report)
+    parts = [f"{report.new} new", f"{report.modified} modified"]
+    for count, word in ((report.reindexed, "indexed again"), (report.moved, "moved"), (report.deleted, "gone")):
+        if count:
+            parts.append(f"{count} {word}")
+    return f"{indexed} files indexed ({', '.join(parts)}), {report.unchanged} unchanged"

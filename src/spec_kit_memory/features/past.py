@@ -1,0 +1,376 @@
+"""What would a search have found then? Memories as they were at a moment, or in a checkpoint.
+
+Checkpoints hold everything. A date is answered from history, which knows each memory's metadata
+and text after every change; what it does not know (use, and what came before the first index)
+is said in the answer. The past is rebuilt in a store of its own, kept for further questions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.answers import SearchAnswer
+from spec_kit_memory.core import dates, markdown, passages
+from spec_kit_memory.core.memory import (
+    Actor,
+    Change,
+    Document,
+    Event,
+    HistoryEntry,
+    Memory,
+    Source,
+    embedded,
+)
+from spec_kit_memory.errors import BadParameter, CheckpointNotFound, OutOfRange, SpecKitMemoryError
+from spec_kit_memory.features import checkpoints, search_answer
+from spec_kit_memory.features import search as searching
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.features.search import Request
+from spec_kit_memory.files import vector_queue
+from spec_kit_memory.index import open_index
+from spec_kit_memory.index.contract import EVERYTHING, Index
+from spec_kit_memory.index.sqlite.snapshot import FORMAT
+
+KEPT = 2  # rebuilt moments per process
+# Texts that changed since have no vectors any more. So many are computed at once, the rest is matched by words.
+EMBEDDED_NOW = 128
+_PAGE = 500
+_DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
+_one_at_a_time = threading.Lock()
+
+
+def search(runtime: Runtime, request: Request) -> SearchAnswer:
+    """The search as it would have been answered at `as_of`, a date, a time or a checkpoint."""
+    searching.check(request)
+    with _one_at_a_time:
+        pasts = runtime.past if isinstance(runtime.past, Pasts) else Pasts()
+        runtime.past = pasts
+        past = pasts.at(runtime, request.as_of or "")
+        # A session is about what is shown now: the past neither reads nor changes it.
+        answer = search_answer.answer_from(past.runtime, replace(request, as_of=None, session_id=None))
+    when = _iso(past.moment)
+    # An empty past is no reason to index anything now, and other words would find no more.
+    known = bool(answer.stats["totalFiles"])
+    hints = answer.hints if known else ("nothing was known then",)
+    return replace(
+        answer,
+        summary=f"as of {past.name or when}: {answer.summary if known else 'nothing was known then'}",
+        hints=(f"answered from what was known at {when}", *past.hints, *hints),
+    )
+
+
+# --- moments that were rebuilt ---------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Moment:
+    """One rebuilt past: a store in a folder of its own, and what it cannot know."""
+
+    moment: datetime
+    name: str
+    runtime: Runtime
+    folder: Path
+    hints: list[str]
+
+    def close(self) -> None:
+        self.runtime.whole.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Pasts:
+    """The moments of this process, the latest last."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], _Moment] = {}
+
+    def at(self, runtime: Runtime, as_of: str) -> _Moment:
+        key = (as_of, runtime.whole.generation())
+        if key not in self._kept:
+            # Older generations first: they are never asked for again.
+            for old in [other for other in self._kept if other[1] != key[1]] + list(self._kept)[: 1 - KEPT]:
+                if old in self._kept:
+                    self._kept.pop(old).close()
+            self._kept[key] = _rebuild(runtime, as_of)
+        return self._kept[key]
+
+    def close(self) -> None:
+        while self._kept:
+            self._kept.popitem()[1].close()
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a source of the past has: snapshot rows, when they are of, and what they lack."""
+
+    moment: datetime
+    rows: Iterator[Mapping[str, Any]]
+    name: str = ""
+    hints: list[str] = field(default_factory=list)
+
+
+def _rebuild(runtime: Runtime, as_of: str) -> _Moment:
+    known = _from_checkpoint(runtime, as_of) or _from_history(runtime, _moment_of(runtime, as_of))
+    folder = Path(tempfile.mkdtemp(prefix="skm-past-"))
+    settings = replace(runtime.settings, root=folder)
+    settings.state_folder.mkdir(mode=0o700)
+    store = open_index(settings.state_folder / "past.sqlite")
+    try:
+        change = Change(actor=Actor.SYSTEM, at=known.moment, reason="past")
+        with store.bulk():
+            store.restore(known.rows, change, clear=False, where=EVERYTHING)
+            _give_vectors(runtime, store)
+            _embed(runtime, store, settings)
+    except BaseException:
+        store.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    past = Runtime(
+        settings=runtime.settings,
+        store=store.within(runtime.settings.scope),
+        whole=store,
+        make_sync=lambda: runtime.sync,
+        meaning=runtime.meaning,
+        now=lambda: known.moment,
+        actor=runtime.actor,
+    )
+    return _Moment(known.moment, known.name, past, folder, known.hints)
+
+
+def _give_vectors(runtime: Runtime, store: Index) -> None:
+    """Vectors are keyed by words: what says the same today has its vector."""
+    model = runtime.whole.stats()
+    if model["model"] is None:
+        return
+    store.use_model(model["model"], model["dimensions"], model["weights_hash"])
+    wanted = [work.passage_hash for work in store.vector_work(1_000_000)]
+    page: dict[str, tuple[bytes, bytes | None]] = {}
+    for hash_, vector, states in runtime.whole.vectors_of(wanted):
+        page[hash_] = (vector, states)
+        if len(page) == _PAGE:
+            store.put_vectors(page)
+            page = {}
+    store.put_vectors(page)
+
+
+def _embed(runtime: Runtime, store: Index, settings: Any) -> None:
+    if not runtime.meaning.wanted:
+        return
+    try:
+        embedder = runtime.meaning.embedder()
+        if embedder is not None:
+            vector_queue.embed_pending(store, embedder, settings=settings, limit=EMBEDDED_NOW)
+    except SpecKitMemoryError as error:
+        runtime.meaning.failed(error)  # the answer is by text and says so
+
+
+# --- which moment -----------------------------------------------------------------------
+
+
+def _moment_of(runtime: Runtime, as_of: str) -> datetime:
+    moment = dates.read(as_of)
+    if moment is None:
+        raise BadParameter(
+            f"asOf {as_of!r} is neither a date nor a checkpoint",
+            hint="give 2026-03-01, 2026-03-01T14:00Z, or a name from skm checkpoint list",
+        )
+    now = runtime.now()
+    if moment > now:
+        raise OutOfRange(f"asOf {as_of} is in the future", hint=f"give a moment up to {_iso(now)}")
+    if _DAY.fullmatch(as_of.strip()):
+        # A day means all that was known when it ended.
+        moment = min(now, moment + timedelta(days=1) - timedelta(microseconds=1))
+    return moment
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _from_checkpoint(runtime: Runtime, name: str) -> _Known | None:
+    try:
+        opened = checkpoints.find(runtime, name)
+    except CheckpointNotFound:
+        return None
+    opened.verify()
+    header = opened.header
+    hints = [f"the checkpoint holds spec folder {header.spec_folder} only"] if header.spec_folder else []
+    return _Known(header.created, opened.rows(), f"checkpoint {header.name}", hints)
+
+
+# --- from history -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A memory after its last change before the moment."""
+
+    id: int
+    values: Mapping[str, Any]
+    at: datetime
+
+
+def _from_history(runtime: Runtime, moment: datetime) -> _Known:
+    # History comes newest first; its order, not its times, says what followed what.
+    history = runtime.store.history()[::-1]
+    states, links = _replay(history, moment)
+    texts = {id_: runtime.store.text_of(str(state.values["content_hash"])) for id_, state in states.items()}
+    return _Known(
+        moment,
+        _rows(runtime, states, texts, links, moment),
+        hints=_unknowable(runtime, history, list(texts.values()).count(None), moment),
+    )
+
+
+def _replay(
+    history: Iterable[HistoryEntry], moment: datetime
+) -> tuple[dict[int, _State], dict[tuple[int, int, str], Mapping[str, Any]]]:
+    states: dict[int, _State] = {}
+    links: dict[tuple[int, int, str], Mapping[str, Any]] = {}
+    for entry in history:
+        values = entry.after if entry.event is not Event.DELETE else entry.before
+        if entry.at > moment or not values or "content_hash" not in values:
+            continue  # later, or taken over from another system that kept less
+        if entry.event is Event.DELETE:
+            states.pop(entry.memory_id, None)
+        else:
+            states[entry.memory_id] = _State(entry.memory_id, values, entry.at)
+        _replay_link(links, entry)
+    return states, links
+
+
+def _replay_link(links: dict[tuple[int, int, str], Mapping[str, Any]], entry: HistoryEntry) -> None:
+    before: Any = (entry.before or {}).get("link")
+    after: Any = (entry.after or {}).get("link")
+    if before and not after:
+        links.pop(_key(before), None)
+    if after and after["origin"] != "file":  # those of files follow from their text
+        links[_key(after)] = after
+
+
+def _key(link: Mapping[str, Any]) -> tuple[int, int, str]:
+    return link["source_id"], link["target_id"], link["relation"]
+
+
+def _rows(
+    runtime: Runtime,
+    states: Mapping[int, _State],
+    texts: Mapping[int, str | None],
+    links: Mapping[tuple[int, int, str], Mapping[str, Any]],
+    moment: datetime,
+) -> Iterator[dict[str, Any]]:
+    """The past in the form of a snapshot."""
+    yield {"kind": "header", "format": FORMAT, "instance": "past", "model": None}
+    now = {memory.id: memory for memory in runtime.store.find()}
+    for id_, text in texts.items():
+        if text is not None:
+            yield _row(runtime, states[id_], text, now.get(id_), moment)
+    for number, link in enumerate(links.values(), start=1):
+        if texts.get(link["source_id"]) is not None and texts.get(link["target_id"]) is not None:
+            yield {**link, "kind": "link", "id": number, "claimant": None, "created_at": None}
+
+
+def _row(runtime: Runtime, state: _State, text: str, memory: Memory | None, moment: datetime) -> dict[str, Any]:
+    values = state.values
+    document = markdown.parse(text)
+    nothing = {"raw_hash": "", "stamp": [0, 0, 0]}
+    return {
+        **{name: value for name, value in values.items() if name not in ("link", "overrides")},
+        "kind": "memory",
+        "id": state.id,
+        "updated_at": _precise(state.at),
+        "text": text,
+        "said": None,
+        "said_trusted": values["trusted"],
+        "vouched": None,
+        "overrides": {},
+        "warnings": [],
+        "access_count": 0,
+        "last_access": _precise(_last_use(state, memory, moment)),
+        **nothing,
+        "aliases": [
+            {"path": path, "fingerprint": values["fingerprint"], "triggers": [], **nothing}
+            for path in values["aliases"]
+        ],
+        "claims": _claims(document) if values["source"] != Source.CHAT else [],
+        "passages": _passages(runtime, values, document, memory),
+    }
+
+
+def _last_use(state: _State, memory: Memory | None, moment: datetime) -> datetime:
+    """The last use where it was before the moment, else the last change: use has no history."""
+    if memory and memory.last_access and memory.last_access <= moment:
+        return max(memory.last_access, state.at)
+    return state.at
+
+
+def _precise(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _claims(document: Document) -> list[dict[str, Any]]:
+    return [
+        {"relation": str(claim.relation), "target": claim.target, "inward": claim.inward, "strength": claim.strength}
+        for claim in document.front.links
+    ]
+
+
+def _passages(
+    runtime: Runtime, values: Mapping[str, Any], document: Document, memory: Memory | None
+) -> list[dict[str, Any]]:
+    """Those of today where the text is the same; a conversation only grows, so its first ones are the same too."""
+    lines = document.text.split("\n")
+    found: Iterable[Any] = ()
+    if memory and memory.content_hash == values["content_hash"]:
+        found = runtime.store.passages_of(memory.id)
+    elif memory and values["source"] == Source.CHAT:
+        found = [one for one in runtime.store.passages_of(memory.id) if _says_the_same(one, lines)]
+    return [
+        {
+            "first_line": one.first_line,
+            "last_line": one.last_line,
+            "hash": one.hash,
+            "tokens": one.tokens,
+            "anchor": one.anchor,
+            "headings": list(one.headings),
+            "speaker": one.speaker,
+        }
+        for one in found or passages.split(document)
+    ]
+
+
+def _says_the_same(passage: Any, lines: list[str]) -> bool:
+    if passage.last_line > len(lines):
+        return False
+    words = embedded(passage.headings, "\n".join(lines[passage.first_line - 1 : passage.last_line]))
+    return bool(hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest() == passage.hash)
+
+
+def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment: datetime) -> list[str]:
+    if not history:
+        return ["there is no record yet: it begins when files are first indexed, with memory_index_scan"]
+    hints = ["use is not recorded over time: states and recency then are judged by changes, not by reads"]
+    if history[0].at > moment:
+        hints.append(f"the record starts at {_iso(history[0].at)}, when files were first indexed; ask for a later asOf")
+    began: dict[int, datetime] = {}
+    for entry in history:
+        began.setdefault(entry.memory_id, entry.at)
+    late = [
+        memory
+        for memory in runtime.store.find()
+        if memory.attributes.created_at
+        and memory.attributes.created_at <= moment < began.get(memory.id, memory.first_indexed_at)
+    ]
+    if late:
+        hints.append(f"{len(late)} memories carry an earlier date but were first indexed later; they are left out")
+    if lost:
+        hints.append(f"the text of {lost} memories as it was then is lost; they are left out")
+    return hints

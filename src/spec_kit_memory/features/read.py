@@ -1,0 +1,165 @@
+"""What does a memory say, and what is there? load, get, list.
+
+Both readers look at the file first: if it changed since it was indexed, it is indexed
+again, so what is returned is what the file says now and the lines are true.
+"""
+
+from __future__ import annotations
+
+import re
+
+from spec_kit_memory.answers import GetAnswer, ListAnswer, LoadAnswer
+from spec_kit_memory.core import markdown, tokens
+from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
+from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, MissingParameter, OutOfRange
+from spec_kit_memory.features import freshness
+from spec_kit_memory.features.runtime import Runtime
+
+_RANGE = re.compile(r"^\s*(\d{1,9})(?:\s*-\s*(\d{0,9}))?\s*$")
+
+
+def load(
+    runtime: Runtime,
+    *,
+    memory_id: int | None = None,
+    spec_folder: str | None = None,
+    anchor_id: str | None = None,
+    max_tokens: int = 10_000,
+) -> LoadAnswer:
+    """One memory's text, or one of its sections; deprecated ones too."""
+    wanted = _wanted(runtime, memory_id, spec_folder)
+    older = freshness.refresh(runtime, wanted.path)
+    memory = runtime.store.get(wanted.id)
+    text = runtime.store.text(memory.id)
+    lines = text.split("\n")
+    first, last = _section(memory, text, anchor_id) if anchor_id else (1, len(lines))
+    shown, end = _up_to(lines, first, last, max_tokens)
+    runtime.used([memory.id])
+    whole, sent = tokens.count(text), tokens.count(shown)
+    hints = [f"continue with memory_get path={memory.path} lines={end + 1}-{last}"] if end < last else []
+    part = f"section {anchor_id}" if anchor_id else "whole text"
+    where = f"{first}-{end}" if end >= first else ""
+    return LoadAnswer(
+        summary=f"{memory.title} (#{memory.id}), {part}, {f'lines {where}' if where else 'empty'}, about {sent} tokens",
+        hints=(older, *hints) if older else tuple(hints),
+        memory=runtime.card(memory),
+        text=shown,
+        lines=where,
+        anchor_id=anchor_id,
+        tokens_saved=max(0, whole - sent) if anchor_id else 0,
+        next_line=end + 1 if end < last else None,
+    )
+
+
+def _wanted(runtime: Runtime, memory_id: int | None, spec_folder: str | None) -> Memory:
+    if memory_id is not None:
+        return runtime.store.get(memory_id)
+    if spec_folder is None:
+        raise MissingParameter("load needs memoryId or specFolder", hint="find ids with memory_list or skm list")
+    folder = clean_folder(spec_folder)
+    found = runtime.store.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
+    found = found or runtime.store.find(Filter(spec_folder=folder), limit=1)
+    if not found:
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with skm stats")
+    return found[0]
+
+
+def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
+    document = markdown.parse(text)
+    found = markdown.find_section(document, anchor_id)
+    if found is None:
+        names = sorted({anchor.id for anchor in document.anchors} | {heading.slug for heading in document.headings})
+        raise AnchorNotFound(
+            f"{memory.path} has no anchor {anchor_id}",
+            hint=f"it has: {', '.join(names[:30]) or 'no anchors and no headings'}",
+        )
+    return found.first_line, found.last_line
+
+
+def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int]:
+    """Whole lines within the budget, at least one; and the last line that fitted."""
+    if last < first:
+        return "", last  # a section with nothing in it
+    used, end = 0, first
+    for number in range(first, last + 1):
+        used += len(lines[number - 1].encode("utf-8", "surrogatepass")) + 1
+        if used > budget_tokens * 4 and number > first:
+            break
+        end = number
+    return "\n".join(lines[first - 1 : end]), end
+
+
+def get(
+    runtime: Runtime, *, path: str, lines: str | None = None, from_: int | None = None, count: int | None = None
+) -> GetAnswer:
+    """Exactly those lines of a memory, redacted as search shows them."""
+    stored = freshness.stored_path(runtime, path)
+    older = freshness.refresh(runtime, stored)
+    memory = runtime.store.by_path(stored)
+    if memory is None:
+        raise MemoryNotFound(
+            f"{path} is not a memory of this workspace", hint="memory_search gives the paths of memories"
+        )
+    every = runtime.store.text(memory.id).split("\n")
+    first, last = _asked_lines(lines, from_, count, len(every))
+    runtime.used([memory.id])
+    text = "\n".join(every[first - 1 : last])
+    return GetAnswer(
+        summary=f"{memory.path} lines {first}-{last} of {len(every)}",
+        hints=(older,) if older else (),
+        path=memory.path,
+        lines=f"{first}-{last}",
+        text=text,
+        total_lines=len(every),
+        id=memory.id,
+    )
+
+
+def _asked_lines(lines: str | None, from_: int | None, count: int | None, total: int) -> tuple[int, int]:
+    if lines is not None:
+        parsed = _RANGE.match(lines)
+        if not parsed:
+            raise BadParameter(f"lines is {lines!r}", hint='write it as search shows it, e.g. "42-56"')
+        first = int(parsed[1])
+        last = int(parsed[2]) if parsed[2] else total if "-" in lines else first
+    else:
+        first = from_ or 1
+        last = first + count - 1 if count else total
+    if first < 1 or last < first or first > total:
+        raise OutOfRange(f"lines {first}-{last} are not in 1-{total}", hint=f"the file has {total} lines")
+    return first, min(last, total)
+
+
+def list_(
+    runtime: Runtime,
+    *,
+    spec_folder: str | None = None,
+    tier: Tier | None = None,
+    source: Source | None = None,
+    limit: int = 20,
+    offset: int = 0,
+    sort_by: str = "created_at",
+    forgotten: bool = False,
+) -> ListAnswer:
+    where = Filter(
+        spec_folder=clean_folder(spec_folder) if spec_folder else None,
+        tiers=frozenset({tier}) if tier else None,
+        source=source,
+    )
+    presence = Presence.FORGOTTEN if forgotten else Presence.LIVE
+    total = runtime.store.count(where, presence=presence)
+    found = runtime.store.find(where, order=sort_by, limit=limit, offset=offset, presence=presence)
+    shown = offset + len(found)
+    hints = (f"{total - shown} more: offset={shown}",) if shown < total else ()
+    what = "forgotten memories" if forgotten else "memories"
+    advice = "" if total or forgotten else "index the workspace with skm index"
+    if total and forgotten:
+        advice = "skm undo takes back the last delete; skm save PATH brings one file back"
+    return ListAnswer(
+        summary=f"{len(found)} of {total} {what}" if total else f"no {what} match",
+        hints=hints or ((advice,) if advice else ()),
+        memories=tuple(runtime.card(memory) for memory in found),
+        total=total,
+        offset=offset,
+    )

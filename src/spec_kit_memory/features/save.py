@@ -1,0 +1,341 @@
+"""How does something new become a memory? A session, one fact, or a file that is there.
+
+What is given is redacted, read, placed and written as a file; the index then reads that
+file like any other. Nothing is invented, and nothing given is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.answers import SaveAnswer
+from spec_kit_memory.core import attention, phrases, redact, session_data, session_document
+from spec_kit_memory.core.memory import Memory, VectorStatus
+from spec_kit_memory.core.session_data import SessionData
+from spec_kit_memory.core.session_document import Rendered
+from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
+from spec_kit_memory.features import choose_folder, near_duplicates, sessions
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import disk, git, vector_queue
+from spec_kit_memory.index.contract import PutResult
+
+TEMPLATE = "context_template.md"
+ON_SIMILAR = ("warn", "merge", "distinct")
+_TRANSCRIPTS = (".jsonl",)
+
+
+def save(
+    runtime: Runtime,
+    *,
+    file_path: str | None = None,
+    context: Mapping[str, Any] | None = None,
+    text: str | None = None,
+    spec_folder: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    on_similar: str = "warn",
+    create: bool = False,
+    by_person: bool = False,
+) -> SaveAnswer:
+    """`by_person` says that nobody's agent asks: only then may the data ask for the constitutional tier."""
+    given = [
+        name for name, value in (("filePath", file_path), ("context", context), ("text", text)) if value is not None
+    ]
+    if len(given) != 1:
+        problem = "save needs filePath, context or text" if not given else f"save got {' and '.join(given)}"
+        raise MissingParameter(problem, hint="give exactly one of them")
+    if on_similar not in ON_SIMILAR:
+        raise BadParameter(f"onSimilar is {on_similar!r}", hint=f"use one of: {', '.join(ON_SIMILAR)}")
+    if file_path is not None:
+        return _existing(runtime, file_path, dry_run=dry_run)
+    draft = _Draft.of_fact(text) if text is not None else _Draft.of_session(context or {}, runtime, by_person=by_person)
+    return _write(runtime, draft, spec_folder, force=force, dry_run=dry_run, on_similar=on_similar, create=create)
+
+
+# --- a file that is there -------------------------------------------------------------
+
+
+def _existing(runtime: Runtime, file_path: str, *, dry_run: bool) -> SaveAnswer:
+    if file_path.casefold().endswith(_TRANSCRIPTS):
+        from spec_kit_memory.features import chats
+
+        return chats.save_transcript(runtime, file_path, dry_run=dry_run)
+    path = disk.contained(runtime.settings, file_path)
+    if dry_run:
+        entry = runtime.sync.preview(path)
+        return SaveAnswer(
+            summary=f"{entry.path} would be indexed as {entry.attributes.title}",
+            id=None,
+            path=entry.path,
+            title=entry.attributes.title,
+            spec_folder=entry.spec_folder,
+            created=False,
+            dry_run=True,
+            triggers=entry.attributes.triggers,
+            tier=entry.attributes.tier,
+            context_type=entry.attributes.context_type,
+        )
+    result = runtime.sync.index_file(path, runtime.change("save filePath"), explicit=True)
+    _embed(runtime, result.memory_id)
+    memory = runtime.store.get(result.memory_id)
+    warnings = [warning.message for warning in memory.warnings if warning.code != "secret"]
+    if memory.redactions:
+        count = "1 secret is" if memory.redactions == 1 else f"{memory.redactions} secrets are"
+        warnings.append(f"{count} left out of the index; {memory.path} itself still says it all")
+    similar = () if result.alias else near_duplicates.similar_to(runtime, memory.id)
+    return replace(_saved(memory, result, summary=_summary(memory, result)), warnings=tuple(warnings), similar=similar)
+
+
+def _summary(memory: Memory, result: PutResult) -> str:
+    if result.alias:
+        return f"the same text is memory {memory.id} already ({memory.path}); nothing new was indexed"
+    if result.created:
+        return f"indexed {memory.path} as memory {memory.id}"
+    return f"memory {memory.id} is up to date with {memory.path}"
+
+
+def _saved(memory: Memory, result: PutResult, *, summary: str) -> SaveAnswer:
+    return SaveAnswer(
+        summary=summary,
+        id=memory.id,
+        path=memory.path,
+        title=memory.title,
+        spec_folder=memory.spec_folder,
+        created=result.created,
+        duplicate_of=memory.id if result.alias else None,
+        triggers=memory.attributes.triggers,
+        tier=memory.tier,
+        context_type=memory.attributes.context_type,
+        vector_status=memory.vector_status,
+    )
+
+
+def _embed(runtime: Runtime, memory_id: int) -> VectorStatus:
+    """One saved file gets its vectors now; a provider that fails is retried in the background."""
+    embedder = runtime.meaning.embedder() if runtime.meaning.wanted else None
+    if embedder is not None and not runtime.meaning.down:
+        try:
+            failure: SpecKitMemoryError | None = vector_queue.embed_memory(runtime.store, embedder, memory_id).failure
+        except SpecKitMemoryError as error:
+            failure = error
+        if failure is not None:
+            runtime.meaning.failed(failure)
+            runtime.embed_soon()
+    return runtime.store.get(memory_id).vector_status
+
+
+# --- something new --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What is to be remembered, read and free of secrets."""
+
+    session: SessionData
+    redacted: Mapping[str, int] = field(default_factory=dict)
+    fact: bool = False
+
+    @classmethod
+    def of_session(cls, data: Mapping[str, Any], runtime: Runtime, *, by_person: bool) -> _Draft:
+        found: Counter[str] = Counter()
+        clean = redact.redact_data(session_data.checked(data), found)
+        session = session_data.read(clean, constitutional=by_person)
+        return cls(session_document.without_noise(session, patterns=runtime.settings.noise), dict(found))
+
+    @classmethod
+    def of_fact(cls, text: str) -> _Draft:
+        found: Counter[str] = Counter()
+        session = session_data.read({"sessionSummary": redact.redact_data(text, found)})
+        return cls(session, dict(found), fact=True)
+
+    @cached_property
+    def words(self) -> str:
+        """Everything that was said, for finding phrases and the folder."""
+        session = self.session
+        parts = [session.title, session.summary, *session.next_steps, *session.blockers]
+        # A line each: the end of one and the beginning of the next are no phrase.
+        parts += [said for d in session_document.decisions_of(session) for said in (d.text, d.chosen, d.rationale)]
+        parts += [said for seen in session.observations for said in (seen.title, seen.text, *seen.facts)]
+        parts += [message.text for message in session.messages]
+        parts += [json.dumps(session.technical, ensure_ascii=False)] if session.technical else []
+        # Names and values meet here, and may only together be a secret.
+        return redact.redact("\n".join(part for part in parts if part.strip())).text
+
+    @property
+    def files(self) -> list[str]:
+        return [change.path for change in self.session.files]
+
+
+def _write(
+    runtime: Runtime,
+    draft: _Draft,
+    spec_folder: str | None,
+    *,
+    force: bool,
+    dry_run: bool,
+    on_similar: str,
+    create: bool,
+) -> SaveAnswer:
+    placed = choose_folder.place(
+        runtime,
+        words=draft.words,
+        named_files=draft.files,
+        named=spec_folder or draft.session.spec_folder,
+        create=create,
+        fact=draft.fact,
+    )
+    now_local = runtime.now().astimezone()
+    repository = git.head(runtime.settings.root)
+    rendered, triggers, redacted = _rendered(runtime, draft, placed.spec_folder, now_local, repository)
+    similar = () if on_similar == "distinct" and not force else near_duplicates.similar(runtime, rendered.text)
+    warnings = [*rendered.warnings, *placed.warnings]
+    answer = SaveAnswer(
+        summary="",
+        id=None,
+        path=placed.stored(session_document.file_name(now_local, rendered.topic)),
+        title=rendered.title,
+        spec_folder=placed.spec_folder,
+        created=False,
+        similar=similar,
+        redacted=redacted,
+        triggers=triggers,
+        tier=rendered.tier,
+        context_type=rendered.context_type,
+        alignment=placed.alignment,
+        warnings=tuple(warnings),
+        hints=_hints(similar, on_similar),
+    )
+    known = None if force else near_duplicates.same(runtime, rendered.text, spec_folder=placed.spec_folder)
+    if known is not None:
+        said = f"this is memory {known.id} already ({known.path}); nothing was written"
+        return replace(answer, summary=said, id=known.id, path=known.path, duplicate_of=known.id, similar=(), hints=())
+    if dry_run:
+        said = f"would write {answer.path}; nothing was written"
+        return replace(answer, summary=said, dry_run=True, text=rendered.text)
+    merged: int | None = None
+    if similar and on_similar == "merge":
+        merged = near_duplicates.mergeable(runtime, similar, spec_folder=placed.spec_folder)
+        if merged is None:
+            warnings.append(f"memory {similar[0]['id']} is similar, but only memories of one folder are merged")
+        else:
+            rendered, triggers = near_duplicates.merged(runtime, rendered, triggers, merged)
+    stem = session_document.file_name(now_local, rendered.topic).removesuffix(".md")
+    saved = runtime.sync.save(placed.folder, stem, rendered.text, runtime.change("save"))
+    status = _embed(runtime, saved.result.memory_id)
+    try:
+        # The memory is kept by now: what fails here is told, and no reason to save it again.
+        if merged is not None:
+            near_duplicates.retire(runtime, merged, successor=saved.result.memory_id)
+        _metadata(
+            saved.path,
+            rendered,
+            triggers,
+            now_local=now_local,
+            spec_folder=placed.spec_folder,
+            status=status,
+            git_=repository,
+        )
+    except SpecKitMemoryError as error:
+        warnings.append(f"the memory is saved, but {error.message}")
+    _session_saved(runtime, draft.session.session_id)
+    answer = replace(answer, warnings=tuple(warnings), triggers=triggers, tier=rendered.tier)
+    return _after(runtime, answer, saved.path, saved.result, status, merged)
+
+
+def _rendered(
+    runtime: Runtime,
+    draft: _Draft,
+    spec_folder: str | None,
+    now_local: datetime,
+    repository: Mapping[str, str],
+) -> tuple[Rendered, tuple[str, ...], Mapping[str, int]]:
+    title = session_document.title_of(draft.session, spec_folder=spec_folder)
+    triggers = phrases.extract(
+        draft.words, given=draft.session.triggers, title=title, spec_folder=spec_folder, files=draft.files
+    )
+    how: dict[str, Any] = {"now_local": now_local, "spec_folder": spec_folder, "triggers": triggers, "git": repository}
+    if draft.fact:
+        rendered = session_document.fact(draft.session.summary, **how)
+    else:
+        rendered = session_document.render(draft.session, template=_template(runtime), **how)
+    # A key and its value may only have met on the page: what will be written is looked at as a whole.
+    clean = redact.redact(rendered.text)
+    counts = Counter(draft.redacted) + Counter(clean.found)
+    return replace(rendered, text=clean.text), tuple(triggers), dict(counts)
+
+
+def _template(runtime: Runtime) -> str | None:
+    path = runtime.settings.state_folder / TEMPLATE
+    if not path.exists():
+        return None
+    template = disk.read(path).text
+    session_document.check_template(template)
+    return template
+
+
+def _metadata(
+    path: Path,
+    rendered: Rendered,
+    triggers: tuple[str, ...],
+    *,
+    now_local: datetime,
+    spec_folder: str | None,
+    status: VectorStatus,
+    git_: Mapping[str, str],
+) -> None:
+    told = session_document.metadata(
+        rendered,
+        file=path.name,
+        now_local=now_local,
+        spec_folder=spec_folder,
+        triggers=triggers,
+        topics=triggers[:5],
+        vector_status=status.value,
+        git=git_,
+    )
+    disk.write_atomic(path.parent / "metadata.json", json.dumps(told, ensure_ascii=False, indent=2) + "\n")
+
+
+def _session_saved(runtime: Runtime, session_id: str | None) -> None:
+    session_id = session_id or runtime.session_id
+    if session_id:
+        sessions.keep_session(runtime, attention.saved(sessions.open_session(runtime, session_id)))
+
+
+def _after(
+    runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult, status: VectorStatus, merged: int | None
+) -> SaveAnswer:
+    memory = runtime.store.get(result.memory_id)
+    said = f"saved {answer.title} as memory {memory.id} in {disk.stored_form(runtime.settings, path)}"
+    if result.alias:
+        said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
+    if merged is not None:
+        said += f"; it takes in and supersedes memory {merged}"
+    if answer.redacted:
+        count = sum(answer.redacted.values())
+        said += "; 1 secret was replaced" if count == 1 else f"; {count} secrets were replaced"
+    return replace(
+        answer,
+        summary=said,
+        id=memory.id,
+        path=disk.stored_form(runtime.settings, path),
+        created=result.created,
+        duplicate_of=memory.id if result.alias else None,
+        vector_status=status,
+    )
+
+
+def _hints(similar: tuple[Mapping[str, Any], ...], on_similar: str) -> tuple[str, ...]:
+    if not similar or on_similar != "warn":
+        return ()
+    best = similar[0]
+    return (
+        f"memory {best['id']} says nearly the same: save with onSimilar merge to join them, or distinct to keep both",
+    )

@@ -1,0 +1,434 @@
+"""Which memories answer a question? The read line: match, fuse, score, order, pack.
+
+Filters hold before any limit in both legs. What a state, an expiry or a threshold kept out
+is counted and its best three are named, so that nothing old is hidden without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
+
+from spec_kit_memory.answers import HeldBack
+from spec_kit_memory.core import decay, ranking, usage, words
+from spec_kit_memory.core import query as queries
+from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.memory import (
+    ContextType,
+    Filter,
+    Link,
+    Memory,
+    Relation,
+    Source,
+    State,
+    StoredPassage,
+    Tier,
+)
+from spec_kit_memory.core.query import Query
+from spec_kit_memory.core.ranking import Scored
+from spec_kit_memory.errors import BadParameter, OutOfRange
+from spec_kit_memory.features import retrieve
+from spec_kit_memory.features.retrieve import Hits, Pool, Question
+from spec_kit_memory.features.runtime import Runtime
+
+# A concept counts as matched by meaning for its nearest memories only.
+NEAREST_OF_CONCEPT = 50
+_NO_COUNTS: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What memory_search was asked, with its defaults."""
+
+    query: str | None = None
+    concepts: tuple[str, ...] = ()
+    spec_folder: str | None = None
+    tier: Tier | None = None
+    context_type: ContextType | None = None
+    source: Source | None = None
+    state_filter: State | None = None
+    min_state: State | None = None
+    include_archived: bool = False
+    limit: int = 10
+    min_score: float = 0.0  # 0 to 1, against score / 100
+    group_by: str = "memory"
+    max_tokens: int | None = None
+    anchors: tuple[str, ...] = ()
+    include_content: bool = False
+    include_constitutional: bool = True
+    include_contiguity: bool = False
+    use_decay: bool = True
+    session_id: str | None = None
+    dedup: bool = True
+    as_of: str | None = None
+    explain: bool = False
+    mode: str = "hybrid"  # hybrid | text | vector, for measuring
+
+    @property
+    def text(self) -> str:
+        return self.query if self.query is not None else " ".join(self.concepts)
+
+
+class Found(NamedTuple):
+    """One memory that matched, by its best passage. Hundreds are found and ten shown: the rest is scored on demand."""
+
+    memory: Memory
+    state: State
+    scored: Scored
+    matched: Sequence[StoredPassage]  # best first
+    score: Callable[[StoredPassage], Scored]
+    concepts: Mapping[str, int]
+    superseded_by: tuple[int, ...] = ()
+    contradicts: tuple[int, ...] = ()
+
+    @property
+    def passages(self) -> tuple[tuple[StoredPassage, Scored], ...]:
+        """Its passages, best first, each with its own score."""
+        return tuple((passage, self.score(passage)) for passage in self.matched)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Everything a search found, in order, before budget and session."""
+
+    query: Query
+    found: tuple[Found, ...]
+    total: int
+    held_back: HeldBack
+    method: str
+    unavailable: tuple[str, ...]
+    legs: Mapping[str, int]
+    historical: bool
+    close: bool = True  # is the best of it a match to speak of?
+
+
+def check(request: Request) -> None:
+    queries.check(request.query, request.concepts)
+    if request.limit < 1:
+        raise OutOfRange(f"limit is {request.limit}", hint="ask for at least one result")
+    if not 0 <= request.min_score <= 1:
+        raise OutOfRange(f"minScore is {request.min_score}", hint="give a score from 0 to 1")
+    if request.max_tokens is not None and request.max_tokens < 1:
+        raise OutOfRange(f"maxTokens is {request.max_tokens}", hint="give a budget of at least 100 tokens")
+    for name, value, known in (
+        ("groupBy", request.group_by, ("memory", "passage")),
+        ("mode", request.mode, ("hybrid", "text", "vector")),
+    ):
+        if value not in known:
+            raise BadParameter(f"{name} is {value!r}", hint=f"use {' or '.join(known)}")
+
+
+def hard_filter(request: Request) -> Filter:
+    """What the caller asked for; it holds whatever else happens."""
+    if request.tier:
+        tiers = frozenset({request.tier})
+    else:
+        left_out = {Tier.DEPRECATED} | (set() if request.include_constitutional else {Tier.CONSTITUTIONAL})
+        tiers = frozenset(set(Tier) - left_out)
+    return Filter(
+        spec_folder=clean_folder(request.spec_folder) if request.spec_folder else None,
+        tiers=tiers,
+        context_type=request.context_type,
+        source=request.source,
+    )
+
+
+def wanted_states(request: Request) -> frozenset[State]:
+    return decay.chosen(
+        state_filter=request.state_filter, min_state=request.min_state, include_archived=request.include_archived
+    )
+
+
+def rank(runtime: Runtime, request: Request) -> Ranking:
+    """Match, fuse, score and order; nothing is packed or remembered yet."""
+    check(request)
+    query = queries.read(request.text)
+    hard = hard_filter(request)
+    hot = runtime.hot(request.session_id)
+    now = runtime.now()
+    soft = replace(
+        hard,
+        states=decay.bounds(wanted_states(request), now=now, always=_not_flagged(runtime, hot)),
+        expired_at=None if request.include_archived else now.timestamp(),
+    )
+    question = retrieve.ask(runtime, query, mode=request.mode)
+    counts: dict[int, dict[str, int]] = {}
+    if request.concepts:
+        # What is held back has nearest ones of its own: asked together, they would take the places of the others.
+        ids = _with_every_concept(runtime, request, soft)
+        hidden = runtime.store.count(hard) > runtime.store.count(soft)
+        hard = replace(hard, ids=ids | _with_every_concept(runtime, request, hard) if hidden else ids)
+        soft = replace(soft, ids=ids)
+        counts = {id_: _occurrences(runtime, id_, request.concepts) for id_ in sorted(ids)[:1000]}
+    pool = retrieve.match(runtime, question, soft, results=request.limit)
+    found = _score(runtime, request, query, pool, counts, hot)
+    kept, dormant = _without_dim(request, found, decay.DORMANT_RELEVANCE**pool.relevance.steepness)
+    kept, low = _without_low(request, kept)
+    ordered = _linked(runtime, kept)
+    return Ranking(
+        query=query,
+        found=tuple(ordered),
+        total=len(ordered) + _beyond(pool),
+        held_back=_held_back(
+            runtime,
+            request,
+            question,
+            hard,
+            soft,
+            pool,
+            dormant,
+            low,
+            hot,
+        ),
+        method=pool.method,
+        unavailable=(*pool.unavailable, *_pending(runtime, question)),
+        legs=pool.legs,
+        historical=query.historical,
+        close=pool.relevance.close,
+    )
+
+
+def _beyond(pool: Pool) -> int:
+    """How many memories matched that were not looked at closely."""
+    return len(set(pool.hits.memory_of.values()).difference(p.memory_id for p in pool.passages.values()))
+
+
+def _not_flagged(runtime: Runtime, hot: frozenset[int]) -> frozenset[int]:
+    """A session that was shown something archived has not brought it back."""
+    return frozenset(m.id for m in runtime.store.many(list(hot)) if not (m.archived_folder or m.outdated))
+
+
+def _pending(runtime: Runtime, question: Question) -> tuple[str, ...]:
+    if question.embedding is None:
+        return ()
+    waiting = runtime.store.stats()["pending_passages"]
+    by_whom = "a running server or skm index changes that"
+    return (f"{waiting} passages are not embedded yet and found by their words only; {by_whom}",) if waiting else ()
+
+
+# --- concepts -----------------------------------------------------------------
+
+
+def _with_every_concept(runtime: Runtime, request: Request, where: Filter) -> frozenset[int]:
+    """The memories that match each concept, by text or by being among its nearest."""
+    common: set[int] | None = None
+    for concept in request.concepts:
+        question = retrieve.ask(runtime, queries.read(concept), mode=request.mode)
+        matched = _with_every_word(runtime, question.query, where) if question.text else set()
+        if question.embedding:
+            near = runtime.store.match_vector(question.embedding.vector, where, NEAREST_OF_CONCEPT * 8)
+            matched |= set(list(dict.fromkeys(hit.memory_id for hit in near))[:NEAREST_OF_CONCEPT])
+        common = matched if common is None else common & matched
+    return frozenset(common or ())
+
+
+def _with_every_word(runtime: Runtime, concept: Query, where: Filter) -> set[int]:
+    """The memories that have each telling word of a concept, in one passage or in several."""
+    parts = [terms for word in concept.text.split() if (terms := queries.read(word).terms)]
+    parts = [terms for terms in parts if not set(terms).isdisjoint(concept.terms)]
+    found = [_with_word(runtime, terms, where) for terms in parts]
+    return set.intersection(*found) if found else set()
+
+
+def _with_word(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
+    """A name like file.py has parts: the whole of it, or every part, is the word. So is every pair of a run."""
+    having = [{hit.memory_id for hit in runtime.store.match_text((term,), where, limit=1_000_000)} for term in terms]
+    if len(having) == 1 or words.unspaced(terms[0]):
+        return set.intersection(*having)
+    return having[0] | set.intersection(*having[1:])
+
+
+def _occurrences(runtime: Runtime, memory_id: int, concepts: Sequence[str]) -> dict[str, int]:
+    text = runtime.store.text(memory_id)
+    return {concept: words.occurrences(text, concept) for concept in concepts}
+
+
+# --- score --------------------------------------------------------------------
+
+
+def _score(
+    runtime: Runtime,
+    request: Request,
+    query: Query,
+    pool: Pool,
+    counts: Mapping[int, Mapping[str, int]],
+    hot: frozenset[int],
+) -> list[Found]:
+    grouped = pool.by_memory()
+    best = max((r.value for r in pool.relevance.values()), default=0.0)
+    weights, now = runtime.settings.search.weights, runtime.now()
+    turn, since = _turns(runtime, request)
+    found = []
+    for memory in runtime.store.many(list(grouped)):
+        passages = grouped[memory.id]
+        state = _state(memory, hot, now)
+        shared = ranking.Shared(
+            tier=memory.tier,
+            recency=_recency(runtime, request, query, memory, state, now, turns=since.get(memory.id, turn)),
+            keywords=_keywords(query, memory, passages),
+            usage=usage.boost(memory.access_count, memory.last_access, now),
+            best_relevance=best,
+        )
+        score = partial(_passage_score, pool, shared, weights)
+        found.append(Found(memory, state, score(passages[0]), passages, score, counts.get(memory.id, _NO_COUNTS)))
+    found.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
+    return found
+
+
+def _passage_score(pool: Pool, shared: ranking.Shared, weights: ranking.Weights, passage: StoredPassage) -> Scored:
+    relevance = pool.relevance[passage.id]
+    return ranking.score(relevance.value, shared, weights, parts=relevance.parts)
+
+
+def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
+    return decay.state(
+        tier=memory.tier,
+        last_access=memory.last_access,
+        first_indexed_at=memory.first_indexed_at,
+        flagged=memory.archived_folder or memory.outdated,
+        hot=memory.id in hot,
+        now=now,
+    )
+
+
+def _keywords(query: Query, memory: Memory, passages: Sequence[StoredPassage]) -> float:
+    """A conversation's title is how it happened to begin, nobody's name for it."""
+    if memory.source is Source.CHAT:
+        return 0.0
+    return ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor])
+
+
+def _turns(runtime: Runtime, request: Request) -> tuple[int, Mapping[int, int]]:
+    """The session's turn, and how many turns ago it came upon each memory; nothing fades without a session."""
+    asked = request.session_id if runtime.settings.decay.model == "turns" else None
+    session = runtime.store.session(asked) if asked else None
+    if session is None:
+        return 0, {}
+    return session.turn, {entry.memory_id: session.turn - entry.turn for entry in session.attention}
+
+
+def _recency(
+    runtime: Runtime, request: Request, query: Query, memory: Memory, state: State, now: datetime, *, turns: int
+) -> float:
+    settings = runtime.settings.decay
+    if not request.use_decay or query.historical or not settings.enabled:
+        return 1.0
+    days = decay.days_since(memory.last_access, memory.attributes.created_at, now)
+    return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
+
+
+def _without_dim(request: Request, found: list[Found], least: float) -> tuple[list[Found], list[Found]]:
+    """Dormant memories need relevance, unless the caller named states."""
+    if request.state_filter or request.min_state:
+        return found, []
+    kept: list[Found] = []
+    dim: list[Found] = []
+    for f in found:
+        unclear = f.state is State.DORMANT and f.scored.relevance < least
+        (dim if unclear else kept).append(f)
+    return kept, dim
+
+
+def _without_low(request: Request, found: list[Found]) -> tuple[list[Found], list[Found]]:
+    if not request.min_score:
+        return found, []
+    low = [f for f in found if f.scored.score < request.min_score * 100]
+    return [f for f in found if f.scored.score >= request.min_score * 100], low
+
+
+def _linked(runtime: Runtime, found: list[Found]) -> list[Found]:
+    """Superseded ones directly below what supersedes them; contradictions named."""
+    kinds = (Relation.SUPERSEDES, Relation.CONTRADICTS)
+    links = runtime.store.links([f.memory.id for f in found], relations=kinds) if found else []
+    replaced_by = _pairs(links, Relation.SUPERSEDES)
+    opposed = _pairs(links, Relation.CONTRADICTS)
+    if not replaced_by and not opposed:
+        return found
+    for target, sources in list(opposed.items()):
+        for source in sources:
+            opposed.setdefault(source, []).append(target)
+    marked = [
+        f._replace(
+            superseded_by=tuple(replaced_by.get(f.memory.id, ())),
+            contradicts=tuple(dict.fromkeys(opposed.get(f.memory.id, ()))),
+        )
+        if f.memory.id in replaced_by or f.memory.id in opposed
+        else f
+        for f in found
+    ]
+    return ranking.below_successors(marked, lambda f: f.memory.id, lambda f: f.superseded_by)
+
+
+def _pairs(links: Sequence[Link], relation: Relation) -> dict[int, list[int]]:
+    """target id -> source ids of that relation."""
+    pairs: dict[int, list[int]] = {}
+    for link in links:
+        if link.relation is relation:
+            pairs.setdefault(link.target_id, []).append(link.source_id)
+    return pairs
+
+
+# --- what was held back --------------------------------------------------------
+
+
+def _held_back(
+    runtime: Runtime,
+    request: Request,
+    question: Question,
+    hard: Filter,
+    soft: Filter,
+    pool: Pool,
+    dormant: list[Found],
+    low: list[Found],
+    hot: frozenset[int],
+) -> HeldBack:
+    """The matches that a state, an expiry or a threshold kept out; best first by what the legs say of them."""
+    outside = replace(hard, without=soft)
+    hidden = runtime.store.count(outside) > 0
+    if not (hidden or dormant or low):
+        return HeldBack()
+    promised = pool.hits.memories()
+    # What promises less than the last one shown, and has none of the words, is no match to speak of.
+    least = sorted(promised.values())[-request.limit] if len(promised) >= request.limit else -1.0
+    kept_out: list[tuple[float, str, Memory]] = []
+    for reason, found in (("dormant", dormant), ("minScore", low)):
+        matched = _matches(pool.hits, promised, [f.memory.id for f in found], least)
+        kept_out += [(promised[f.memory.id], reason, f.memory) for f in found if f.memory.id in matched]
+    if hidden:
+        kept_out += _outside(runtime, request, retrieve.look(runtime, question, outside), least, hot)
+    kept_out.sort(key=lambda each: (-each[0], each[2].id))
+    reasons = [reason for _, reason, _ in kept_out]
+    return HeldBack(
+        archived=reasons.count("archived"),
+        dormant=reasons.count("dormant"),
+        expired=reasons.count("expired"),
+        min_score=reasons.count("minScore"),
+        best=tuple({"id": memory.id, "title": memory.title, "reason": reason} for _, reason, memory in kept_out[:3]),
+    )
+
+
+def _matches(hits: Hits, promised: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
+    """Those that have the words or promise enough: everything is near to some degree."""
+    texted = {hit.memory_id for hit in hits.by_text}
+    return {id_ for id_ in memory_ids if id_ in texted or promised[id_] >= least}
+
+
+def _outside(
+    runtime: Runtime, request: Request, hits: Hits, least: float, hot: frozenset[int]
+) -> list[tuple[float, str, Memory]]:
+    """What matches and is let through by everything but its state or expiry."""
+    promised = hits.memories()
+    matched = _matches(hits, promised, promised, least)
+    now, states = runtime.now(), wanted_states(request)
+    outside = []
+    for memory in runtime.store.many(sorted(matched)):
+        state = _state(memory, hot, now)
+        if decay.expired(memory.attributes.expires_at, now) and not request.include_archived:
+            outside.append((promised[memory.id], "expired", memory))
+        elif state not in states and state in (State.DORMANT, State.ARCHIVED):
+            outside.append((promised[memory.id], state.lower(), memory))
+    return outside

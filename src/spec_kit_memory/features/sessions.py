@@ -1,0 +1,278 @@
+"""What does an agent's session know already, and what should come up next?
+
+Triggers never need vectors. Attention, turns and what was sent are kept per session, so
+that two agents on one workspace do not disturb each other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spec_kit_memory.answers import TriggerAnswer
+from spec_kit_memory.core import attention, decay, tokens
+from spec_kit_memory.core import triggers as phrases
+from spec_kit_memory.core.memory import Filter, Link, Memory, Session, Source, State, Tier
+from spec_kit_memory.core.triggers import TriggerMatch
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import recent_prompts
+
+logger = logging.getLogger(__name__)
+
+# Enough for a long conversation; beyond it only the newest answer's passages are remembered.
+MOST_SENT = 5000
+# A prompt must not be answered with a whole file: the rest is one memory_load away.
+CONTENT_TOKENS = 800
+SUMMARY_TOKENS = 200
+
+
+def open_session(runtime: Runtime, session_id: str) -> Session:
+    return runtime.store.session(session_id) or Session(id=session_id)
+
+
+def remember_shown(runtime: Runtime, session_id: str, memory_ids: Sequence[int], hashes: Iterable[str]) -> None:
+    """Listed memories are HOT for this session; passages sent are not sent again."""
+    session = open_session(runtime, session_id)
+    tiers = {memory.id: memory.tier for memory in runtime.store.many(list(memory_ids))}
+    session = attention.attend(session, dict.fromkeys(memory_ids, attention.HOT_FROM), tiers=tiers, via="listed")
+    keep_session(runtime, with_sent(session, hashes))
+
+
+def with_sent(session: Session, hashes: Iterable[str]) -> Session:
+    new = frozenset(hashes)
+    sent = session.sent | new
+    return replace(session, sent=sent if len(sent) <= MOST_SENT else new)
+
+
+def keep_session(runtime: Runtime, session: Session) -> None:
+    """A question is answered though its session cannot be written: it is asked on with the older one."""
+    try:
+        runtime.store.put_session(session, runtime.now())
+    except (DatabaseBusy, DatabaseUnusable) as error:
+        logger.warning("session %s was not kept: %s %s", session.id, error.code, error.message)
+
+
+# --- triggers -----------------------------------------------------------------
+
+
+def triggers(
+    runtime: Runtime,
+    *,
+    prompt: str,
+    limit: int = 3,
+    session_id: str | None = None,
+    turn_number: int | None = None,
+    include_cognitive: bool = True,
+) -> TriggerAnswer:
+    """Memories whose phrases occur in the prompt, what the product offers, and, in a session, what is near."""
+    matches, memories = matching(runtime, prompt)
+    shown = matches[:limit]
+    suggested = [
+        {"kind": s.kind, "phrase": s.phrase}
+        for s in phrases.suggestions(prompt, save_phrases=runtime.settings.triggers.phrases)
+    ]
+    loading = phrases.loading(prompt)
+    rows: list[dict[str, Any]] = [_row(match, memories[match.memory_id]) for match in shown]
+    told: dict[str, Any] = {}
+    if session_id and include_cognitive:
+        turn = _Turn(runtime, session_id, turn_number, loading)
+        rows = turn.attend(shown, memories, limit=limit)
+        told = turn.told()
+        if turn.save_due and not any(s["kind"] == "save" for s in suggested):
+            suggested.append({"kind": "save", "phrase": f"{turn.unsaved_turns} turns without a save"})
+    elif session_id and loading:
+        keep_session(runtime, replace(open_session(runtime, session_id), loading=loading))
+    hidden = len(matches) - len(shown)
+    return TriggerAnswer(
+        summary=f"{len(matches)} memories match" if matches else "no trigger phrase occurs in the prompt",
+        hints=(f"{hidden} more match; raise limit to see them",) if hidden else (),
+        matches=tuple(rows),
+        suggestions=tuple(suggested),
+        loading=loading,
+        session=told,
+    )
+
+
+def matching(runtime: Runtime, prompt: str) -> tuple[list[TriggerMatch], dict[int, Memory]]:
+    """All matches that may be shown, best first. Deprecated, archived and expired ones are left out."""
+    matcher = runtime.matcher()
+    found = matcher.match(prompt)
+    _note_prompt(runtime, found)
+    memories = {memory.id: memory for memory in runtime.store.many([match.memory_id for match in found])}
+    weights = {memory.id: memory.attributes.weight for memory in memories.values()}
+    ranked = matcher.match(prompt, weights=weights) if len(found) > 1 else found
+    return [m for m in ranked if m.memory_id in memories and may_surface(runtime, memories[m.memory_id])], memories
+
+
+def may_surface(runtime: Runtime, memory: Memory) -> bool:
+    return (
+        memory.tier is not Tier.DEPRECATED
+        and runtime.state(memory) is not State.ARCHIVED
+        and not decay.expired(memory.attributes.expires_at, runtime.now())
+    )
+
+
+def _row(match: TriggerMatch, memory: Memory) -> dict[str, Any]:
+    return {
+        "id": memory.id,
+        "title": memory.title,
+        "path": memory.path,
+        "specFolder": memory.spec_folder,
+        "tier": memory.tier,
+        "phrases": match.phrases,
+        "confidence": match.confidence,
+    }
+
+
+class _Turn:
+    """One turn of a session: its attention before and after, and what it is shown."""
+
+    def __init__(self, runtime: Runtime, session_id: str, turn_number: int | None, loading: str | None) -> None:
+        self._runtime = runtime
+        session = attention.next_turn(open_session(runtime, session_id), turn_number=turn_number)
+        self.session = replace(session, loading=loading or session.loading)
+        self.save_due = attention.save_due(self.session, interval=runtime.settings.triggers.auto_save_interval)
+        self._tiers: dict[int, Tier] = {}
+        self._titles: dict[int, str] = {}
+
+    @property
+    def unsaved_turns(self) -> int:
+        return self.session.turn - self.session.last_save_turn
+
+    def attend(
+        self, shown: Sequence[TriggerMatch], memories: Mapping[int, Memory], *, limit: int
+    ) -> list[dict[str, Any]]:
+        near = self._near({match.memory_id: 1.0 for match in shown}, limit)
+        known = {**memories, **{memory.id: memory for memory, _ in near}}
+        attended = [entry.memory_id for entry in self.session.attention]
+        known |= {memory.id: memory for memory in self._runtime.store.many([i for i in attended if i not in known])}
+        # What was deleted takes no place in working memory.
+        self.session = attention.forget(self.session, [i for i in attended if i not in known])
+        self._tiers = {memory.id: memory.tier for memory in known.values()}
+        self._titles = {memory.id: memory.title for memory in known.values()}
+        session = attention.attend(self.session, {match.memory_id: 1.0 for match in shown}, tiers=self._tiers)
+        self.session = attention.attend(
+            session, {memory.id: power for memory, power in near}, tiers=self._tiers, via="link"
+        )
+        left = attention.strengths(self.session, tiers=self._tiers)
+        rows = [
+            {**_row(match, known[match.memory_id]), **self._content(known[match.memory_id], left)} for match in shown
+        ]
+        rows += [
+            {
+                "id": memory.id,
+                "title": memory.title,
+                "path": memory.path,
+                "specFolder": memory.spec_folder,
+                "tier": memory.tier,
+                "via": "link",
+                **self._content(memory, left),
+            }
+            for memory, _ in near
+        ]
+        keep_session(self._runtime, self.session)
+        return rows
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "id": self.session.id,
+            "turn": self.session.turn,
+            "loading": self.session.loading,
+            "workingMemory": [
+                {"id": memory_id, "title": self._titles[memory_id], "attention": round(power, 3)}
+                for memory_id, power in attention.working_memory(self.session, tiers=self._tiers)
+            ],
+        }
+
+    def _near(self, matched: Mapping[int, float], limit: int) -> list[tuple[Memory, float]]:
+        """What is linked to a match, or is a document of the same spec folder."""
+        if not matched:
+            return []
+        store = self._runtime.store
+        folders = {
+            other.id: folder
+            for folder in {memory.spec_folder for memory in store.many(list(matched)) if memory.spec_folder}
+            for other in store.find(Filter(spec_folder=folder, source=Source.SPEC))
+        }
+        own = {memory.id: memory.spec_folder for memory in store.many(list(matched)) if memory.spec_folder}
+        found = attention.co_activate(matched, links=self._links(matched, folders), folders={**folders, **own})
+        power = {entry.memory_id: entry.strength for entry in found}
+        memories = [m for m in store.many(list(power)) if may_surface(self._runtime, m)]
+        memories.sort(key=lambda memory: (-power[memory.id], -memory.attributes.weight, memory.id))
+        return [(memory, power[memory.id]) for memory in memories[:limit]]
+
+    def _links(self, matched: Iterable[int], folders: Iterable[int]) -> list[Link]:
+        """Those within reach of the matches: what they touch, and what that touches."""
+        links = self._runtime.store.links(list(matched))
+        ends = {end for link in links for end in (link.source_id, link.target_id)} | set(folders)
+        return list({link.id: link for link in (*links, *self._runtime.store.links(sorted(ends)))}.values())
+
+    def _content(self, memory: Memory, left: Mapping[int, float]) -> dict[str, Any]:
+        """HOT with content, WARM with its summary, others by title; what was sent before is not sent again."""
+        level = attention.level(left.get(memory.id, 0.0))
+        shown = attention.shown(level)
+        told: dict[str, Any] = {"state": level}
+        if shown == "title":
+            return told
+        key = f"{memory.content_hash}:{shown}"
+        if key in self.session.sent:
+            return {**told, "alreadySent": True}
+        self.session = with_sent(self.session, [key])
+        text = self._runtime.store.text(memory.id)
+        if shown == "content":
+            self._runtime.used([memory.id])
+            return {**told, "content": tokens.clip(body(text), CONTENT_TOKENS)}
+        return {**told, "summary": summary(text)}
+
+
+# --- parts of a memory ------------------------------------------------------------
+
+
+def body(text: str) -> str:
+    """A memory's text without its front matter."""
+    from spec_kit_memory.core import markdown
+
+    document = markdown.outline(text)
+    return "\n".join(document.text.split("\n")[document.body_first_line - 1 :]).strip()
+
+
+def summary(text: str) -> str:
+    """Its summary section, else its first paragraph; never front matter."""
+    from spec_kit_memory.core import markdown
+
+    document = markdown.outline(text)
+    section = markdown.find_section(document, "summary")
+    if section is not None:
+        found = without_tags(markdown.lines(document, section.first_line, section.last_line))
+        if found:
+            return tokens.clip(found, SUMMARY_TOKENS)
+    last = document.text.count("\n") + 1
+    for paragraph in markdown.lines(document, document.body_first_line, last).split("\n\n"):
+        plain = without_tags(paragraph)
+        if plain:
+            return tokens.clip(plain, SUMMARY_TOKENS)
+    return ""
+
+
+def without_tags(text: str) -> str:
+    """Lines that say something: no headings, comments or rules."""
+    kept = [line for line in text.split("\n") if not line.lstrip().startswith(("#", "<!--", "---", "<a "))]
+    return "\n".join(kept).strip()
+
+
+# --- phrases that match too much ----------------------------------------------------
+
+
+def _note_prompt(runtime: Runtime, found: Sequence[TriggerMatch]) -> None:
+    """Remember which phrases the last prompts brought up, for `memory_health`."""
+    recent_prompts.add(runtime.settings, sorted({phrases.fold(phrase) for match in found for phrase in match.phrases}))
+
+
+def too_general(runtime: Runtime) -> list[str]:
+    prompts = recent_prompts.read(runtime.settings)
+    counts = Counter(phrase for prompt in prompts for phrase in prompt)
+    return phrases.too_general(counts, len(prompts))

@@ -1,0 +1,87 @@
+"""Was it useful? Validation, promotion, and marking a memory outdated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from spec_kit_memory.answers import ValidateAnswer
+from spec_kit_memory.core import usage
+from spec_kit_memory.core.memory import Memory, Tier
+from spec_kit_memory.errors import Invalid, MissingParameter
+from spec_kit_memory.features import amend
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import locks
+
+# Promotion leads to critical and never further: only a person makes a rule.
+_ABOVE_IMPORTANT = (Tier.CRITICAL, Tier.CONSTITUTIONAL)
+_LOCK_SECONDS = 30.0
+
+
+def validate(
+    runtime: Runtime,
+    *,
+    memory_id: int,
+    was_useful: bool | None = None,
+    outdated: bool | None = None,
+    promote: bool = False,
+) -> ValidateAnswer:
+    """Record an opinion of a memory; all that was asked for is done, or nothing."""
+    if was_useful is None and outdated is None and not promote:
+        raise MissingParameter("validate needs wasUseful, outdated or promote", hint="say wasUseful: true or false")
+    with _alone(runtime):
+        memory = runtime.store.get(memory_id)
+        confidence, count = memory.confidence, memory.validation_count
+        if was_useful is not None:
+            confidence, count = usage.validated(confidence, was_useful), count + 1
+        offered = usage.promotable(count, confidence) and memory.tier not in _ABOVE_IMPORTANT
+        if promote and not offered:
+            raise Invalid(
+                f"memory {memory_id} cannot be promoted: {count} validations, confidence {confidence}, "
+                f"tier {memory.tier.value}",
+                hint="promotion to critical needs 5 validations and a confidence of 0.9; nothing was recorded",
+            )
+        if was_useful is not None:
+            said = "useful" if was_useful else "not useful"
+            runtime.store.validate(memory_id, confidence, count, runtime.change(f"validated as {said}"))
+        _mark(runtime, memory, was_useful=was_useful, outdated=outdated)
+    if promote:
+        amend.update(runtime, memory_id=memory_id, importance_tier=Tier.CRITICAL)
+    memory = runtime.store.get(memory_id)
+    return ValidateAnswer(
+        summary=_summary(memory, promote),
+        hints=("it may become critical: call memory_validate with promote: true",) if offered and not promote else (),
+        id=memory_id,
+        confidence=float(memory.confidence),
+        validation_count=memory.validation_count,
+        promotion_offered=offered and not promote,
+        promoted=promote,
+        outdated=memory.outdated,
+        state=runtime.state(memory),
+    )
+
+
+@contextmanager
+def _alone(runtime: Runtime) -> Iterator[None]:
+    """An opinion adds to the ones before it: two processes must not add to the same."""
+    with locks.Lock(runtime.settings.state_folder / "judging.lock") as lock:
+        with suppress(OSError):  # where no lock can be made nothing can be written either
+            lock.wait(seconds=_LOCK_SECONDS)
+        yield
+
+
+def _mark(runtime: Runtime, memory: Memory, *, was_useful: bool | None, outdated: bool | None) -> None:
+    """Useful means WARM at least: it counts as a use now, and what was outdated no longer is."""
+    if was_useful:
+        runtime.used([memory.id])
+        runtime.flush()
+    wanted = False if was_useful and outdated is None else outdated
+    if wanted is not None and wanted != memory.outdated:
+        runtime.store.mark_outdated(memory.id, wanted, runtime.change("outdated" if wanted else "not outdated"))
+
+
+def _summary(memory: Memory, promoted: bool) -> str:
+    said = f"{memory.title} (#{memory.id}): confidence {memory.confidence} after {memory.validation_count} validations"
+    if promoted:
+        said += ", promoted to critical"
+    return said + (", marked outdated" if memory.outdated else "")

@@ -1,0 +1,548 @@
+"""Which files of a workspace are memories, and what does their place say about them?
+
+One walk applies the rules of `places` to every folder; what is real is walked first, links after, so that a file
+has one canonical path however many ways lead to it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spec_kit_memory.core.memory import Source, Tier, owner_of
+from spec_kit_memory.errors import BadPath, FileMissing, OutsideScope, SpecKitMemoryError
+from spec_kit_memory.files import disk
+from spec_kit_memory.files.discovery_rules import (
+    EXCLUDED,
+    NEVER_ENTERED,
+    Rule,
+    Segments,
+    default_tier,
+    in_area,
+    is_archived,
+    is_passing,
+    is_pending,
+    left_out,
+    markdown_or_text,
+    rule_for,
+    skips,
+)
+from spec_kit_memory.index.contract import BadFile
+from spec_kit_memory.settings import Settings
+
+if TYPE_CHECKING:
+    import pathspec
+
+__all__ = ["Discovery", "Found", "areas", "discover", "locate", "place"]
+
+COUNTED_FOLDERS = 20_000  # beyond the rules' own places a walk only counts, and a home folder must not hold it up
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that is a memory, by its place."""
+
+    path: str  # in stored form
+    real: str  # where it is; a string, because a walk makes ten thousand of these
+    source: Source
+    spec_folder: str | None = None
+    archived_folder: bool = False
+    owner: str | None = None
+    default_tier: Tier | None = None
+    size: int = -1
+    mtime_ns: int = 0
+
+    @property
+    def absolute(self) -> Path:
+        return Path(self.real)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What one walk saw. Nothing is known about paths below `unreadable`."""
+
+    files: tuple[Found, ...] = ()
+    undiscovered: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()  # path and why, of what stands where a memory could
+    problems: tuple[BadFile, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    leftovers: tuple[Path, ...] = ()  # pending and temporary files of ours
+    linked: tuple[Path, ...] = ()  # real folders that only links lead to
+    targets: frozenset[Path] = frozenset()  # real files and folders that links lead to
+
+
+# --- the walk -------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One walk's findings and what it still has to look at."""
+
+    settings: Settings
+    excluded: Callable[[str], bool]
+    found: dict[str, Found] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)  # path -> why
+    problems: dict[str, BadFile] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+    leftovers: list[Path] = field(default_factory=list)
+    links: list[tuple[Segments, Path]] = field(default_factory=list)
+    followed: set[Path] = field(default_factory=set)
+    linked: set[Path] = field(default_factory=set)
+    targets: set[Path] = field(default_factory=set)
+    budget: int = COUNTED_FOLDERS
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        self.prefix = os.path.join(self.settings.root, "")
+
+    def result(self) -> Discovery:
+        skipped = tuple((path, self.skipped[path]) for path in sorted(self.skipped.keys() - self.found.keys()))
+        return Discovery(
+            tuple(self.found[path] for path in sorted(self.found)),
+            sum(path.lower().endswith(".md") and why != EXCLUDED for path, why in skipped),
+            skipped,
+            tuple(self.problems[path] for path in sorted(self.problems)),
+            tuple(self.unreadable),
+            tuple(self.leftovers),
+            tuple(sorted(self.linked)),
+            frozenset(self.targets),
+        )
+
+    def stored(self, real: str) -> str:
+        """As `files.stored_form`, without making a Path of every file."""
+        path = real[len(self.prefix) :] if real.startswith(self.prefix) else real
+        return path if os.sep == "/" else path.replace(os.sep, "/")
+
+    def trouble(self, path: Path, error: SpecKitMemoryError, *, folder: bool = False) -> None:
+        name = disk.stored_form(self.settings, path)
+        name = name.encode("utf-8", "backslashreplace").decode("utf-8")
+        message = f"{error.message}; {error.hint}" if error.hint else error.message
+        message = message.removeprefix(path.as_posix()).removeprefix(name).strip()
+        self.problems[name] = BadFile(name, error.code, message, datetime.now(UTC))
+        if folder:
+            self.unreadable.append(name)
+
+
+def discover(
+    settings: Settings,
+    *,
+    only: Sequence[Path] | None = None,
+    count: bool = True,
+    targets: Collection[Path] | None = None,
+) -> Discovery:
+    """Every memory file of the workspace; with `only`, those at or below the given real paths.
+
+    `count=False` leaves out the places where no rule holds, which are walked only to count markdown.
+    `targets` are those of all links, if they are known; else everything is walked to find out whether
+    one leads to a path where no rule holds.
+    """
+    _check_root(settings.root)
+    walk = _Walk(settings, _exclusion(settings.exclude), budget=COUNTED_FOLDERS if count else 0)
+    _start(walk, [settings.root] if only is None else only)
+    while walk.links:
+        _follow(walk, *walk.links.pop(0))
+    for extra in settings.extra_paths:
+        _extra(walk, extra, only)
+    behind = [path for path in only or () if _may_be_behind_a_link(walk, path, targets)]
+    if behind:
+        everything = discover(settings, count=False).files
+        walk.found |= {one.path: one for one in everything if any(_inside(one.absolute, path) for path in behind)}
+    return walk.result()
+
+
+def _may_be_behind_a_link(walk: _Walk, path: Path, targets: Collection[Path] | None) -> bool:
+    """No rule holds where the path really is, but a link in another place may lead to it."""
+    if targets is not None and not any(_inside(path, target) or _inside(target, path) for target in targets):
+        return False
+    if not _inside(path, walk.settings.root) or disk.stored_form(walk.settings, path) in walk.found:
+        return False
+    if path.is_dir():
+        return not in_area(path.relative_to(walk.settings.root).parts)
+    return path.exists() and markdown_or_text(path.name) and not is_passing(path.name)
+
+
+def _check_root(root: Path) -> None:
+    if not root.is_dir():
+        raise FileMissing(
+            f"the workspace {root.as_posix()} does not exist or is not a folder",
+            hint="name an existing folder with --workspace, or run `skm init` in it",
+            path=str(root),
+        )
+    try:
+        os.scandir(root).close()
+    except OSError as error:
+        raise disk.disk_error(error, root) from error
+
+
+def _start(walk: _Walk, only: Sequence[Path]) -> None:
+    """Look at real paths that may be folders, files, or no longer there."""
+    single: dict[Path, set[str]] = {}
+    for start in only:
+        segments = _segments(walk.settings, start)
+        if segments is None or any(skips(part) for part in segments[:-1]):
+            continue
+        if start.is_symlink():
+            walk.links.append((segments, start))
+        elif not start.is_dir():
+            single.setdefault(start.parent, set()).add(start.name)
+        elif not (segments and (skips(segments[-1]) or walk.excluded("/".join((*segments, ""))))):
+            _folder(walk, segments, start)
+    for folder, names in single.items():
+        _some(walk, folder, names)
+
+
+def _segments(settings: Settings, path: Path) -> Segments | None:
+    try:
+        return path.relative_to(settings.root).parts
+    except ValueError:
+        return None  # outside: the extra paths look after it
+
+
+def _some(walk: _Walk, folder: Path, names: Collection[str]) -> None:
+    """Files of one folder, by the names the folder has for them: some systems do not tell a from A."""
+    segments = folder.relative_to(walk.settings.root).parts
+    rule = rule_for(segments)
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name in names:
+                    _entry(walk, segments, rule, entry, [])
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        walk.trouble(folder, disk.disk_error(error, folder), folder=True)
+
+
+def _folder(walk: _Walk, top: Segments, real: Path) -> None:
+    """Walk a folder, depth first; places of rules before places that are only counted."""
+    stack = [(top, str(real))]
+    aside: list[tuple[Segments, str]] = []
+    while stack or aside:
+        segments, place = stack.pop() if stack else aside.pop()
+        try:
+            entries = list(os.scandir(place))
+        except OSError as error:
+            walk.trouble(Path(place), disk.disk_error(error, place), folder=True)
+            continue
+        rule = rule_for(segments)
+        below: list[tuple[Segments, str]] = []
+        for entry in entries:
+            _entry(walk, segments, rule, entry, below)
+        for child in below:
+            if in_area(child[0]):
+                stack.append(child)
+            elif walk.budget > 0:
+                walk.budget -= 1
+                aside.append(child)
+
+
+def _entry(
+    walk: _Walk, segments: Segments, rule: Rule | None, entry: os.DirEntry[str], below: list[tuple[Segments, str]]
+) -> None:
+    name = entry.name
+    if entry.is_symlink():
+        if in_area(segments):
+            walk.links.append(((*segments, name), Path(entry.path)))
+        return
+    if entry.is_dir(follow_symlinks=False):
+        never = skips(name)
+        if never or walk.excluded("/".join((*segments, name, ""))):
+            if not name.startswith(".") and in_area((*segments, name)):
+                walk.skipped[walk.stored(entry.path) + "/"] = NEVER_ENTERED if never else EXCLUDED
+            return
+        if not _is_unicode(name):
+            walk.trouble(Path(entry.path), _unreadable_name(), folder=True)
+            return
+        below.append(((*segments, name), entry.path))
+        if rule is not None and rule.accepts(name) and not is_passing(name):
+            walk.trouble(Path(entry.path), _not_a_file(walk, entry.path, "a folder"))
+        return
+    _file(walk, segments, rule, name, entry.path, entry.stat)
+
+
+def _file(
+    walk: _Walk,
+    segments: Segments,
+    rule: Rule | None,
+    name: str,
+    real: str,
+    stat: Callable[[], os.stat_result],
+) -> None:
+    if is_passing(name):
+        if rule is not None and (is_pending(name) or name.endswith(disk.TEMPORARY)):
+            walk.leftovers.append(Path(real))
+        return
+    if rule is None or not rule.accepts(name):
+        if why := left_out(segments, name, rule):
+            walk.skipped[walk.stored(real)] = why
+        return
+    if walk.excluded("/".join((*segments, name))):
+        walk.skipped[walk.stored(real)] = EXCLUDED
+        return
+    if not _is_unicode(name):
+        walk.trouble(Path(real), _unreadable_name())
+        return
+    try:
+        facts = stat()
+    except OSError as error:
+        walk.trouble(Path(real), disk.disk_error(error, real), folder=True)
+    else:
+        _accept(walk, segments, rule, real, facts)
+
+
+def _accept(walk: _Walk, segments: Segments, rule: Rule, real: str, facts: os.stat_result) -> None:
+    if not modes.S_ISREG(facts.st_mode):
+        walk.trouble(Path(real), _not_a_file(walk, real, "not a regular file"))
+        return
+    path = walk.stored(real)
+    if path in walk.found:
+        return
+    walk.found[path] = Found(
+        path,
+        real,
+        rule.source,
+        rule.spec_folder,
+        is_archived(segments),
+        owner_of(path) or rule.owner,  # where it really is counts, whatever rule or link led to it
+        default_tier(rule.source, path.rpartition("/")[2]),
+        facts.st_size,
+        facts.st_mtime_ns,
+    )
+
+
+def _is_unicode(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _unreadable_name() -> BadPath:
+    return BadPath("its name is not valid Unicode", hint="rename it")
+
+
+def _not_a_file(walk: _Walk, path: str | Path, kind: str) -> BadPath:
+    name = disk.stored_form(walk.settings, Path(path))
+    return BadPath(f"{name} is {kind} with the name of a memory", hint="rename it, or add it to `exclude`")
+
+
+# --- links ----------------------------------------------------------------------
+
+
+def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
+    """A link counts by the place where it stands, but what it leads to keeps its one canonical path."""
+    name, rule = segments[-1], rule_for(segments[:-1])
+    try:
+        real = link.resolve(strict=True)
+        facts = os.stat(real)
+    except (OSError, RuntimeError) as error:
+        walk.targets.add(Path(os.path.realpath(link)))  # it may come yet
+        if rule is not None and rule.accepts(name) and not is_passing(name):
+            walk.trouble(link, _broken(walk, link, error))
+        return
+    folder = modes.S_ISDIR(facts.st_mode)
+    wanted = in_area(segments) if folder else rule is not None and rule.accepts(name)
+    if not wanted or (skips(name) if folder else is_passing(name)):
+        return
+    if not _inside(real, walk.settings.root):
+        if not any(_inside(real, base) for base in disk.extra_bases(walk.settings)):
+            walk.trouble(link, _leads_outside(walk, link))
+        return
+    if folder and _is_alias(walk.settings, segments, real):
+        return
+    walk.targets.add(real)
+    if not folder:
+        _file(walk, segments[:-1], rule, name, str(real), lambda: facts)
+    elif real not in walk.followed and real not in link.parents:
+        _linked_folder(walk, segments, real)
+
+
+def _linked_folder(walk: _Walk, segments: Segments, real: Path) -> None:
+    """Each real folder is entered through links once at most, which ends every loop."""
+    walk.followed.add(real)
+    if walk.excluded("/".join((*segments, ""))):
+        return
+    walk.linked.add(real)
+    stack = [(segments, real)]
+    while stack:
+        logical, place = stack.pop()
+        try:
+            entries = list(os.scandir(place))
+        except OSError as error:
+            walk.trouble(place, disk.disk_error(error, place), folder=True)
+            continue
+        below: list[tuple[Segments, str]] = []
+        for entry in entries:
+            _entry(walk, logical, rule_for(logical), entry, below)
+        for child, path in below:
+            if Path(path) not in walk.followed and in_area(child):
+                walk.followed.add(Path(path))
+                stack.append((child, Path(path)))
+
+
+def _is_alias(settings: Settings, segments: Segments, real: Path) -> bool:
+    """`specs` and `.opencode/specs` are often one folder: it has been walked under its own name."""
+    roots = {settings.root / "specs", settings.root / ".opencode" / "specs"}
+    return settings.root.joinpath(*segments) in roots and real in roots
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def _broken(walk: _Walk, link: Path, error: Exception) -> SpecKitMemoryError:
+    name = disk.stored_form(walk.settings, link)
+    if isinstance(error, FileNotFoundError):
+        return FileMissing(f"{name} is a link to nothing", hint="remove or mend the link")
+    if isinstance(error, PermissionError):
+        return disk.disk_error(error, name)
+    return BadPath(f"{name} is a link that leads to itself", hint="remove the link")
+
+
+def _leads_outside(walk: _Walk, link: Path) -> SpecKitMemoryError:
+    name = disk.stored_form(walk.settings, link)
+    return OutsideScope(
+        f"{name} is a link out of the workspace and is not followed",
+        hint="add what it leads to to `memory.extraPaths` in your own configuration",
+    )
+
+
+# --- extra paths and exclusions -----------------------------------------------------
+
+
+def _extra(walk: _Walk, extra: str, only: Sequence[Path] | None) -> None:
+    base, pattern = disk.split_glob(walk.settings, extra)
+    real = Path(os.path.realpath(base))
+    if not real.exists():
+        missing = FileMissing(f"the extra path {extra} does not exist", hint="mend `memory.extraPaths`")
+        walk.trouble(base, missing)
+        return
+    if real.is_file():
+        if only is None or any(_inside(real, start) for start in only):
+            _file(walk, (), Rule(Source.CUSTOM, lambda name: True), real.name, str(real), lambda: os.stat(real))
+        return
+    for start in [real] if only is None else only:
+        if _inside(start, real):
+            _extra_folder(walk, real, pattern, start)
+        elif _inside(real, start):
+            _extra_folder(walk, real, pattern, real)
+
+
+def _extra_folder(walk: _Walk, base: Path, pattern: Segments, start: Path) -> None:
+    first = start.relative_to(base).parts
+    if any(skips(part) for part in first[:-1]):
+        return
+    if not start.is_dir():
+        if start.is_file():
+            _extra_file(walk, pattern, first, start)
+        return
+    stack, seen = [(first, start)], {start}
+    while stack:
+        segments, place = stack.pop()
+        try:
+            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+        except OSError as error:
+            walk.trouble(place, disk.disk_error(error, place), folder=True)
+            continue
+        for entry in entries:
+            real = Path(os.path.realpath(entry.path)) if entry.is_symlink() else Path(entry.path)
+            below = (*segments, entry.name)
+            if entry.is_symlink():
+                walk.targets.add(real)
+            if not (_inside(real, base) or _inside(real, walk.settings.root)):
+                continue
+            if not entry.is_dir():
+                _extra_file(walk, pattern, below, real)
+            elif real not in seen and not skips(entry.name) and not walk.excluded("/".join((*below, ""))):
+                seen.add(real)
+                stack.append((below, real))
+
+
+def _extra_file(walk: _Walk, pattern: Segments, segments: Segments, real: Path) -> None:
+    wanted = glob_matches(segments, pattern) if pattern else True
+    if wanted and segments[-1].lower().endswith((".md", ".txt")):
+        rule = Rule(Source.CUSTOM, markdown_or_text)
+        _file(walk, segments[:-1], rule, segments[-1], str(real), lambda: os.stat(real))
+
+
+def glob_matches(segments: Segments, pattern: Segments) -> bool:
+    """Segment by segment, `**` for any number of them; no backtracking, whatever the pattern."""
+    reached = {0}
+    for i, wanted in enumerate(pattern):
+        if wanted == "**":
+            reached = set(range(min(reached), len(segments) + 1))
+            if i == len(pattern) - 1:
+                return True
+        else:
+            reached = {at + 1 for at in reached if at < len(segments) and fnmatchcase(segments[at], wanted)}
+        if not reached:
+            return False
+    return len(segments) in reached
+
+
+def _exclusion(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    if not patterns:
+        return lambda path: False
+    return _ignore(patterns).match_file
+
+
+@lru_cache(maxsize=8)
+def _ignore(patterns: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
+    import pathspec
+
+    return pathspec.GitIgnoreSpec.from_lines(patterns)
+
+
+def areas(settings: Settings) -> tuple[Path, ...]:
+    """The real folders that exist now and below which a memory can be, for the watcher."""
+    root = settings.root
+    fixed = [
+        root / "specs",
+        root / ".opencode/specs",
+        root / "memory",
+        root / "constitutional",
+        root / ".specify/memory",
+    ]
+    candidates = (*fixed, *(root / ".opencode").glob("skill*"), *disk.extra_bases(settings))
+    real = {Path(os.path.realpath(folder)) for folder in candidates if folder.is_dir()}
+    return tuple(sorted(folder for folder in real if not real.intersection(folder.parents)))
+
+
+# --- one file -------------------------------------------------------------------
+
+
+def locate(settings: Settings, path: str | Path) -> Found:
+    """The one file that a caller named, if it may be read and a rule makes it a memory."""
+    real = disk.contained(settings, path)
+    if not real.exists():
+        raise FileMissing(f"{path} does not exist", hint="check the path", path=str(path))
+    return locate_real(settings, path, real)
+
+
+def locate_real(settings: Settings, path: str | Path, real: Path) -> Found:
+    """`locate` for callers that are no session: the watcher and recovery."""
+    found = {one.absolute: one for one in discover(settings, only=[real], count=False).files}.get(real)
+    if found is None:
+        disk.read(real)  # a folder, a device or a binary file says so itself
+        raise BadPath(
+            f"{path} is not in a place where memories are found",
+            hint="move it to specs/<folder>/memory/ or memory/, or add it to `memory.extraPaths`",
+            path=str(path),
+        )
+    return found
+
+
+def place(settings: Settings, named: Path, *, real: Path, facts: os.stat_result) -> Found | None:
+    """What a file would be at `named`, a path below the root; it need not be there yet."""
+    if not _inside(named, settings.root):
+        return None
+    segments = named.relative_to(settings.root).parts
+    if not segments or any(skips(part) for part in segments[:-1]):
+        return None
+    walk = _Walk(settings, _exclusion(settings.exclude))
+    _file(walk, segments[:-1], rule_for(segments[:-1]), segments[-1], str(real), lambda: facts)
+    return next(iter(walk.found.values()), None)

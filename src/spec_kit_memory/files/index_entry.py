@@ -1,0 +1,228 @@
+"""What goes into the index for a file or a conversation?
+
+The one way in: read -> redact -> parse -> split -> resolve. Every caller (scan, watcher, save,
+import) makes its entries here, so that none forgets a step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from spec_kit_memory.core import markdown, passages, phrases, redact
+from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.memory import (
+    Attributes,
+    Conversation,
+    Document,
+    Entry,
+    FrontMatter,
+    Passage,
+    Source,
+    Stamp,
+    Tier,
+    Warning_,
+)
+from spec_kit_memory.core.tiers import TABLE
+from spec_kit_memory.files.discover import Found
+from spec_kit_memory.files.disk import FileText
+from spec_kit_memory.settings import Settings
+
+__all__ = ["CHAT", "Parsed", "chat_path", "make_chat_entry", "make_entry", "parse", "resolve", "vouched"]
+
+CHAT = "chat://"
+_FROM_OUTSIDE = frozenset((Source.CHAT, Source.CUSTOM))
+
+
+def vouched(source: Source) -> bool:
+    """May text of that source make rules without a person saying so?"""
+    return source not in _FROM_OUTSIDE
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A file's text without its secrets, parsed and split: all that can be done before the index is asked."""
+
+    document: Document
+    passages: tuple[Passage, ...]
+    raw_hash: str
+    content_hash: str
+    fingerprint: str
+    stamp: Stamp
+    secrets: Mapping[str, int]  # kind -> how many were left out
+
+
+def parse(file: FileText) -> Parsed:
+    clean = redact.redact(file.text)
+    document = markdown.parse(clean.text)
+    return Parsed(
+        document=document,
+        passages=passages.split(document),
+        raw_hash=file.raw_hash,
+        content_hash=hashlib.sha256(document.text.encode()).hexdigest(),
+        fingerprint=markdown.fingerprint(document),
+        stamp=file.stamp,
+        secrets=clean.found,
+    )
+
+
+def make_entry(
+    found: Found,
+    parsed: Parsed,
+    *,
+    settings: Settings,
+    trusted: bool | None = None,
+    known_since: datetime | None = None,
+) -> Entry:
+    """A file's entry. `trusted` is what a person said about it; None leaves it to its source.
+
+    A file without a date of its own has the time of its file, or `known_since` if that is earlier: writing to
+    a file or checking it out again does not make its memory a new one.
+    """
+    believed = vouched(found.source) if trusted is None else trusted
+    document = parsed.document
+    modified_at = datetime.fromtimestamp(parsed.stamp.mtime_ns / 1e9, UTC)
+    attributes, warnings = resolve(
+        document.front,
+        found,
+        settings,
+        title=document.title or PurePosixPath(found.path).stem,
+        modified_at=min(modified_at, known_since) if known_since else modified_at,
+        trusted=believed,
+    )
+    redactions = sum(parsed.secrets.values())
+    if redactions:
+        kinds = ", ".join(sorted(parsed.secrets))
+        warnings = (*warnings, Warning_(f"{redactions} secrets are left out of the index ({kinds})", code="secret"))
+    if warnings:
+        document = replace(document, warnings=(*document.warnings, *warnings))
+    return Entry(
+        path=found.path,
+        source=found.source,
+        spec_folder=_folder(document.front, found, trusted=believed),
+        attributes=attributes,
+        document=document,
+        passages=parsed.passages,
+        raw_hash=parsed.raw_hash,
+        content_hash=parsed.content_hash,
+        fingerprint=parsed.fingerprint,
+        stamp=parsed.stamp,
+        archived_folder=found.archived_folder,
+        owner=found.owner,
+        trusted=believed,
+        redactions=redactions,
+    )
+
+
+def _folder(front: FrontMatter, found: Found, *, trusted: bool) -> str | None:
+    """The place decides; front matter is asked where the place says nothing."""
+    if found.spec_folder is not None or front.spec_folder is None or not trusted or found.owner is not None:
+        return found.spec_folder
+    name = clean_folder(front.spec_folder)
+    return name if found.source is Source.MEMORY and name else None
+
+
+def resolve(
+    front: FrontMatter,
+    found: Found,
+    settings: Settings,
+    *,
+    title: str,
+    modified_at: datetime,
+    trusted: bool,
+) -> tuple[Attributes, tuple[Warning_, ...]]:
+    """The metadata that holds, after every rule, and what was not taken as the file says."""
+    tier, warnings = _tier(front, found, settings, trusted=trusted)
+    if front.triggers and not trusted:
+        warnings = (*warnings, Warning_("its trigger phrases are ignored: nobody vouched for this text", code="trust"))
+    elif plain := [phrase for phrase in front.triggers if phrases.in_most_prompts(phrase)]:
+        what = f"trigger phrase{'s' if len(plain) > 1 else ''} {', '.join(map(repr, plain))}"
+        warnings = (*warnings, Warning_(f"{what} will match most prompts; give longer ones", code="trigger"))
+    # To the second, as front matter has it: of two from one second the later saved is the newer.
+    created_at = front.created_at or modified_at.replace(microsecond=0)
+    attributes = Attributes(
+        title=title,
+        tier=tier,
+        weight=TABLE[tier].weight if front.weight is None else front.weight,
+        context_type=front.context_type or settings.default_context_type,
+        triggers=front.triggers if trusted else (),
+        created_at=created_at,
+        expires_at=front.expires_at or _expiry(tier, created_at),
+        session_id=front.session_id,
+        channel=front.channel,
+    )
+    return attributes, warnings
+
+
+def _tier(front: FrontMatter, found: Found, settings: Settings, *, trusted: bool) -> tuple[Tier, tuple[Warning_, ...]]:
+    if found.source is Source.CONSTITUTIONAL:
+        return Tier.CONSTITUTIONAL, ()
+    usual = found.default_tier or settings.default_tier
+    if usual is Tier.CONSTITUTIONAL:
+        usual = Tier.NORMAL  # a default makes no rules
+    if front.tier is Tier.CONSTITUTIONAL and not trusted:
+        warning = Warning_("its tier constitutional is ignored: nobody vouched for this text", code="trust")
+        return usual, (warning,)
+    return front.tier or usual, ()
+
+
+def _expiry(tier: Tier, created_at: datetime) -> datetime | None:
+    days = TABLE[tier].expires_days if tier is Tier.TEMPORARY else None
+    return None if days is None else created_at + timedelta(days=days)
+
+
+def chat_path(conversation_id: str, *, settings: Settings) -> str:
+    """Two users may import one conversation: each has it in a place of their own."""
+    project, user = settings.isolation.project_id, settings.isolation.user_id
+    parts = (
+        f"projects/{quote(project, safe='')}/" if project else "",
+        f"users/{quote(user, safe='')}/" if user else "",
+    )
+    return f"{CHAT}{''.join(parts)}{conversation_id}"
+
+
+def make_chat_entry(conversation: Conversation, *, settings: Settings, now: datetime, trusted: bool = False) -> Entry:
+    """A conversation's entry: its turns are the passages, its owner the user it was imported for."""
+    clean, redactions = _redacted(conversation)
+    text, turns = passages.turns(clean)
+    document = Document(text=text, title=clean.title, front=FrontMatter(), body_first_line=1)
+    found = Found(chat_path(conversation.id, settings=settings), "", Source.CHAT)
+    attributes, _ = resolve(
+        document.front,
+        found,
+        settings,
+        title=clean.title or conversation.id,
+        modified_at=conversation.ended_at or conversation.started_at or now,
+        trusted=trusted,
+    )
+    data = text.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    return Entry(
+        path=found.path,
+        source=Source.CHAT,
+        spec_folder=None,
+        attributes=attributes,
+        document=document,
+        passages=turns,
+        raw_hash=digest,
+        content_hash=digest,
+        fingerprint=markdown.fingerprint(document),
+        stamp=Stamp(len(data), 0, int(now.timestamp() * 1e9)),
+        owner=settings.isolation.user_id,
+        project=settings.isolation.project_id,
+        trusted=trusted,
+        redactions=redactions,
+    )
+
+
+def _redacted(conversation: Conversation) -> tuple[Conversation, int]:
+    """Nothing of a conversation is split, hashed or kept before its secrets are out."""
+    title = redact.redact(conversation.title)
+    turns = [(turn, redact.redact(turn.text)) for turn in conversation.turns]
+    count = sum(sum(clean.found.values()) for clean in (title, *(clean for _, clean in turns)))
+    spoken = tuple(replace(turn, text=clean.text) for turn, clean in turns)
+    return replace(conversation, title=title.text, turns=spoken), count

@@ -1,0 +1,51 @@
+"""How is a file of the user's changed in one place, and nowhere else?
+
+Encoding, byte order mark and line ends stay as they are. If somebody else writes the file
+in the meantime, their text wins and the change is made again on it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from spec_kit_memory.errors import AccessDenied
+from spec_kit_memory.files import disk
+
+__all__ = ["rewrite"]
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+TRIES = 5
+
+
+def rewrite(path: Path, edit: Callable[[str], str]) -> bool:
+    """Write `edit(text)` back; returns whether anything changed."""
+    for _ in range(TRIES):
+        data = _read(path)
+        mark, encoding = next(((m, e) for m, e in _MARKS if data.startswith(m)), (b"", "utf-8"))
+        text = disk.decode(data, name=path.as_posix())
+        changed = mark + edit(text).encode(encoding)
+        if changed == data:
+            return False
+        if _read(path) == data:
+            disk.write_atomic(path, changed)
+            return True
+    raise AccessDenied(f"{path.as_posix()} is being written by another program", hint="try again in a moment")
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a file that may be written: replacing one that is read-only would ignore what its owner said."""
+    try:
+        data, mode = path.read_bytes(), path.stat().st_mode
+    except OSError as error:
+        raise disk.disk_error(error, path) from error
+    if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(path, os.W_OK):
+        raise AccessDenied(f"{path.as_posix()} is read-only", hint=f"make it writable: chmod u+w {path.as_posix()}")
+    return data

@@ -1,0 +1,715 @@
+"""Is the index in step with the files, and what has to be done so that it is?
+
+`decide` says what one file needs; `Sync` does it, in transactions of some files each, so that it
+can be killed anywhere and goes on at the next scan. A vanished file keeps its row, a moved one its id.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from spec_kit_memory.core.memory import Actor, Change, Conversation, Entry, Presence, Source, Stamp, owner_of
+from spec_kit_memory.errors import (
+    DatabaseBusy,
+    DatabaseCorrupt,
+    DatabaseUnusable,
+    SpecKitMemoryError,
+)
+from spec_kit_memory.files import discover, disk, index_entry, pending, spec_links, write_batch
+from spec_kit_memory.files.discover import Discovery, Found
+from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
+from spec_kit_memory.files.disk import FileText
+from spec_kit_memory.files.index_entry import Parsed
+from spec_kit_memory.files.locks import Lock
+from spec_kit_memory.files.pending import Recovery, Saved, Step
+from spec_kit_memory.index.contract import BadFile, Index, PutResult, Stored
+from spec_kit_memory.index.sqlite import conditions
+from spec_kit_memory.settings import Settings
+
+__all__ = ["Decision", "ScanReport", "Sync", "decide"]
+
+Progress = Callable[[str, int, int], None]
+Cancel = Callable[[], bool]
+
+SAME_MTIME_NS = 1_000_000_000
+RACY_NS = 2_000_000_000  # a file this fresh when it was read may have changed again in the same tick of its clock
+LOCK_SECONDS = 120.0  # a holder that was stopped must not stop everybody; writes are safe without the lock
+_FATAL = (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable)
+
+
+class Decision(StrEnum):
+    SKIP = "skip"
+    NEW = "new"
+    MODIFIED = "modified"
+    REINDEX = "reindex"
+    DELETED = "deleted"
+    UNKNOWN = "unknown"
+
+
+def decide(found: Found | None, stored: Stored | None, *, force: bool = False) -> Decision:
+    """What one path needs, from its place, its stamp and what is stored; MODIFIED leaves it to the hash."""
+    if found is None:
+        return Decision.DELETED if stored and stored.presence is Presence.LIVE else Decision.SKIP
+    if stored is None:
+        return Decision.NEW
+    if stored.presence is Presence.GONE:
+        return Decision.REINDEX
+    if stored.presence is Presence.FORGOTTEN:
+        return Decision.SKIP if _same_stamp(found, stored.stamp) else Decision.MODIFIED
+    moved_folder = found.spec_folder is not None and found.spec_folder != stored.spec_folder and not stored.alias
+    if force or stored.stamp.mtime_ns <= 0 or moved_folder:
+        return Decision.REINDEX
+    return Decision.SKIP if _same_stamp(found, stored.stamp) else Decision.MODIFIED
+
+
+def _same_stamp(found: Found, stamp: Stamp) -> bool:
+    return (
+        found.size == stamp.size
+        and abs(found.mtime_ns - stamp.mtime_ns) <= SAME_MTIME_NS
+        and stamp.seen_ns - stamp.mtime_ns >= RACY_NS
+    )
+
+
+@dataclass(slots=True)
+class ScanReport:
+    """What a scan did. `bad` are files that could not be indexed; the rest went on."""
+
+    new: int = 0
+    modified: int = 0
+    reindexed: int = 0
+    moved: int = 0
+    aliases: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    unknown: int = 0
+    forgotten: int = 0
+    undiscovered: int = 0
+    archived: int = 0  # of the files that were found
+    recovered: int = 0
+    seconds: float = 0.0
+    cancelled: bool = False
+    bad: list[BadFile] = field(default_factory=list)
+    warnings: list[Mapping[str, Any]] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # path and why it is no memory
+    elsewhere: bool = False  # something changed where the session's scope does not reach
+
+    @property
+    def changed(self) -> bool:
+        return bool(
+            self.elsewhere or self.new or self.modified or self.reindexed or self.moved or self.aliases or self.deleted
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A file that was read and is to be written."""
+
+    found: Found
+    decision: Decision
+    parsed: Parsed
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A file that was written; without a result it stays forgotten."""
+
+    ready: _Ready
+    entry: Entry
+    result: PutResult | None = None
+    origin: str | None = None  # the path that it was moved from
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        return self.result.released if self.result else ()
+
+
+@dataclass
+class _Scan:
+    """One scan on its way: what is stored, what was found, and what is left to do."""
+
+    stored: dict[str, Stored]  # of all paths, or of those that a limited scan is about
+    found: dict[str, Found]
+    unreadable: tuple[str, ...]
+    change: Change
+    force: bool
+    report: ScanReport
+    is_seen: Callable[[str], bool] = lambda path: True
+    hidden: ScanReport = field(default_factory=ScanReport)
+    ids: dict[str, int] = field(default_factory=dict)  # live paths
+    missing: list[str] = field(default_factory=list)  # live rows whose file is not there
+    places: frozenset[str] | None = None  # the stored paths that the scan is limited to
+    touched: dict[str, Stamp] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)  # old paths of moved files
+    spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
+    ask: Callable[[str], Mapping[str, Stored]] | None = None  # for texts elsewhere; None: all paths are here
+    asked: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ids = {path: row.memory_id for path, row in self.stored.items() if row.presence is Presence.LIVE}
+
+    def of(self, path: str) -> ScanReport:
+        """Where to count that path: what a session may not see is not in its report."""
+        return self.report if self.is_seen(path) else self.hidden
+
+    def is_about(self, path: str) -> bool:
+        return self.places is None or _covered(path, self.places)
+
+    def alike(self, key: str) -> Sequence[str]:
+        """The stored paths whose text has this raw hash or fingerprint; asked for only when a file is new."""
+        if self.ask is None:
+            return self._by_text.get(key, ())
+        if key not in self.asked:
+            rows = {path: row for path, row in self.ask(key).items() if not path.startswith(index_entry.CHAT)}
+            self.asked[key] = list(rows)
+            self.stored = rows | self.stored
+        return self.asked[key]
+
+    @cached_property
+    def _by_text(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for path, row in self.stored.items():
+            for key in {row.raw_hash, row.fingerprint}:
+                if key:
+                    found.setdefault(key, []).append(path)
+        return found
+
+
+class Sync:
+    """Keeps one workspace's index in step. It needs a store without a scope: files belong to all."""
+
+    def __init__(self, store: Index, settings: Settings, *, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._settings = settings
+        self._now = now
+        self._one_scan = threading.Lock()
+        self._scope = settings.scope
+        self._targets: frozenset[Path] | None = None
+
+    @cached_property
+    def _own(self) -> Sync:
+        """For what a session names: it reads and writes no more than its scope allows."""
+        return Sync(self._store.within(self._scope), self._settings, now=self._now)
+
+    def _is_seen(self, path: str) -> bool:
+        return conditions.allows(self._scope, path=path, owner=owner_of(path), project=None)
+
+    # --- whole workspace
+
+    def scan(
+        self,
+        *,
+        spec_folder: str | None = None,
+        force: bool = False,
+        only: Sequence[Path] | None = None,
+        count: bool = True,
+        progress: Progress | None = None,
+        cancel: Cancel | None = None,
+        change: Change | None = None,
+    ) -> ScanReport:
+        """Bring the index in step. `spec_folder` is a prefix of whole segments; `only` limits it to these paths.
+
+        `count=False` does not count the markdown that no rule discovers, which spares a walk of the rest.
+        """
+        started = time.perf_counter()
+        disk.keep_private(self._settings)
+        only = None if only is None else sorted({disk.canonical(path) for path in only})
+        with self._one_scan, self._alone(cancel):
+            seen, recovered, stored = self._look(only, count=count and only is None)
+            scan = _Scan(
+                stored, {}, seen.unreadable, change or self._change("scan"), force, ScanReport(), self._is_seen
+            )
+            scan.ask = None if only is None else self._store.stored_like
+            self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
+            work = self._work(scan)
+            unlinked = self._settings.state_folder / "unlinked"
+            failed = os.path.exists(unlinked)  # False too where the folder cannot be read
+            if failed and only is None:
+                scan.spec_places.update(_place(path) for path in scan.ids if _name(path) in SPEC_DOCUMENTS)
+            if work or scan.missing or scan.spec_places:
+                # While it is there, documents may be written and not linked, and unchanged ones are not read again.
+                with suppress(OSError):
+                    unlinked.touch()
+                with self._store.bulk():  # leaving it writes, which an unchanged workspace must not cost
+                    self._run(scan, work, progress, cancel)
+                if only is None or not failed:  # a limited scan does not know the others' documents
+                    with suppress(OSError):
+                        unlinked.unlink()
+            self._report_bad(scan)
+        scan.report.seconds = time.perf_counter() - started
+        scan.report.elsewhere = scan.hidden.changed
+        return scan.report
+
+    def _alone(self, cancel: Cancel | None) -> Lock:
+        """Servers that start together would all read the same new files: they take turns."""
+        lock = Lock(self._settings.state_folder / "scan.lock")
+        deadline = time.monotonic() + LOCK_SECONDS
+        try:
+            while not lock.wait(seconds=0.2) and time.monotonic() < deadline and not (cancel and cancel()):
+                pass
+        except OSError:
+            return lock  # nowhere to put a lock: then nobody else has one either
+        return lock
+
+    def _look(self, only: Sequence[Path] | None, *, count: bool) -> tuple[Discovery, Recovery, dict[str, Stored]]:
+        # Stored rows first: a save that ends during the walk is then no row without a file.
+        if only is None:
+            stored = {path: row for path, row in self._store.stored().items() if not path.startswith(index_entry.CHAT)}
+        else:
+            stored = self._store.stored_below([disk.stored_form(self._settings, path) for path in only])
+        seen = self._walk(only, count=count)
+        recovered = pending.adopt(self._settings, seen.leftovers)
+        if recovered.completed:
+            seen = self._walk(only, count=count)
+        elsewhere = [one.path for one in seen.files if only is not None and one.path not in stored]
+        if elsewhere:  # new, or found through a link
+            stored |= self._store.stored_below(elsewhere)
+        return seen, recovered, stored
+
+    def _walk(self, only: Sequence[Path] | None, *, count: bool) -> Discovery:
+        """A walk of everything learns where links lead to, so that a limited one need not look for them again."""
+        seen = discover.discover(self._settings, only=only, count=count, targets=self._targets)
+        if only is None:
+            self._targets = seen.targets
+        elif self._targets is not None:
+            self._targets |= seen.targets
+        return seen
+
+    def _begin(
+        self,
+        scan: _Scan,
+        seen: Discovery,
+        recovered: Recovery,
+        *,
+        spec_folder: str | None,
+        only: Sequence[Path] | None,
+    ) -> None:
+        report = scan.report
+        report.undiscovered = seen.undiscovered if self._scope.prefixes is None else 0
+        report.skipped = [one for one in seen.skipped if scan.is_seen(one[0])]
+        for path in recovered.completed:
+            scan.of(disk.stored_form(self._settings, path)).recovered += 1
+        for path, warning in recovered.warnings:
+            said = self._warning(path, warning.message)
+            scan.of(said["path"]).warnings.append(said)
+        for problem in seen.problems:
+            scan.of(problem.path).bad.append(problem)
+        scan.found = {one.path: one for one in seen.files if _below(one.spec_folder, spec_folder)}
+        report.archived = sum(one.archived_folder and scan.is_seen(one.path) for one in scan.found.values())
+        self._mark_missing(scan, spec_folder, only)
+
+    def _mark_missing(self, scan: _Scan, spec_folder: str | None, only: Sequence[Path] | None) -> None:
+        """Keep of the live rows without a file those that this scan is about."""
+        if only is not None:
+            scan.places = frozenset(disk.stored_form(self._settings, path) for path in only)
+        unreadable = frozenset(scan.unreadable)
+        for path, row in scan.stored.items():
+            if path in scan.found or row.presence is not Presence.LIVE:
+                continue
+            if not scan.is_about(path) or not _below(row.spec_folder, spec_folder):
+                continue
+            if _covered(path, unreadable):
+                scan.of(path).unknown += 1
+            else:
+                scan.missing.append(path)
+
+    def _run(
+        self, scan: _Scan, work: Sequence[tuple[Found, Decision]], progress: Progress | None, cancel: Cancel | None
+    ) -> None:
+        for batch in self._batches(scan, work, progress, cancel):
+            while batch:
+                self._write(scan, batch)
+        if not scan.report.cancelled:
+            self._vanish_missing(scan)
+        if scan.touched:
+            self._store.touch(scan.touched)
+        spec_links.rebuild(self._store, self._neighbours(scan), scan.spec_places, scan.change)
+
+    def _batches(
+        self, scan: _Scan, work: Sequence[tuple[Found, Decision]], progress: Progress | None, cancel: Cancel | None
+    ) -> Iterator[deque[_Ready]]:
+        """The files read and parsed, some at a time: none of that needs others to wait."""
+        done, total = 0, sum(scan.is_seen(found.path) for found, _ in work)
+        batch, size = deque[_Ready](), 0
+        for found, decision in work:
+            if cancel and cancel():
+                scan.report.cancelled = True
+                break
+            if progress and scan.is_seen(found.path):
+                progress(found.path, done, total)
+                done += 1
+            with self._others_go_on(scan, found):
+                ready = self._read(scan, found, decision)
+                if ready:
+                    batch.append(ready)
+                    size += ready.parsed.stamp.size
+            if len(batch) >= write_batch.FILES or size >= write_batch.BYTES:
+                yield batch
+                batch, size = deque(), 0
+        yield batch
+        if progress and total and not scan.report.cancelled:
+            progress("", total, total)
+
+    def _write(self, scan: _Scan, batch: deque[_Ready]) -> None:
+        """Write the first files of the batch in one transaction; if one of them fails, each in its own."""
+        taken: list[_Ready] = []
+        done: list[_Done] = []
+        try:
+            with self._store.together():
+                for ready in write_batch.for_a_moment(batch):
+                    taken.append(ready)
+                    if _is_as_read(ready):
+                        done.append(self._put_ready(scan, ready))
+                        if done[-1].released:  # their turn is now, in transactions of their own
+                            break
+        except Exception:  # which file it was, and why, comes out when each is written alone
+            if not taken:
+                raise
+            scan.moved.difference_update(one.origin for one in done)
+            done = []
+        written = {one.ready.found.path for one in done}
+        for one in done:
+            with self._others_go_on(scan, one.ready.found):
+                self._count(scan, one)
+        for ready in taken:
+            if ready.found.path not in written:
+                self._one(scan, ready.found, ready.decision)
+
+    def _work(self, scan: _Scan) -> list[tuple[Found, Decision]]:
+        work: list[tuple[Found, Decision]] = []
+        for found in scan.found.values():
+            decision = decide(found, scan.stored.get(found.path), force=scan.force)
+            if decision is Decision.SKIP:
+                scan.of(found.path).unchanged += 1
+            else:
+                work.append((found, decision))
+        return work
+
+    def _one(self, scan: _Scan, found: Found, decision: Decision) -> None:
+        """Index one file, in a transaction of its own."""
+        with self._others_go_on(scan, found):
+            ready = self._read(scan, found, decision)
+            if ready:
+                self._count(scan, self._put_ready(scan, ready))
+
+    @contextmanager
+    def _others_go_on(self, scan: _Scan, found: Found) -> Iterator[None]:
+        """Whatever is wrong with this file, it is reported and the others go on."""
+        try:
+            yield
+        except _FATAL:
+            raise
+        except SpecKitMemoryError as error:
+            self._bad(scan, found, error.code, f"{error.message}; {error.hint}" if error.hint else error.message)
+        except Exception as error:  # noqa: BLE001  one file must not stop the rest, whatever is in it
+            self._bad(scan, found, SpecKitMemoryError.code, f"{type(error).__name__}: {error}")
+
+    def _bad(self, scan: _Scan, found: Found, code: str, message: str) -> None:
+        report = scan.of(found.path)
+        report.unknown += 1
+        # Every reader names the path in front of it; the whole path once more says nothing.
+        message = message.removeprefix(Path(found.real).as_posix()).strip()
+        report.bad.append(BadFile(found.path, code, message, scan.change.at))
+
+    def _read(self, scan: _Scan, found: Found, decision: Decision) -> _Ready | None:
+        """The file as it is now, or nothing if only its stamp changed."""
+        stored = scan.stored.get(found.path)
+        file = disk.read(found.absolute, seen_ns=self._seen_ns())
+        if decision is Decision.MODIFIED and stored and stored.raw_hash == file.raw_hash:
+            scan.touched[found.path] = file.stamp
+            scan.of(found.path).unchanged += 1
+            return None
+        return _Ready(found, decision, index_entry.parse(file))
+
+    def _put_ready(self, scan: _Scan, ready: _Ready) -> _Done:
+        stored = scan.stored.get(ready.found.path)
+        entry = self._entry(ready.found, ready.parsed)
+        if self._is_forgotten(scan, entry, stored):
+            if stored:
+                self._store.put(entry, scan.change)  # it stays forgotten; only its stamp is noted
+            return _Done(ready, entry)
+        origin = self._moved_from(scan, entry) if stored is None else None
+        result = self._store.put(entry, scan.change, memory_id=scan.stored[origin].memory_id if origin else None)
+        if origin:
+            scan.moved.add(origin)
+        return _Done(ready, entry, result, origin)
+
+    def _again(self, scan: _Scan, path: str, decision: Decision) -> None:
+        """A file that shared another one's memory stands for itself now: read it again."""
+        only = [disk.absolute(self._settings, path)]
+        for found in discover.discover(self._settings, only=only, count=False).files:
+            self._one(scan, found, decision)
+
+    def _count(self, scan: _Scan, done: _Done) -> None:
+        entry, result, origin, decision = done.entry, done.result, done.origin, done.ready.decision
+        report = scan.of(entry.path)
+        if result is None:
+            report.forgotten += 1
+            return
+        if origin:
+            scan.ids.pop(origin, None)
+            report.moved += 1
+            scan.spec_places.update(_place(path) for path in (origin, entry.path) if entry.source is Source.SPEC)
+        elif result.alias:
+            report.aliases += 1
+        elif decision is Decision.NEW:
+            report.new += 1
+        elif decision is Decision.MODIFIED:
+            report.modified += 1
+        else:
+            report.reindexed += 1
+        scan.ids[entry.path] = result.memory_id
+        if entry.source is Source.SPEC:
+            scan.spec_places.add(_place(entry.path))
+        report.warnings += [
+            {"path": entry.path, "line": warning.line, "message": warning.message}
+            for warning in entry.document.warnings
+        ]
+        for path in result.released:
+            self._again(scan, path, Decision.NEW)
+
+    def _is_forgotten(self, scan: _Scan, entry: Entry, stored: Stored | None) -> bool:
+        """Was exactly this text deleted on request, in this folder or at the place it was moved from?
+
+        A file that moved keeps its name; the same words under another name elsewhere are a memory of their own.
+        """
+        if stored is not None:
+            return stored.presence is Presence.FORGOTTEN and _same_text(stored, entry)
+        paths = scan.alike(entry.fingerprint) if entry.fingerprint else ()
+        rows = ((path, scan.stored[path]) for path in paths if owner_of(path) == entry.owner)
+        name = PurePosixPath(entry.path).name
+        return any(
+            row.presence is Presence.FORGOTTEN
+            and (row.spec_folder == entry.spec_folder or (PurePosixPath(path).name == name and not self._on_disk(path)))
+            for path, row in rows
+        )
+
+    def _moved_from(self, scan: _Scan, entry: Entry) -> str | None:
+        """The stored path whose file was moved here: the same text, and gone from where it was."""
+        keys = dict.fromkeys((entry.raw_hash, entry.fingerprint))
+        paths = dict.fromkeys(path for key in keys if key for path in scan.alike(key))
+        candidates = [path for path in paths if self._can_have_moved(scan, path, entry)]
+        name = PurePosixPath(entry.path).name
+
+        def nearest(path: str) -> tuple[bool, bool, bool]:
+            row = scan.stored[path]
+            return (
+                row.presence is not Presence.LIVE,
+                PurePosixPath(path).name != name,
+                row.spec_folder != entry.spec_folder,
+            )
+
+        return min(candidates, key=nearest, default=None)
+
+    def _can_have_moved(self, scan: _Scan, path: str, entry: Entry) -> bool:
+        row = scan.stored[path]
+        if row.alias or row.presence is Presence.FORGOTTEN or path in scan.moved or path in scan.found:
+            return False
+        if owner_of(path) != entry.owner:
+            return False  # what one user had does not become another's
+        if not entry.fingerprint and PurePosixPath(path).name != PurePosixPath(entry.path).name:
+            return False  # empty bodies are all alike
+        if self._on_disk(path):
+            return False
+        # Where a second file has the same text, that one takes the memory over.
+        others = scan.alike(row.fingerprint) if row.fingerprint else ()
+        return not any(
+            scan.stored[other].alias and scan.stored[other].memory_id == row.memory_id and self._on_disk(other)
+            for other in others
+        )
+
+    def _on_disk(self, path: str) -> bool:
+        """The pending file is looked for first: it becomes the other one, never the reverse."""
+        final = disk.absolute(self._settings, path)
+        return os.path.lexists(pending.pending_of(final)) or os.path.lexists(final)
+
+    def _vanish_missing(self, scan: _Scan) -> None:
+        missing = deque(path for path in scan.missing if path not in scan.moved)
+        while missing:
+            gone, heir = [], None
+            with self._store.together():
+                for path in write_batch.for_a_moment(missing):
+                    if self._on_disk(path) and self._is_memory(path):
+                        continue
+                    gone.append(path)
+                    heir = self._store.vanish(path, scan.change)
+                    if heir:  # it is read before the next one goes
+                        break
+            for path in gone:
+                scan.ids.pop(path, None)
+                scan.spec_places.add(_place(path))
+                scan.of(path).deleted += 1
+            if heir:
+                self._again(scan, heir, Decision.REINDEX)
+
+    def _is_memory(self, path: str) -> bool:
+        """Did the file appear since the walk, or does a rule no longer hold for it?"""
+        final = disk.absolute(self._settings, path)
+        if os.path.lexists(pending.pending_of(final)):
+            return True
+        return any(one.path == path for one in discover.discover(self._settings, only=[final], count=False).files)
+
+    def _report_bad(self, scan: _Scan) -> None:
+        found = [*scan.report.bad, *scan.hidden.bad]
+        bad = {one.path for one in found}
+        cleared = [
+            one.path
+            for one in self._store.bad_files()
+            if one.path not in bad and (one.path in scan.found or scan.is_about(one.path))
+        ]
+        if bad or cleared:
+            self._store.report_bad(found, cleared=cleared)
+
+    # --- one file or conversation
+
+    def index_file(self, path: str | Path, change: Change, *, explicit: bool = False) -> PutResult:
+        """Index one file that a caller named; `explicit` brings back what was forgotten."""
+        return self._own._put_file(discover.locate(self._settings, path), change, explicit=explicit)
+
+    def preview(self, path: str | Path) -> Entry:
+        """What `index_file` would index, without doing it."""
+        found = discover.locate(self._settings, path)
+        return self._own._entry(found, index_entry.parse(disk.read(found.absolute, seen_ns=self._seen_ns())))
+
+    def _put_file(self, found: Found, change: Change, *, explicit: bool) -> PutResult:
+        file = disk.read(found.absolute, seen_ns=self._seen_ns())
+        entry = self._entry(found, index_entry.parse(file))
+        origin: int | None = None
+        if not self._store.stored(found.path):
+            scan = _Scan({}, {found.path: found}, (), change, False, ScanReport(), ask=self._store.stored_like)
+            moved = self._moved_from(scan, entry)
+            origin = scan.stored[moved].memory_id if moved else None
+        return self._put(entry, change, explicit=explicit, memory_id=origin)
+
+    def _put(self, entry: Entry, change: Change, *, explicit: bool, memory_id: int | None = None) -> PutResult:
+        result = self._store.put(entry, change, explicit=explicit, memory_id=memory_id)
+        self._store.report_bad([], cleared=[entry.path])
+        if entry.source is Source.SPEC:
+            self._link_spec_documents(_place(entry.path), change)
+        for path in result.released:
+            self._put_file(self._known(path), change, explicit=False)
+        return result
+
+    def _link_spec_documents(self, place: str, change: Change) -> None:
+        rows = [row for name in SPEC_DOCUMENTS for row in self._store.stored(f"{place}/{name}").items()]
+        ids = {path: row.memory_id for path, row in rows if row.presence is Presence.LIVE}
+        spec_links.rebuild(self._store, ids, {place}, change)
+
+    def _neighbours(self, scan: _Scan) -> Mapping[str, int]:
+        """The live paths, or, where a limited scan knows only some, also those beside its spec documents."""
+        if scan.ask is None or not scan.spec_places:
+            return scan.ids
+        beside = self._store.stored_below([f"{place}/{name}" for place in scan.spec_places for name in SPEC_DOCUMENTS])
+        return scan.ids | {path: row.memory_id for path, row in beside.items() if row.presence is Presence.LIVE}
+
+    def _known(self, path: str) -> Found:
+        real = disk.absolute(self._settings, path)
+        return discover.locate_real(self._settings, real, real)
+
+    def index_conversation(self, conversation: Conversation, change: Change, *, explicit: bool = False) -> PutResult:
+        """A chat that grew is updated: its path is its identity."""
+        store = self._own._store
+        known = store.by_path(index_entry.chat_path(conversation.id, settings=self._settings), any_presence=True)
+        trusted = known is not None and known.trusted
+        entry = index_entry.make_chat_entry(conversation, settings=self._settings, now=change.at, trusted=trusted)
+        return store.put(entry, change, explicit=explicit)
+
+    def save(
+        self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
+    ) -> Saved[PutResult]:
+        """A new memory file and its row, or neither. The text is written as it is: redact it before."""
+        return pending.save(
+            folder,
+            stem,
+            text,
+            settings=self._settings,
+            index=lambda final, file: self._own._put_new(folder / final.name, final, file, change),
+            step=step,
+        )
+
+    def _put_new(self, named: Path, final: Path, file: FileText, change: Change) -> PutResult:
+        """`named` is in the folder as it was given, where a link may make it a place of memories."""
+        facts = os.stat(final if final.exists() else pending.pending_of(final))
+        spots = (final, Path(os.path.normpath(named)))
+        found = next(
+            filter(None, (discover.place(self._settings, one, real=final, facts=facts) for one in spots)), None
+        )
+        if found is None:
+            return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
+        return self._put(self._entry(found, index_entry.parse(file)), change, explicit=True)
+
+    def recover(self) -> Recovery:
+        """What saves that died have left, completed or removed."""
+        change = self._change("recovered after a crash")
+
+        def index(final: Path) -> None:
+            self._put_file(self._known(disk.stored_form(self._settings, final)), change, explicit=False)
+
+        return pending.recover(self._settings, index=index)
+
+    # --- small things
+
+    def _entry(self, found: Found, parsed: Parsed) -> Entry:
+        known = self._store.by_path(found.path, any_presence=True)
+        # Of this very file: a second name of another one, or its heir, is not what was dated or vouched for.
+        if known is None or known.path != found.path or known.source is not found.source:
+            known = None
+        trusted = None if index_entry.vouched(found.source) else known is not None and known.trusted
+        since = known.attributes.created_at if known else None
+        return index_entry.make_entry(found, parsed, settings=self._settings, trusted=trusted, known_since=since)
+
+    def _change(self, reason: str) -> Change:
+        return Change(actor=Actor.SYSTEM, at=self._now(), reason=reason)
+
+    def _seen_ns(self) -> int:
+        return int(self._now().timestamp() * 1e9)
+
+    def _warning(self, path: Path, message: str) -> Mapping[str, Any]:
+        return {"path": disk.stored_form(self._settings, path), "line": None, "message": message}
+
+
+def _is_as_read(ready: _Ready) -> bool:
+    """Or did somebody write the file since, and perhaps index it? What was read is older than that then."""
+    try:
+        facts = os.stat(ready.found.real)
+    except OSError:
+        return False
+    stamp = ready.parsed.stamp
+    return (facts.st_size, facts.st_mtime_ns) == (stamp.size, stamp.mtime_ns)
+
+
+def _same_text(stored: Stored, entry: Entry) -> bool:
+    if entry.fingerprint or stored.fingerprint:
+        return stored.fingerprint == entry.fingerprint
+    return stored.raw_hash == entry.raw_hash
+
+
+def _place(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _covered(path: str, places: Collection[str]) -> bool:
+    """Is the path one of these places, or below one?"""
+    while path:
+        if path in places:
+            return True
+        path = _place(path)
+    return False
+
+
+def _below(folder: str | None, prefix: str | None) -> bool:
+    return prefix is None or (folder is not None and _covered(folder, (prefix,)))

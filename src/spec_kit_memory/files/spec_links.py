@@ -1,0 +1,51 @@
+"""Which links follow from the documents of a spec folder standing side by side?
+
+They are derived: rebuilt for a folder whenever one of its documents comes, changes or goes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+
+from spec_kit_memory.core import links
+from spec_kit_memory.core.memory import Change, Link, Origin, Relation
+from spec_kit_memory.files import write_batch
+from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
+from spec_kit_memory.index.contract import Index
+
+__all__ = ["rebuild"]
+
+Key = tuple[int, int, Relation]
+
+
+def rebuild(store: Index, ids: Mapping[str, int], places: Collection[str], change: Change) -> None:
+    """Make the links of these folders what their documents say. `ids` are the live paths' memories."""
+    wanted: dict[Key, Link] = {}
+    about: set[int] = set()
+    for place in sorted(places):
+        documents = {name: ids[path] for name in SPEC_DOCUMENTS if (path := f"{place}/{name}") in ids}
+        about.update(documents.values())
+        wanted.update((_key(link), link) for link in links.spec_document_links(documents))
+    if not about:
+        return
+    live = set(ids.values())
+    existing = store.links(sorted(about))
+    known = {_key(link) for link in existing}
+    dropped = [
+        link
+        for link in existing
+        if link.origin is Origin.SPEC and _key(link) not in wanted and {link.source_id, link.target_id} <= live
+    ]
+    changes = deque([*dropped, *(link for key, link in wanted.items() if key not in known)])
+    while changes:
+        with store.together():
+            for link in write_batch.for_a_moment(changes):
+                if _key(link) in known:
+                    store.drop_link(link.id, change)
+                else:
+                    store.put_link(link, change)
+
+
+def _key(link: Link) -> Key:
+    return (link.source_id, link.target_id, link.relation)

@@ -1,0 +1,57 @@
+"""Where does a deleted file go, and how does it come back?"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+from spec_kit_memory.errors import BadPath
+from spec_kit_memory.files import disk, write_counters
+from spec_kit_memory.settings import Settings
+
+__all__ = ["discard", "recall"]
+
+
+def discard(path: Path, *, settings: Settings, at: datetime) -> Path:
+    """Move a file to the trash, under the path it had; returns where it is now."""
+    stored = disk.stored_form(settings, path)
+    parts = [part for part in PurePosixPath(stored).parts if part != "/"]
+    drawer = disk.ensure_state_folder(settings) / "trash" / f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    target = drawer.joinpath(*(part.replace(":", "") for part in parts))
+    try:
+        target.parent.mkdir(mode=0o700, parents=True)
+        _move(path, target)
+    except OSError as error:
+        write_counters.count(settings, errors=1)
+        raise disk.disk_error(error, path) from error
+    write_counters.count(settings, deletes=1)
+    return target
+
+
+def recall(trashed: Path, *, settings: Settings, to: Path) -> None:
+    """Bring a file back from the trash; a file that took its place meanwhile is never replaced."""
+    if os.path.lexists(to):
+        raise BadPath(f"{to.as_posix()} exists", hint=f"move it away; the deleted file is {trashed.as_posix()}")
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        _move(trashed, to)
+    except OSError as error:
+        write_counters.count(settings, errors=1)
+        raise disk.disk_error(error, trashed) from error
+
+
+def _move(source: Path, target: Path) -> None:
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        disk.write_atomic(target, source.read_bytes())  # on another disk: copy, sync, then remove
+        shutil.copystat(source, target)
+        source.unlink()
+    disk.sync_folder(target.parent)
+    disk.sync_folder(source.parent)

@@ -1,0 +1,166 @@
+"""Which passages still have no vector, and who embeds them?
+
+One process per workspace at a time, so that several servers do not embed the same passages.
+A passage that fails is set aside with its reason; a provider that is down ends the round.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from spec_kit_memory.core.memory import VectorStatus, embedded
+from spec_kit_memory.embed import Embedder, Embedding
+from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
+from spec_kit_memory.files.locks import Lock
+from spec_kit_memory.index.contract import Index, VectorWork
+from spec_kit_memory.settings import Settings
+
+__all__ = ["Embedded", "embed_memory", "embed_pending"]
+
+Progress = Callable[[str, int, int], None]
+Cancel = Callable[[], bool]
+
+ROUND = 512  # passages fetched at once, so that batches of like length can be made of them
+BATCH = 32
+MAX_YIELD_SECONDS = 0.25  # a busy server must not starve its vectors
+
+
+@dataclass(slots=True)
+class Embedded:
+    """What a round did. `stopped` says why it ended early, in words; "" means everything is done."""
+
+    embedded: int = 0
+    failed: int = 0
+    stopped: str = ""
+    failure: ProviderUnavailable | None = None
+
+
+def embed_pending(
+    store: Index,
+    embedder: Embedder,
+    *,
+    settings: Settings,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+    busy: Callable[[], bool] | None = None,
+    limit: int | None = None,
+    wait: bool = True,
+) -> Embedded:
+    """Embed what has no vector yet, in batches of like length and short transactions.
+
+    While another process does it this one waits, and takes over if that one dies; with `wait=False`
+    it leaves at once. `busy` is asked between batches: while it says so, others get the processor.
+    """
+    done = Embedded()
+    with Lock(settings.state_folder / "embed.lock") as lock:
+        if not _take(lock, store, cancel, wait=wait):
+            done.stopped = "another process is embedding"
+            return done
+        try:
+            store.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
+            _rounds(store, embedder, done, progress=progress, cancel=cancel, busy=busy, limit=limit)
+        except ProviderUnavailable as error:
+            done.stopped, done.failure = f"{error.code} {error.message}", error
+    return done
+
+
+def _take(lock: Lock, store: Index, cancel: Cancel | None, *, wait: bool) -> bool:
+    while not lock.wait(seconds=0.5 if wait else 0.0):
+        if not wait or (cancel and cancel()) or not store.vector_work(1):
+            return False
+    return True
+
+
+def _rounds(
+    store: Index,
+    embedder: Embedder,
+    done: Embedded,
+    *,
+    progress: Progress | None,
+    cancel: Cancel | None,
+    busy: Callable[[], bool] | None,
+    limit: int | None,
+) -> None:
+    failed: set[str] = set()  # tried once in each run, so that three tries are not all in one second
+    total = int(store.stats().get("pending_passages", 0)) if progress else 0
+    while limit is None or done.embedded < limit:
+        size = ROUND if limit is None else min(ROUND, limit - done.embedded)
+        found = {one.passage_hash: one for one in store.vector_work(size + len(failed))}
+        work = [one for one in found.values() if one.passage_hash not in failed]
+        if not work:
+            return
+        with store.bulk():  # vectors can be made again: one sync a round is enough
+            for batch in _batches(work):
+                if cancel and cancel():
+                    done.stopped = "cancelled"
+                    return
+                _give_way(busy)
+                failed |= _embed(store, embedder, batch, done)
+                finished = done.embedded + done.failed
+                if progress:
+                    progress("vectors", finished, max(total, finished))
+
+
+def _batches(work: list[VectorWork]) -> Iterator[list[VectorWork]]:
+    """The longest first: padding costs least among texts of like length, and memory peaks at once."""
+    work.sort(key=lambda one: -len(one.embedded))
+    for start in range(0, len(work), BATCH):
+        yield work[start : start + BATCH]
+
+
+def _give_way(busy: Callable[[], bool] | None) -> None:
+    deadline = time.monotonic() + MAX_YIELD_SECONDS
+    while busy and busy() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _embed(store: Index, embedder: Embedder, batch: Sequence[VectorWork], done: Embedded) -> set[str]:
+    """Embed one batch and write it; a batch that fails is tried text by text to find the one at fault."""
+    try:
+        vectors = embedder.embed_documents([one.embedded for one in batch])
+        rows = {one.passage_hash: _packed(embedder, vector) for one, vector in zip(batch, vectors, strict=True)}
+    except (EmbeddingFailed, ValueError) as error:
+        if len(batch) > 1:
+            return {hash_ for one in batch for hash_ in _embed(store, embedder, [one], done)}
+        reason = f"{error.code} {error.message}" if isinstance(error, EmbeddingFailed) else str(error)
+        store.vectors_failed([batch[0].passage_hash], reason)
+        done.failed += 1
+        return {batch[0].passage_hash}
+    store.put_vectors(rows)
+    done.embedded += len(rows)
+    return set()
+
+
+def _packed(embedder: Embedder, embedding: Embedding) -> tuple[bytes, bytes | None]:
+    import numpy as np
+
+    vector = np.asarray(embedding.vector, dtype="<f4").reshape(-1)
+    if len(vector) != embedder.dimensions or not np.isfinite(vector).all():
+        raise EmbeddingFailed(
+            f"{embedder.name} answered {len(vector)} numbers that are not a vector of {embedder.dimensions}",
+            hint="check semantic.dimensions and the provider",
+        )
+    return vector.tobytes(), embedding.states
+
+
+def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
+    """The vectors of one memory, now: a saved file does not wait for a backlog."""
+    done = Embedded()
+    store.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
+    if store.get(memory_id).vector_status is VectorStatus.SUCCESS:
+        return done
+    lines = store.text(memory_id).split("\n")
+    work = {
+        one.hash: VectorWork(
+            memory_id, one.hash, embedded(one.headings, "\n".join(lines[one.first_line - 1 : one.last_line]))
+        )
+        for one in store.passages_of(memory_id)
+    }
+    try:
+        for batch in _batches(list(work.values())):
+            _embed(store, embedder, batch, done)
+    except ProviderUnavailable as error:
+        done.stopped, done.failure = f"{error.code} {error.message}", error
+    return done

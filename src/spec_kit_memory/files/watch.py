@@ -1,0 +1,216 @@
+"""Has a file changed? Then the index follows by itself.
+
+One process per workspace watches; another takes over when it dies. Events come from the operating
+system for the places where memories can be, and by looking where events do not arrive. Whatever
+fails is kept in `problem`, and tried again: a watcher never takes its server down.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.files import discover, discovery_rules, disk
+from spec_kit_memory.files.locks import Lock
+from spec_kit_memory.files.scan import Sync
+from spec_kit_memory.settings import Settings
+
+__all__ = ["Watcher"]
+
+logger = logging.getLogger(__name__)
+
+DEBOUNCE_SECONDS = 2.0
+LONGEST_SECONDS = 10.0  # files that change all the time are indexed all the same
+POLL_SECONDS = 5.0
+TAKE_OVER_SECONDS = 2.0
+RETRY_SECONDS = 5.0
+RESCAN_SECONDS = 600.0  # the system drops events when too many come at once
+MANY = 500  # changed paths beyond which one walk is cheaper
+TICK_MS = 250
+
+Signature = tuple[Path, int, int]
+
+
+class Watcher:
+    """Feeds changes to `sync`. `run` blocks until `stop` is set; give it a thread."""
+
+    def __init__(
+        self,
+        sync: Sync,
+        settings: Settings,
+        *,
+        on_indexed: Callable[[], None] = lambda: None,
+        debounce_seconds: float = DEBOUNCE_SECONDS,
+        poll_seconds: float = POLL_SECONDS,
+        take_over_seconds: float = TAKE_OVER_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
+        polling: bool | None = None,
+    ) -> None:
+        self._sync = sync
+        self._settings = settings
+        self._on_indexed = on_indexed
+        self._debounce = debounce_seconds
+        self._poll = poll_seconds
+        self._take_over = take_over_seconds
+        self._retry = retry_seconds
+        self._polling = settings.watch == "poll" if polling is None else polling
+        self._changed: set[Path] = set()
+        self._first = self._last = self._retry_at = 0.0
+        self._applied = threading.Condition()
+        self.problem = ""
+        self.ready = threading.Event()  # this process watches now, and has caught up
+
+    # --- for others
+
+    def run(self, stop: threading.Event) -> None:
+        if self._settings.watch == "off":
+            return
+        lock = Lock(self._settings.state_folder / "watch.lock")
+        while not stop.is_set():
+            try:
+                if not lock.acquire():
+                    stop.wait(self._take_over)
+                    continue
+                self._watch(stop)
+            except (SpecKitMemoryError, OSError, RuntimeError) as error:
+                self._failed(error)
+                stop.wait(self._retry)
+            finally:
+                self.ready.clear()
+                lock.release()
+
+    def wait_for(self, true: Callable[[], bool], *, seconds: float) -> bool:
+        """Wait until something holds, looking again after each change that was applied."""
+        deadline = time.monotonic() + seconds
+        with self._applied:
+            while not true():
+                if not self._applied.wait(min(0.5, max(0.0, deadline - time.monotonic()))) and (
+                    time.monotonic() >= deadline
+                ):
+                    return true()
+        return True
+
+    def settle(self, *, seconds: float) -> bool:
+        """Wait until no change is waiting to be applied."""
+        return self.wait_for(lambda: not self._changed and self.ready.is_set(), seconds=seconds)
+
+    # --- watching
+
+    def _watch(self, stop: threading.Event) -> None:
+        """By events; where the system has none to give, by looking."""
+        polling = self._polling
+        while not stop.is_set() and not polling:
+            try:
+                self._listen(stop)
+            except FileNotFoundError:
+                stop.wait(TICK_MS / 1000)  # a folder went while it was being watched: look again which there are
+            except (OSError, RuntimeError) as error:
+                logger.warning("no file events (%s): looking every %s seconds instead", error, self._poll)
+                polling = True
+        while not stop.is_set():
+            if self._apply(None, stop):
+                self.ready.set()
+            stop.wait(self._poll)
+
+    def _listen(self, stop: threading.Event) -> None:
+        """Follow events until there are other folders to watch; the caller then starts again."""
+        folders = discover.areas(self._settings)
+        linked = discover.discover(self._settings, count=False).linked
+        loose = self._loose()
+        looked_at = 0.0
+        # Each answer is a set of changes, empty at every tick; the first one says that the system listens.
+        for changes in self._events({*folders, *linked}, stop):
+            before, loose = loose, self._loose()
+            self._collect(Path(path) for _, path in changes)
+            self._collect(path for path, *_ in set(before).symmetric_difference(loose))
+            if time.monotonic() - looked_at > RESCAN_SECONDS and self._apply(None, stop):
+                looked_at = time.monotonic()
+                self.ready.set()
+            elif self._changed and self._is_quiet():
+                self._apply(self._changed, stop)
+            if discover.areas(self._settings) != folders:
+                return
+
+    def _events(self, folders: Collection[Path], stop: threading.Event) -> Iterator[set[tuple[Any, str]]]:
+        if not folders:
+            while not stop.wait(TICK_MS / 1000):
+                yield set()
+            return
+        from watchfiles import watch
+
+        yield from watch(
+            *folders,
+            watch_filter=None,
+            debounce=200,
+            step=50,
+            rust_timeout=TICK_MS,
+            yield_on_timeout=True,
+            stop_event=stop,
+            debug=False,  # it would print to standard output, which belongs to the protocol
+            force_polling=False,
+            raise_interrupt=False,
+            ignore_permission_denied=True,
+        )
+
+    def _loose(self) -> tuple[Signature, ...]:
+        """Single files outside the watched folders: an editor that replaces one would end its events."""
+        single = [self._settings.root / "MEMORY.md", *disk.extra_bases(self._settings)]
+        return tuple(signature for path in single if (signature := _signature(path)))
+
+    def _collect(self, paths: Iterable[Path]) -> None:
+        kept = {path for path in paths if not self._is_noise(path)}
+        if kept:
+            self._last = time.monotonic()
+            self._first = self._first if self._changed else self._last
+            self._changed |= kept
+
+    def _is_noise(self, path: Path) -> bool:
+        if not path.is_relative_to(self._settings.root):
+            return discovery_rules.is_passing(path.name)
+        segments = path.relative_to(self._settings.root).parts
+        hidden = any(discovery_rules.skips(segment) for segment in segments)
+        return hidden or (discovery_rules.is_passing(path.name) and path.name not in discovery_rules.SHOWN)
+
+    def _is_quiet(self) -> bool:
+        now = time.monotonic()
+        return now - self._last >= self._debounce or now - self._first >= LONGEST_SECONDS
+
+    def _apply(self, paths: set[Path] | None, stop: threading.Event) -> bool:
+        """Bring these paths into step, or everything; on failure they are tried again later."""
+        only = None if paths is None or len(paths) > MANY else sorted(paths)
+        if time.monotonic() < self._retry_at:
+            return False
+        try:
+            report = self._sync.scan(only=only, count=False, cancel=stop.is_set)
+        except (SpecKitMemoryError, OSError) as error:
+            self._failed(error)
+            return False
+        with self._applied:
+            self._changed.clear()
+            self.problem = ""
+            self._applied.notify_all()
+        if report.changed:
+            self._on_indexed()
+        return True
+
+    def _failed(self, error: Exception) -> None:
+        problem = f"{error.code} {error.message}" if isinstance(error, SpecKitMemoryError) else str(error)
+        if problem != self.problem:
+            logger.warning("the watcher will try again: %s", problem)
+        self.problem = problem
+        self._retry_at = time.monotonic() + self._retry
+
+
+def _signature(path: Path) -> Signature | None:
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    return None if stat.S_ISDIR(facts.st_mode) else (path, facts.st_size, facts.st_mtime_ns)

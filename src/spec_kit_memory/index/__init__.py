@@ -1,0 +1,15 @@
+"""Where do memories live, and how are they found again? `contract` says what every engine does; this opens one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spec_kit_memory.index.contract import Index
+
+__all__ = ["open_index"]
+
+
+def open_index(path: Path, *, read_only: bool = False) -> Index:
+    from spec_kit_memory.index.sqlite.engine import SqliteIndex
+
+    return SqliteIndex(path, read_only=read_only)

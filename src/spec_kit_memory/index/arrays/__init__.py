@@ -1,0 +1,1 @@
+"""Search in memory: the index as arrays, which any engine can fill."""

@@ -1,0 +1,219 @@
+"""Which passages mean nearly the same as a vector?
+
+Exact: every vector that the mask lets through is compared. The vectors of a process lie in one
+float32 matrix, read at the first use and extended when new ones come. Row by row (`vecdot`) is faster
+here than BLAS, which waits for its slowest thread. Beyond a size that would
+burden the machine, one bit per dimension is kept instead; it chooses candidates, and their exact
+vectors are read from the file.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.errors import BadParameter
+from spec_kit_memory.index.arrays.columns import Columns
+from spec_kit_memory.index.arrays.postings import best
+from spec_kit_memory.index.sqlite.connection import Database, fetch
+
+__all__ = ["EXACT_BYTES", "Vectors"]
+
+EXACT_BYTES = 640_000_000  # about 400,000 vectors of 384 dimensions
+_CANDIDATES = 4_000  # read exactly when only bits are in memory; measured in docs/explain/storage.md
+_PAGE = 4_096
+_SHARED_ROWS, _STRETCH = 20_000, 8_192
+_SPARSE = 0.15  # of a smaller share of the rows it is faster to take them out first
+
+
+class Vectors:
+    """All vectors of the current model, by row; ids ascend."""
+
+    def __init__(self, *, exact_bytes: int = EXACT_BYTES) -> None:
+        self._lock = threading.Lock()
+        self._exact_bytes = exact_bytes
+        self._helper = ThreadPoolExecutor(1, "skm-vectors")  # its thread starts at the first use
+        self._drop(epoch=-1, dimensions=0)
+
+    def _drop(self, *, epoch: int, dimensions: int) -> None:
+        self._epoch = epoch
+        self._dimensions = dimensions
+        self._ids: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self._matrix: npt.NDArray[Any] = np.zeros((0, dimensions), np.float32)
+        self._coarse = False
+        nothing = np.zeros(0, np.float32)
+        self._last: tuple[npt.NDArray[Any] | None, npt.NDArray[np.float32], npt.NDArray[np.float32]]
+        self._last = None, nothing, nothing
+        self._placed: tuple[Columns | None, npt.NDArray[np.int64]] = (None, np.zeros(0, np.int64))
+
+    def warm(self, database: Database, columns: Columns) -> None:
+        with self._lock:
+            self._refresh(database, columns)
+
+    def match(
+        self, database: Database, columns: Columns, scope: Scope | None, vector: Any, where: Filter, limit: int
+    ) -> list[RawHit]:
+        query = np.ascontiguousarray(vector, dtype=np.float32).reshape(-1)
+        with self._lock:
+            self._refresh(database, columns)
+            matrix, coarse, dimensions, (_, rows) = self._matrix, self._coarse, self._dimensions, self._placed
+        wanted = columns.passages(columns.mask(scope, where)) & (rows >= 0)
+        count = np.count_nonzero(wanted)
+        if limit <= 0 or not count:
+            return []
+        if len(query) != dimensions:
+            raise BadParameter(f"the query has {len(query)} dimensions, the index {dimensions}")
+        if not coarse and count >= _SPARSE * len(matrix):
+            return best(columns, self._all(matrix, query)[rows], wanted, limit)
+        chosen = np.flatnonzero(wanted)
+        scores = np.full(len(rows), -np.inf, np.float32)
+        if coarse:
+            chosen = _nearest_bits(matrix, rows, chosen, query, max(_CANDIDATES, 8 * limit))
+            scores[chosen] = _exact_from_file(database, columns.vector_id[chosen], query)
+            wanted = np.isfinite(scores)
+        else:
+            scores[chosen] = np.vecdot(matrix[rows[chosen]], query)
+        return best(columns, scores, wanted, limit)
+
+    def _all(self, matrix: npt.NDArray[Any], query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Of every vector. The last ones are kept: a question is asked again of what its filter held back."""
+        with self._lock:
+            known, asked, scores = self._last
+        if known is not matrix or not np.array_equal(asked, query):
+            scores = self._dots(matrix, query)
+            with self._lock:
+                self._last = matrix, query, scores
+        return scores
+
+    def _dots(self, matrix: npt.NDArray[Any], query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Two cores read more of a large matrix than one. Each takes the next stretch: a busy one delays nobody."""
+        if len(matrix) < _SHARED_ROWS:
+            return np.vecdot(matrix, query, out=np.empty(len(matrix), np.float32))
+        scores = np.empty(len(matrix), np.float32)
+        starts = deque(range(0, len(matrix), _STRETCH))
+
+        def work() -> None:
+            with suppress(IndexError):
+                while True:
+                    at = starts.popleft()
+                    np.vecdot(matrix[at : at + _STRETCH], query, out=scores[at : at + _STRETCH])
+
+        try:
+            helping = self._helper.submit(work)
+        except RuntimeError:  # the interpreter is on its way out, or no thread can be started
+            helping = None
+        work()
+        if helping is not None and not helping.cancel():
+            helping.result()
+        return scores
+
+    # --- keeping in step
+
+    def _refresh(self, database: Database, columns: Columns) -> None:
+        with database.reading() as connection:
+            dimensions = connection.execute("SELECT dimensions FROM model ORDER BY id DESC LIMIT 1").get or 0
+            epoch = connection.execute("SELECT epoch FROM counter").get
+            if self._epoch != epoch or self._dimensions != dimensions or self._wasteful(connection, columns):
+                self._drop(epoch=epoch, dimensions=dimensions)
+            last = int(self._ids[-1]) if len(self._ids) else 0
+            if int(columns.vector_id.max(initial=0)) > last:
+                self._extend(connection, last)
+            if self._placed[0] is not columns:
+                self._placed = columns, self._places(columns)
+
+    def _places(self, columns: Columns) -> npt.NDArray[np.int64]:
+        """The row of each passage's vector; -1 where there is none."""
+        if not len(self._ids):
+            return np.full(len(columns.vector_id), -1, np.int64)
+        rows = np.minimum(np.searchsorted(self._ids, columns.vector_id), len(self._ids) - 1)
+        return np.where(self._ids[rows] == columns.vector_id, rows, -1)
+
+    def _wasteful(self, connection: apsw.Connection, columns: Columns) -> bool:
+        """Most rows are of vectors that were deleted. Looked at only when something changed."""
+        if self._placed[0] is columns or len(self._ids) < 20_000 + 2 * len(columns.vector_id):
+            return False
+        kept: int = connection.execute("SELECT count(*) FROM vector").get
+        return 2 * kept < len(self._ids)
+
+    def _extend(self, connection: apsw.Connection, last: int) -> None:
+        added = connection.execute("SELECT count(*) FROM vector WHERE id > ?", (last,)).get
+        total = len(self._ids) + added
+        coarse = self._coarse or total * self._dimensions * 4 > self._exact_bytes
+        if coarse and not self._coarse:
+            self._matrix, self._coarse = _bits(self._matrix), True
+        ids = np.empty(total, np.int64)
+        ids[: len(self._ids)] = self._ids
+        matrix = _room(self._matrix, total)
+        at = len(self._ids)
+        cursor = connection.execute("SELECT id, vector FROM vector WHERE id > ? ORDER BY id", (last,))
+        while page := _take(cursor, _PAGE):
+            block = np.frombuffer(b"".join(blob for _, blob in page), "<f4").reshape(len(page), self._dimensions)
+            ids[at : at + len(page)] = [vector_id for vector_id, _ in page]
+            matrix[at : at + len(page)] = _bits(block) if coarse else block
+            at += len(page)
+        self._ids, self._matrix = ids, matrix[:total]
+
+
+def _room(old: npt.NDArray[Any], total: int) -> npt.NDArray[Any]:
+    """A matrix with space at its end; rows that are in use by a running match never move or change."""
+    room = old.base if isinstance(old.base, np.ndarray) else None
+    if room is not None and len(room) >= total and room.shape[1:] == old.shape[1:] and room.dtype == old.dtype:
+        return room
+    spare = 0 if not len(old) else max(1_024, total // 8)
+    # Bits are read word by word: the first 64 of all vectors, then the next. Three times faster than row by row.
+    grown = np.empty((total + spare, *old.shape[1:]), old.dtype, order="F" if old.dtype == np.uint64 else "C")
+    grown[: len(old)] = old
+    return grown
+
+
+def _take(cursor: apsw.Cursor, count: int) -> list[tuple[int, bytes]]:
+    return [row for _, row in zip(range(count), cursor, strict=False)]
+
+
+def _bits(block: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+    packed = np.packbits(block > 0, axis=1)
+    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)
+
+
+def _nearest_bits(
+    bits: npt.NDArray[np.uint64],
+    rows: npt.NDArray[np.int64],
+    chosen: npt.NDArray[np.int64],
+    query: npt.NDArray[np.float32],
+    count: int,
+) -> npt.NDArray[np.int64]:
+    """The chosen passages whose signs differ least from the query's."""
+    if len(chosen) <= count:
+        return chosen
+    differing = np.zeros(len(bits), np.uint16)
+    for word, signs in enumerate(_bits(query[None, :])[0]):
+        differing += np.bitwise_count(bits[:, word] ^ signs)
+    return chosen[np.argpartition(differing[rows[chosen]], count)[:count]]
+
+
+def _exact_from_file(
+    database: Database, vector_ids: npt.NDArray[np.int64], query: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    wanted = json.dumps(sorted(set(vector_ids.tolist())))
+    with database.reading() as connection:
+        sql = "SELECT id, vector FROM vector WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+        found = fetch(connection, sql, (wanted,))
+    scores = np.full(len(vector_ids), -np.inf, np.float32)
+    if found:
+        ids = np.array([vector_id for vector_id, _ in found], np.int64)
+        block = np.frombuffer(b"".join(blob for _, blob in found), "<f4").reshape(len(found), len(query))
+        place = np.minimum(np.searchsorted(ids, vector_ids), len(ids) - 1)
+        known = ids[place] == vector_ids
+        scores[known] = np.vecdot(block, query)[place[known]]
+    return scores

@@ -1,0 +1,318 @@
+"""Where do memories live, and how are they found again?
+
+`Index` is the contract that every engine keeps; `tests/index/test_contract_*` check it.
+A store returns raw hits within scope and filters. It never weighs, decays or cuts by
+importance, so every engine ranks alike. It does not embed and does not read files.
+
+Every verb that changes something takes a `Change` and writes history and ledger in the
+same transaction. Reads go through a scope that is bound to the handle: `within(scope)`.
+What is outside the scope does not exist: it raises MemoryNotFound and is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Protocol
+
+from spec_kit_memory.core.memory import (
+    Change,
+    Entry,
+    Filter,
+    HistoryEntry,
+    LedgerEntry,
+    Link,
+    Memory,
+    Presence,
+    RawHit,
+    Relation,
+    Scope,
+    Session,
+    Stamp,
+    StoredPassage,
+    Tier,
+    VectorStatus,
+)
+
+__all__ = ["EVERYTHING", "BadFile", "Index", "PutResult", "Stored", "Tally", "VectorWork"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What sync needs to know of a path to decide about its file."""
+
+    memory_id: int
+    stamp: Stamp
+    raw_hash: str
+    fingerprint: str
+    presence: Presence
+    vector_status: VectorStatus
+    alias: bool = False  # the path is a second name of that memory
+    spec_folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    memory_id: int
+    created: bool
+    changed: bool  # the text changed
+    alias: bool = False  # same fingerprint in the same spec folder: nothing new was indexed
+    released: tuple[str, ...] = ()  # paths that were aliases of the text as it was: put them again
+
+
+@dataclass(frozen=True, slots=True)
+class VectorWork:
+    """A passage that has no vector of the current model yet."""
+
+    memory_id: int
+    passage_hash: str
+    embedded: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The live memories of one spec folder and tier, in numbers; without a folder, those that have none."""
+
+    spec_folder: str | None
+    archived_folder: bool
+    tier: Tier
+    count: int
+    newest: datetime  # by their own dates, or where they have none by their last change
+    updated_at: datetime
+    changed: int  # the generation in which one of them last changed
+
+
+@dataclass(frozen=True, slots=True)
+class BadFile:
+    path: str
+    code: str
+    message: str
+    seen_at: datetime
+
+
+EVERYTHING = Filter()  # no condition
+
+
+class Index(Protocol):
+    # --- handle
+    @property
+    def read_only(self) -> bool:
+        """The file or its folder cannot be written: reads work, writes raise DatabaseUnusable."""
+        ...
+
+    def within(self, scope: Scope) -> Index:
+        """A view of what this scope may see. A handle as opened has no scope: it serves the whole workspace."""
+        ...
+
+    def close(self) -> None: ...
+    def when_new(self, told: Callable[[], None]) -> None:
+        """Call this whenever another index, empty or not, has taken this one's place on disk."""
+        ...
+
+    def generation(self) -> int:
+        """Rises with every change to memories by any process; access counts do not count."""
+        ...
+
+    def bulk(self) -> AbstractContextManager[None]:
+        """Scans write many transactions: inside, each is not synced to disk, but leaving the block is."""
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """Inside, this thread's writes are one transaction: all of them or, if one fails, none.
+
+        Others see them, and who waits to write may, when the block is left: stay for a moment only. To this
+        thread `get`, `by_path`, `find` and `alike` tell of them at once.
+        """
+        ...
+
+    def hurried(self) -> AbstractContextManager[None]:
+        """Inside, this thread's writes give up after a moment instead of waiting for whoever else writes."""
+        ...
+
+    # --- write (each call is one transaction, except in `together`)
+    def put(self, entry: Entry, change: Change, *, memory_id: int | None = None, explicit: bool = False) -> PutResult:
+        """Index one document: text, passages, full text, triggers, front matter's links.
+
+        The identity is `memory_id` if given (a move), else the row of that path, else a vanished
+        row with the same fingerprint and folder, else an alias of a live one with the same
+        fingerprint and folder, else a new row. Overrides kept for the memory win over `attributes`.
+        Vectors that exist for a passage's hash are used again. A forgotten memory stays forgotten
+        until its fingerprint changes or `explicit` is true (a person named the file).
+        """
+        ...
+
+    def touch(self, stamps: Mapping[str, Stamp]) -> None:
+        """Only the stamps changed."""
+        ...
+
+    def vanish(self, path: str, change: Change) -> str | None:
+        """The file is gone: out of search at once; id, use, links and history stay.
+
+        Where an alias takes over, its path is returned: put that file again.
+        """
+        ...
+
+    def forget(self, memory_id: int, change: Change) -> None:
+        """Deleted on request: like vanish, and no scan brings this fingerprint back. It may have vanished already."""
+        ...
+
+    def merge(self, memory_id: int, into: int, change: Change) -> None:
+        """Like forget, because another memory has taken its text in: that one supersedes it."""
+        ...
+
+    def adopt_history(self, entries: Sequence[HistoryEntry], change: Change) -> None:
+        """Append what another system recorded, with its own times; one ledger entry per memory."""
+        ...
+
+    def recall(self, memory_id: int, change: Change) -> Memory:
+        """Back from gone or forgotten, from what is stored: undoes `forget` and `vanish`."""
+        ...
+
+    def override(self, memory_id: int, attributes: Mapping[str, Any], change: Change) -> Memory:
+        """Metadata kept in the database, for sources that have no file of ours to write.
+
+        Keys are those of `Attributes`; they are added to earlier overrides, and a value of None takes
+        an override back.
+        """
+        ...
+
+    def mark_outdated(self, memory_id: int, outdated: bool, change: Change) -> None: ...
+    def trust(self, memory_id: int, trusted: bool, change: Change) -> None: ...
+    def validate(self, memory_id: int, confidence: Decimal, count: int, change: Change) -> None: ...
+    def record_use(self, counts: Mapping[int, float], at: datetime) -> None:
+        """Add to access counts. No history, no ledger, no generation, no full-text write."""
+        ...
+
+    def put_link(self, link: Link, change: Change) -> Link:
+        """Make or change the link of that source, target and relation; one made by hand stays so.
+
+        Links that front matter asks for are made by `put`, and again when their target appears.
+        """
+        ...
+
+    def drop_link(self, link_id: int, change: Change) -> Link: ...
+    def put_session(self, session: Session, at: datetime) -> None: ...
+    def report_bad(self, bad: Sequence[BadFile], *, cleared: Sequence[str] = ()) -> None: ...
+
+    # --- vectors
+    def use_model(self, name: str, dimensions: int, weights_hash: str) -> None:
+        """Another model than the stored one marks every vector pending; vectors are never mixed."""
+        ...
+
+    def vector_work(self, limit: int) -> list[VectorWork]:
+        """Passages without a vector: retry before pending, oldest memory first."""
+        ...
+
+    def put_vectors(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
+        """passage hash -> (float32 little-endian vector, token states or None)."""
+        ...
+
+    def vectors_of(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
+        """Those vectors of the current model that are here, as `put_vectors` takes them."""
+        ...
+
+    def vectors_failed(self, hashes: Iterable[str], reason: str) -> None: ...
+
+    # --- read
+    def get(self, memory_id: int, *, any_presence: bool = False) -> Memory: ...
+    def by_path(self, path: str, *, any_presence: bool = False) -> Memory | None: ...
+    def many(self, memory_ids: Sequence[int]) -> list[Memory]: ...
+    def find(
+        self,
+        where: Filter = EVERYTHING,
+        *,
+        order: str = "created_at",
+        limit: int | None = None,
+        offset: int = 0,
+        presence: Presence = Presence.LIVE,
+    ) -> list[Memory]:
+        """`order` is created_at, updated_at, importance_weight or path; dates and weight descend."""
+        ...
+
+    def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int: ...
+    def alike(self, fingerprint: str) -> list[Memory]:
+        """The live memories with this fingerprint, the oldest first."""
+        ...
+
+    def tally(self) -> list[Tally]:
+        """Every spec folder in numbers: what is asked of all memories without reading each of them."""
+        ...
+
+    def paths(self) -> list[str]:
+        """The paths of live memories, without their second names."""
+        ...
+
+    def text(self, memory_id: int) -> str: ...
+    def text_of(self, content_hash: str) -> str | None: ...
+    def passages(self, passage_ids: Sequence[int]) -> list[StoredPassage]: ...
+    def passages_of(self, memory_id: int) -> list[StoredPassage]: ...
+    def unembedded(self, passage_ids: Sequence[int]) -> frozenset[int]:
+        """Those of these passages that have no vector of the current model."""
+        ...
+
+    def stored(self, path: str | None = None) -> dict[str, Stored]:
+        """What sync needs to know of every path, or of that one."""
+        ...
+
+    def stored_below(self, places: Sequence[str]) -> dict[str, Stored]:
+        """The same of the paths that are one of these or below one; it costs what it finds."""
+        ...
+
+    def stored_like(self, key: str) -> dict[str, Stored]:
+        """The same of the paths whose text has this fingerprint, or, where a body is empty, this raw hash."""
+        ...
+
+    def triggers(self) -> list[tuple[int, str]]: ...
+    def links(
+        self, memory_ids: Sequence[int] | None = None, *, relations: Collection[Relation] | None = None
+    ) -> list[Link]: ...
+    def history(
+        self, memory_id: int | None = None, *, spec_folder: str | None = None, limit: int | None = None
+    ) -> list[HistoryEntry]: ...
+    def ledger(self, *, after: int = 0, limit: int | None = None) -> Iterator[LedgerEntry]: ...
+    def ledger_head(self) -> LedgerEntry | None: ...
+    def session(self, session_id: str) -> Session | None: ...
+    def bad_files(self) -> list[BadFile]: ...
+    def stats(self) -> dict[str, Any]:
+        """Counts: memories, gone, forgotten, passages, tokens, triggers, aliases, pending_passages; per tiers,
+        sources, context_types, vectors (by status); model, dimensions, weights_hash; failures (reason -> passages);
+        size_bytes, last_indexed. Cheap while nothing changed."""
+        ...
+
+    # --- match
+    def match_text(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
+        """Passages with any of the terms, as `core.words.for_query` gives them; one with spaces is a phrase.
+
+        Scores are BM25 as the share of what a passage full of the six rarest of them would have."""
+        ...
+
+    def match_vector(self, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...
+    def warm(self) -> None:
+        """Load what matching needs, so that the first searches need not wait. For a background thread."""
+        ...
+
+    def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]: ...
+
+    # --- checkpoints and care
+    def snapshot(self, where: Filter = EVERYTHING) -> Iterator[Mapping[str, Any]]: ...
+    def restore(
+        self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter
+    ) -> dict[str, int]: ...
+    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
+        """Name of each check -> what is wrong. Sessions are looked at only with `now`.
+
+        `quick`: of a large index, what can be looked at in a moment; "unfinished" then names the checks that were not
+        done to the end.
+        """
+        ...
+
+    def repair(self, change: Change) -> dict[str, int]:
+        """Mend what can be mended (never the ledger); name -> how many."""
+        ...
+
+    def rebuild(self) -> None:
+        """Drop what is derived; keep what is recorded."""
+        ...

@@ -1,0 +1,1 @@
+"""The index on SQLite: one file in the state folder."""

@@ -1,0 +1,591 @@
+"""How are threads, processes and crashes kept from harming the file?
+
+One write connection under a lock, one reader per thread, write-ahead log, every acknowledged
+write synced. A fork, or a file that was replaced on disk, is noticed and opened anew. Errors
+of SQLite become ours, with the next step.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import apsw
+
+from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory.index.sqlite import schema
+
+__all__ = ["BUSY_SECONDS", "Database", "fetch", "first"]
+
+BUSY_SECONDS = 30.0
+_READ_SECONDS = 5.0  # how long opening anew waits for reads of the old file to end
+_DELETING_SECONDS = 0.25  # and for the old file's log to be deleted too
+ASIDE_SECONDS = 0.5  # what a read gives to writing down that it happened
+_CACHE_KIB = 4_096  # per connection, and a server has one for each of its worker threads
+_WRITER_CACHE_KIB = 16_384
+_LOG_BYTES = 64_000_000  # a log that grew in one long write is cut back to this
+_WAL_PAGES = 4_000  # a checkpoint every 16 MB: scans spend less time copying pages
+_abandoned: list[object] = []  # connections of a parent process: closing them here would harm the parent's log
+
+
+_PRAGMAS = (
+    "foreign_keys = ON",
+    "trusted_schema = OFF",  # an index may have come with a repository
+    "fullfsync = ON",  # macOS: without it a sync may stay in the drive's cache
+    "temp_store = MEMORY",
+    f"cache_size = -{_CACHE_KIB}",
+)
+
+
+class Database:
+    """A file and the connections to it. `on_new_file` is called when another file took its place."""
+
+    def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.path = path
+        self._name_on_disk = str(path)
+        self.read_only = read_only
+        self.busy_seconds = busy_seconds
+        self.on_new_file: Callable[[], None] = lambda: None
+        self._size = 0  # the largest that this file was seen: it shrinks only by another program
+        self._immutable = False
+        self._closed = False
+        self._bulks = threading.local()  # which file each thread's bulk is about; a new file does not change that
+        self._reads = _Reads()
+        self._reset()
+        self._open()
+
+    def _reset(self) -> None:
+        """Everything that belongs to one process and one file."""
+        self._pid = os.getpid()
+        self._identity: tuple[int, int] | None = None
+        self._lock = threading.RLock()
+        self._registering = threading.Lock()  # of its own: a writer may hold the other one while it waits for others
+        self._threads = threading.local()
+        self._readers: WeakSet[apsw.Connection] = WeakSet()
+        self._writer: apsw.Connection | None = None
+        self._sync = "FULL"  # of the writer
+        self._beside: dict[str, int] = {}  # the files beside ours, which are part of it: their inodes by path
+
+    # --- opening
+
+    def _open(self) -> None:
+        with self._translated():
+            self._prepare_file()
+            connection = self._connect()
+            try:
+                schema.refuse_foreign(connection, str(self.path))
+                if not self.read_only:
+                    self._bring_up_to_date(connection)
+                elif not schema.is_current(connection):
+                    raise DatabaseUnusable(
+                        f"{self.path} has an older schema and cannot be written, so it cannot be brought up to date",
+                        hint="make the folder writable and run `skm index`",
+                    )
+            except BaseException:
+                connection.close()
+                raise
+            if self.read_only:
+                self._register(connection)
+            else:
+                self._writer = connection
+            self._identity = self._on_disk()
+            with suppress(OSError):  # deleted again: the next use opens it anew
+                self._size = self.path.stat().st_size
+            if not self.read_only:
+                self._beside = {name: found for name in self._names_beside() if (found := _inode(name))}
+
+    def _prepare_file(self) -> None:
+        """An index that cannot be written is still read; one that does not exist must be creatable."""
+        if self.path.exists():
+            if self.path.stat().st_size == 0 and self._log_has_changes():
+                raise self._cut_off()  # opening it now would make SQLite throw the log away
+            if not self.read_only and not (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)):
+                self.read_only = True
+            return
+        if self.read_only:
+            raise DatabaseUnusable(f"there is no index at {self.path}", hint="run `skm index` first")
+        if not self.path.parent.exists():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+    def _connect(self) -> apsw.Connection:
+        flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
+        try:
+            return self._configured(apsw.Connection(self._name(), flags=flags | apsw.SQLITE_OPEN_URI))
+        except apsw.CantOpenError:
+            if not self.read_only or self._immutable or self._log_has_changes():
+                raise
+        # On a read-only disk the log's index cannot be made; without a log there is nothing to miss.
+        self._immutable = True
+        return self._configured(apsw.Connection(self._name(), flags=flags | apsw.SQLITE_OPEN_URI))
+
+    def _name(self) -> str:
+        uri = self.path.absolute().as_uri()
+        return f"{uri}?immutable=1" if self._immutable else uri
+
+    def _log_has_changes(self) -> bool:
+        log = Path(f"{self.path}-wal")
+        return log.exists() and log.stat().st_size > 0
+
+    def _configured(self, connection: apsw.Connection) -> apsw.Connection:
+        connection.set_busy_timeout(round(self.busy_seconds * 1000))
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        # Otherwise a join is planned anew for every value that is bound, which takes longer than most of them run.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        connection.register_fts5_function("skm_times", _times)
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # reads the header: errors surface here
+        return connection
+
+    def _bring_up_to_date(self, connection: apsw.Connection) -> None:
+        deadline = time.monotonic() + self.busy_seconds
+        while True:  # switching the journal mode does not wait for others by itself
+            try:
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()
+                break
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        for pragma in (
+            "synchronous = FULL",
+            f"wal_autocheckpoint = {_WAL_PAGES}",
+            f"journal_size_limit = {_LOG_BYTES}",
+            f"cache_size = -{_WRITER_CACHE_KIB}",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        if schema.is_current(connection):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            schema.migrate(connection, str(self.path))
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    # --- noticing forks and replaced files
+
+    def _on_disk(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._name_on_disk)
+        except OSError:
+            return None
+        identity = found.st_dev, found.st_ino
+        if identity == self._identity and found.st_size != self._size:
+            self._resized(found.st_size)
+        return identity
+
+    def _resized(self, size: int) -> None:
+        """A file that was cut off under us must neither be read on nor opened anew."""
+        if size < self._size and size < self._expected_size():
+            raise self._cut_off()
+        self._size = size
+
+    def _expected_size(self) -> int:
+        """What the first page says, if there still is one: compacting a file shrinks it lawfully."""
+        try:
+            with self.path.open("rb") as file:
+                head = file.read(100)
+        except OSError:
+            return 0
+        if len(head) < 100:
+            return self._size
+        page = int.from_bytes(head[16:18], "big")
+        return (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
+
+    def _cut_off(self) -> DatabaseCorrupt:
+        return DatabaseCorrupt(
+            f"{self.path} was cut off by another program",
+            hint=f"move {self.path.name}, {self.path.name}-wal and {self.path.name}-shm away together and run "
+            "`skm index`; then restore a checkpoint from .spec-kit-memory/checkpoints/. Files are never touched",
+        )
+
+    def _ensure_current(self) -> None:
+        if self._closed:
+            raise DatabaseUnusable(f"the index {self.path} was closed", hint="open the workspace again")
+        if os.getpid() != self._pid:
+            _abandoned.append((self._writer, list(self._readers), self._threads))
+            self._reads = _Reads()
+            self._reset()
+            self._open()
+            self.on_new_file()  # its locks may have been held by a thread that does not exist here
+        elif not self._is_ours():
+            with self._lock:
+                if not self._is_ours():
+                    self._reopen()
+
+    def _is_ours(self) -> bool:
+        """Is the file at our path the one that is open? Not if there is none, nor while a thread opens one anew."""
+        found = self._on_disk()
+        return found is not None and found == self._identity
+
+    def _reopen(self) -> None:
+        """Another file stands at our path, or none: what was cached of the old one is worthless."""
+        self._reads.wait_for_others(_READ_SECONDS)
+        leftovers = self._leftovers()
+        lock = self._lock
+        self._close_all()
+        self._reset()
+        self._lock = lock  # it is held
+        for name in leftovers:
+            with suppress(OSError):
+                os.unlink(name)
+        self._open()
+        self.on_new_file()
+
+    def _leftovers(self) -> list[str]:
+        """The old file's log, if it still stands there: SQLite would take it for the new file's and mix them.
+
+        Who deletes a folder deletes it a moment later, and must not delete a new file's.
+        """
+        deadline = time.monotonic() + (0 if self.read_only else _DELETING_SECONDS)
+        while not self.path.exists() and any(map(_inode, self._names_beside())) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return [name for name, inode in self._beside.items() if _inode(name) == inode]
+
+    def _names_beside(self) -> tuple[str, str]:
+        return f"{self.path}-wal", f"{self.path}-shm"
+
+    def _undisturbed(self, connect: Callable[[], apsw.Connection]) -> tuple[_Read, apsw.Connection]:
+        """A connection that no other thread closes until the read has ended."""
+        while True:
+            read = self._reads.begin()
+            try:
+                if not self._closed and os.getpid() == self._pid and self._is_ours():
+                    return read, connect()
+            except BaseException as error:
+                read.end()
+                if not isinstance(error, apsw.Error) or self._is_ours():
+                    raise
+            else:
+                read.end()
+            self._ensure_current()
+
+    # --- using
+
+    def _reader(self) -> apsw.Connection:
+        """This thread's connection for reading."""
+        connection: apsw.Connection | None = getattr(self._threads, "reader", None)
+        return connection or self._register(self._connect())
+
+    def _register(self, connection: apsw.Connection) -> apsw.Connection:
+        self._threads.reader = connection
+        with self._registering:
+            self._readers.add(connection)
+        return connection
+
+    def reading(self, *, own: bool = False) -> AbstractContextManager[apsw.Connection]:
+        """Several reads of one moment. `own`: what this thread wrote in an open `together` counts too.
+
+        What is kept for later reads without it: a transaction that is rolled back was never there.
+        """
+        return self._reading_own() if own and self._joined else _Reading(self)
+
+    @contextmanager
+    def _reading_own(self) -> Iterator[apsw.Connection]:
+        assert self._joined
+        with self._translated():
+            yield self._joined
+
+    @contextmanager
+    def apart(self) -> Iterator[apsw.Connection]:
+        """A connection of its own, in one moment, for reads that take long and are fetched bit by bit.
+
+        Nobody else closes it, so nobody waits for its end.
+        """
+        with self._translated():
+            read, connection = self._undisturbed(self._connect)
+            read.end()
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                connection.close()
+
+    @contextmanager
+    def writing(self, *, aside: bool = False) -> Iterator[apsw.Connection]:
+        """One transaction: all of the block or nothing, on disk when it returns.
+
+        `aside` is for what a read leaves behind (use, sessions): it waits only a moment for others
+        and is not synced, since nobody was promised it.
+        """
+        joined = self._joined
+        if joined is not None:
+            with self._joining(joined):
+                yield joined
+            return
+        self._ensure_current()
+        seconds = min(self.busy_seconds, ASIDE_SECONDS) if aside or self._hurried else self.busy_seconds
+        deadline = time.monotonic() + seconds
+        with self._alone(seconds), self._translated():
+            self._ensure_current()  # while we waited for the lock
+            if getattr(self._bulks, "about", self._threads) not in (None, self._threads):
+                raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="run `skm index` again")
+            connection = self._writer
+            if connection is None:
+                raise DatabaseUnusable(
+                    f"{self.path} can only be read: the file or its folder is not writable",
+                    hint="make it writable, or set semantic.indexPath to a folder that is",
+                )
+            if connection.in_transaction:
+                raise DatabaseUnusable("a write was started inside another write")
+            self._set_sync(connection, "NORMAL" if self.in_bulk or aside else "FULL")
+            self._begin(connection, max(0.0, deadline - time.monotonic()))
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # SQLite itself rolls back when the disk is full
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """This thread's writes in the block are one transaction: all of them or none."""
+        outer = self._joined
+        with self.writing() as connection:
+            self._threads.joined = connection
+            try:
+                yield
+                _require_whole(connection)
+            finally:
+                self._threads.joined = outer
+
+    @property
+    def _joined(self) -> apsw.Connection | None:
+        """The open transaction of this thread's `together`."""
+        return getattr(self._threads, "joined", None)
+
+    @contextmanager
+    def _joining(self, connection: apsw.Connection) -> Iterator[None]:
+        """A write inside `together`: where it fails it may be half done, so all of the block is undone at once."""
+        _require_whole(connection)
+        try:
+            with self._translated():
+                yield
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _alone(self, seconds: float) -> Iterator[None]:
+        """Before the other threads of this process, one of which may itself be waiting for another process."""
+        lock = self._lock
+        if not lock.acquire(timeout=seconds):
+            raise DatabaseBusy(
+                f"another call held {self.path} for more than {seconds:g} seconds",
+                hint="try again; `skm health` names the processes that hold locks",
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @property
+    def _hurried(self) -> bool:
+        return getattr(self._threads, "hurried", 0) > 0
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """This thread's writes wait only a moment for others: somebody waits for a read that comes by here."""
+        self._threads.hurried = getattr(self._threads, "hurried", 0) + 1
+        try:
+            yield
+        finally:
+            self._threads.hurried = max(0, getattr(self._threads, "hurried", 0) - 1)
+
+    def _begin(self, connection: apsw.Connection, seconds: float) -> None:
+        connection.set_busy_timeout(round(seconds * 1000))
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        finally:
+            connection.set_busy_timeout(round(self.busy_seconds * 1000))
+
+    def _set_sync(self, connection: apsw.Connection, level: str) -> None:
+        if self._sync != level:
+            connection.execute(f"PRAGMA synchronous = {level}")
+            self._sync = level
+
+    @property
+    def in_bulk(self) -> bool:
+        return getattr(self._threads, "bulk", 0) > 0
+
+    @contextmanager
+    def bulk(self) -> Iterator[None]:
+        """This thread's commits are not synced one by one; leaving the block syncs them all.
+
+        It holds for one thread only: what another thread acknowledges meanwhile is synced.
+        """
+        self._ensure_current()
+        threads = self._threads
+        threads.bulk = getattr(threads, "bulk", 0) + 1
+        # Ids that were read before another file took the index's place mean other memories in it.
+        outer, self._bulks.about = getattr(self._bulks, "about", None), threads
+        try:
+            yield
+        finally:
+            threads.bulk -= 1
+            self._bulks.about = outer
+            if threads is self._threads and not self.in_bulk and not self._closed and not self.read_only:
+                with self.writing() as connection:
+                    connection.execute("UPDATE counter SET synced = synced + 1")
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        with self._lock:
+            self._closed = True
+            if os.getpid() == self._pid:
+                self._close_all()
+
+    def _close_all(self) -> None:
+        with self._registering:
+            opened = [*self._readers, self._writer]
+        for connection in opened:
+            if connection is not None:
+                with suppress(apsw.Error):
+                    connection.close()
+        self._writer = None
+
+    # --- errors
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (apsw.Error, OSError) as error:
+            raise self._as_ours(error) from error
+
+    def _as_ours(self, error: Exception) -> SpecKitMemoryError:
+        where = str(self.path)
+        match error:
+            case apsw.BusyError() | apsw.LockedError():
+                return DatabaseBusy(
+                    f"another process held {where} for more than {self.busy_seconds:g} seconds",
+                    hint="try again; `skm health` names the processes that hold locks",
+                )
+            case apsw.NotADBError():
+                return DatabaseUnusable(
+                    f"{where} is not a database, or its first page is damaged",
+                    hint="move the file away and run `skm index`; checkpoints in .spec-kit-memory/checkpoints/ remain",
+                )
+            case apsw.CorruptError():
+                return DatabaseCorrupt(
+                    f"{where} is damaged: {error}",
+                    hint="run `skm index --rebuild`, which keeps what is recorded and loses no files; if that fails, "
+                    "move the file away, run `skm index` and restore a checkpoint from .spec-kit-memory/checkpoints/",
+                )
+            case apsw.SQLError() if "no such table" in str(error):
+                return self._cut_off()
+            case apsw.FullError():
+                return DatabaseUnusable(
+                    f"the disk with {where} is full; nothing was changed", hint="free some space and try again"
+                )
+            case apsw.ReadOnlyError():
+                return DatabaseUnusable(f"{where} can only be read", hint="make the file and its folder writable")
+            case apsw.CantOpenError() | apsw.IOError() | apsw.PermissionsError() | OSError():
+                return DatabaseUnusable(f"{where} cannot be used: {error}", hint="check the folder's permissions")
+        return DatabaseUnusable(f"{where}: {error}", hint="run `skm health`")
+
+
+class _Reading:
+    """`Database.reading`. Written out, as each search enters it some twenty times."""
+
+    __slots__ = ("_connection", "_database", "_inner", "_read")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> apsw.Connection:
+        database = self._database
+        try:
+            self._read, connection = database._undisturbed(database._reader)
+            try:
+                self._connection, self._inner = connection, connection.in_transaction
+                if not self._inner:
+                    connection.execute("BEGIN")
+            except BaseException:
+                self._read.end()
+                raise
+        except (apsw.Error, OSError) as error:
+            raise database._as_ours(error) from error
+        return connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if not self._inner:
+                self._connection.execute("ROLLBACK")
+        except apsw.Error as also:
+            raise self._database._as_ours(also) from error or also
+        finally:
+            self._read.end()
+        if isinstance(error, (apsw.Error, OSError)):
+            raise self._database._as_ours(error) from error
+
+
+class _Read:
+    """One read that has begun. Which thread ends it does not matter."""
+
+    __slots__ = ("_going", "thread")
+
+    def __init__(self, going: set[_Read]) -> None:
+        self.thread = threading.get_ident()
+        self._going = going
+        going.add(self)
+
+    def end(self) -> None:
+        self._going.discard(self)
+
+
+class _Reads:
+    """Which reads are going on, so that nothing is closed under them."""
+
+    def __init__(self) -> None:
+        self._going: set[_Read] = set()
+
+    def begin(self) -> _Read:
+        return _Read(self._going)
+
+    def wait_for_others(self, seconds: float) -> None:
+        own, deadline = threading.get_ident(), time.monotonic() + seconds
+        while any(read.thread != own for read in self._going.copy()) and time.monotonic() < deadline:
+            time.sleep(0.002)
+
+
+def _inode(name: str) -> int:
+    """0: there is no such file."""
+    try:
+        return os.stat(name).st_ino
+    except OSError:
+        return 0
+
+
+def _require_whole(connection: apsw.Connection) -> None:
+    if not connection.in_transaction:
+        raise DatabaseUnusable("one of several writes that belong together failed, and all of them were undone")
+
+
+def fetch(connection: apsw.Connection, sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
+    return connection.execute(sql, values).fetchall()
+
+
+def first(connection: apsw.Connection, sql: str, values: Any = ()) -> tuple[Any, ...]:
+    """The one row of a query that always has one."""
+    row: tuple[Any, ...] | None = connection.execute(sql, values).fetchone()
+    if row is None:
+        raise LookupError(f"no row for {sql}")
+    return row
+
+
+def _times(api: apsw.FTS5ExtensionApi, *_: apsw.SQLiteValue) -> int:
+    """In a query for one word or phrase: how often a passage has it."""
+    return api.inst_count

@@ -1,0 +1,482 @@
+"""How does a document enter the index, and how does it leave?
+
+`put` decides which memory a document is (see `Index.put`), then writes everything about it in
+one transaction. Vanishing and forgetting take it out of search; nothing recorded is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from spec_kit_memory.core.memory import (
+    Attributes,
+    Change,
+    Entry,
+    Event,
+    HistoryEntry,
+    Memory,
+    Mutation,
+    Origin,
+    Presence,
+    Relation,
+    Scope,
+    Stamp,
+)
+from spec_kit_memory.errors import OutsideScope
+from spec_kit_memory.index.contract import PutResult
+from spec_kit_memory.index.sqlite import conditions, declared_links, rows, text_index
+from spec_kit_memory.index.sqlite.connection import Database, fetch, first
+from spec_kit_memory.index.sqlite.queries import not_found
+from spec_kit_memory.index.sqlite.recorder import Recorder, load
+
+__all__ = [
+    "allowed",
+    "effective",
+    "forget",
+    "keep_text",
+    "put",
+    "recall",
+    "require",
+    "set_attributes",
+    "take_out",
+    "touch",
+    "vanish",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which memory a document is. No memory: a new one."""
+
+    memory: Memory | None = None
+    alias: bool = False  # it becomes a second name
+    stays_forgotten: bool = False
+
+
+def allowed(scope: Scope | None, memory: Memory) -> bool:
+    """The scope's rule for one memory."""
+    return conditions.allows(scope, path=memory.path, owner=memory.owner, project=memory.project)
+
+
+def require(connection: apsw.Connection, scope: Scope | None, memory_id: int, *, live: bool = True) -> Memory:
+    memory = load(connection, memory_id)
+    if memory is None or not allowed(scope, memory) or (live and memory.presence is not Presence.LIVE):
+        raise not_found(memory_id)
+    return memory
+
+
+def _not_forgotten(connection: apsw.Connection, scope: Scope | None, memory_id: int) -> Memory:
+    """A memory whose file has just gone to the trash, which another process may have seen already."""
+    memory = require(connection, scope, memory_id, live=False)
+    if memory.presence is Presence.FORGOTTEN:
+        raise not_found(memory_id)
+    return memory
+
+
+def _loaded(connection: apsw.Connection, memory_id: int) -> Memory:
+    memory = load(connection, memory_id)
+    if memory is None:
+        raise not_found(memory_id)
+    return memory
+
+
+# --- put
+
+
+def put(
+    database: Database,
+    scope: Scope | None,
+    entry: Entry,
+    change: Change,
+    *,
+    memory_id: int | None = None,
+    explicit: bool = False,
+) -> PutResult:
+    _refuse_outside(scope, entry)
+    with database.writing() as connection:
+        recorder = Recorder(connection, change)
+        place = _identify(connection, recorder, scope, entry, memory_id=memory_id, explicit=explicit)
+        if place.memory and place.stays_forgotten:
+            return _stay_forgotten(connection, place.memory, entry, alias=place.alias)
+        if place.memory and place.alias:
+            return _add_alias(connection, recorder, place.memory, entry)
+        return _index(connection, recorder, place.memory, entry)
+
+
+def _refuse_outside(scope: Scope | None, entry: Entry) -> None:
+    if not conditions.allows(scope, path=entry.path, owner=entry.owner, project=entry.project):
+        raise OutsideScope(f"{entry.path} is outside what this session may write", hint="check isolation.allowedPaths")
+
+
+def _identify(
+    connection: apsw.Connection,
+    recorder: Recorder,
+    scope: Scope | None,
+    entry: Entry,
+    *,
+    memory_id: int | None,
+    explicit: bool,
+) -> _Place:
+    known_alias = _alias_owner(connection, entry.path)
+    if known_alias:
+        if memory_id is None and _still_alias(known_alias, entry, explicit=explicit):
+            return _Place(known_alias, alias=True, stays_forgotten=known_alias.presence is Presence.FORGOTTEN)
+        _detach(connection, recorder, known_alias, entry.path)
+    if memory_id is not None:
+        moved = require(connection, scope, memory_id, live=False)
+        twin = _by_fingerprint(connection, scope, entry, explicit=explicit)
+        # What went long ago does not come back beside a living copy of itself in the same place.
+        living = twin.memory is not None and twin.memory.presence is Presence.LIVE
+        return twin if living and moved.presence is Presence.GONE else _Place(moved)
+    if at_path := _at_path(connection, entry.path):
+        if not allowed(scope, at_path):
+            raise OutsideScope(f"{entry.path} is outside what this session may write")
+        return _Place(at_path, stays_forgotten=_still_forgotten(connection, at_path, entry, explicit=explicit))
+    return _by_fingerprint(connection, scope, entry, explicit=explicit)
+
+
+def _still_alias(memory: Memory, entry: Entry, *, explicit: bool) -> bool:
+    """A person who names a copy of something forgotten wants it back; a copy of something gone takes its place."""
+    if memory.presence is Presence.GONE or (explicit and memory.presence is Presence.FORGOTTEN):
+        return False
+    return entry.fingerprint != "" and memory.fingerprint == entry.fingerprint and _same_place(memory, entry)
+
+
+def _alias_owner(connection: apsw.Connection, path: str) -> Memory | None:
+    owner = connection.execute("SELECT memory_id FROM alias WHERE path = ?", (path,)).get
+    return None if owner is None else load(connection, owner)
+
+
+def _at_path(connection: apsw.Connection, path: str) -> Memory | None:
+    found = connection.execute(
+        "SELECT id FROM memory WHERE path = ? ORDER BY presence = 'live' DESC, updated_at DESC, id DESC LIMIT 1",
+        (path,),
+    ).get
+    return None if found is None else load(connection, found)
+
+
+def _still_forgotten(connection: apsw.Connection, memory: Memory, entry: Entry, *, explicit: bool) -> bool:
+    if memory.presence is not Presence.FORGOTTEN or explicit:
+        return False
+    forgotten = connection.execute("SELECT forgotten_fingerprint FROM memory WHERE id = ?", (memory.id,)).get
+    return bool(forgotten == entry.fingerprint)
+
+
+def _by_fingerprint(connection: apsw.Connection, scope: Scope | None, entry: Entry, *, explicit: bool) -> _Place:
+    if not entry.fingerprint:
+        return _Place()
+    ids = fetch(connection, "SELECT id FROM memory WHERE fingerprint = ? ORDER BY id", (entry.fingerprint,))
+    alike = [memory for (id_,) in ids if (memory := load(connection, id_)) and _same_place(memory, entry)]
+    alike = [memory for memory in alike if allowed(scope, memory)]
+    for presence in (Presence.LIVE, Presence.GONE, Presence.FORGOTTEN):
+        for memory in alike:
+            if memory.presence is presence:
+                forgotten = presence is Presence.FORGOTTEN and not explicit
+                return _Place(memory, alias=presence is Presence.LIVE or forgotten, stays_forgotten=forgotten)
+    return _Place()
+
+
+def _same_place(memory: Memory, entry: Entry) -> bool:
+    """Copies count as one memory in one spec folder; without one, in one directory. Never across users or trust."""
+    if memory.spec_folder is None and posixpath.dirname(memory.path) != posixpath.dirname(entry.path):
+        return False
+    mine = (memory.spec_folder, memory.owner, memory.project)
+    trusted = memory.trusted == entry.trusted or memory.presence is not Presence.LIVE
+    return mine == (entry.spec_folder, entry.owner, entry.project) and trusted
+
+
+# --- the three outcomes
+
+
+def _stay_forgotten(connection: apsw.Connection, memory: Memory, entry: Entry, *, alias: bool) -> PutResult:
+    """Only the stamps are noted, so that scans need not read the file again."""
+    if alias:
+        _write_alias(connection, memory.id, entry)
+    else:
+        connection.execute(
+            "UPDATE document SET raw_hash = ?, size = ?, mtime_ns = ?, seen_ns = ? WHERE memory_id = ?",
+            (entry.raw_hash, entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, memory.id),
+        )
+    return PutResult(memory.id, created=False, changed=False, alias=alias)
+
+
+def _add_alias(connection: apsw.Connection, recorder: Recorder, memory: Memory, entry: Entry) -> PutResult:
+    known = entry.path in memory.aliases
+    _write_alias(connection, memory.id, entry)
+    set_attributes(connection, memory.id)
+    declared_links.others_resolved(connection, memory.id)
+    recorder.entry(None if known else Mutation.MERGE, memory, memory.id)
+    return PutResult(memory.id, created=False, changed=False, alias=True)
+
+
+def _write_alias(connection: apsw.Connection, memory_id: int, entry: Entry) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO alias (path, memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            entry.path, memory_id, entry.fingerprint, rows.plain([rows.clean(t) for t in entry.attributes.triggers]),
+            entry.raw_hash, entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns,
+        ),
+    )  # fmt: skip
+
+
+def _detach(connection: apsw.Connection, recorder: Recorder, memory: Memory, path: str) -> None:
+    """The file at this path is no longer a copy of that memory."""
+    connection.execute("DELETE FROM alias WHERE path = ?", (path,))
+    set_attributes(connection, memory.id)
+    recorder.entry(None, memory, memory.id)
+
+
+def _index(connection: apsw.Connection, recorder: Recorder, before: Memory | None, entry: Entry) -> PutResult:
+    _make_room(connection, recorder, before, entry.path)
+    keep_text(connection, entry.content_hash, entry.document.text)
+    memory_id = _write_row(connection, recorder, before, entry)
+    _write_document(connection, memory_id, entry)
+    released = _release(connection, memory_id, entry.fingerprint)
+    attributes = set_attributes(connection, memory_id, triggers_live=True)
+    same_title = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
+    text_index.index(connection, memory_id, attributes.title, entry.passages, keep=same_title)
+    if before or entry.document.front.links:
+        declared_links.replace(connection, memory_id, entry.path, entry.document.front.links)
+    declared_links.others_resolved(connection, memory_id, old=before)
+    after = recorder.entry(
+        _mutation(before), before, memory_id, event=None if before and before.presence is Presence.LIVE else Event.ADD
+    )
+    if before and _content(before) != _content(after):
+        connection.execute("UPDATE memory SET updated_at = ? WHERE id = ?", (recorder.at, memory_id))
+    changed = before is None or before.content_hash != entry.content_hash
+    return PutResult(memory_id, created=before is None, changed=changed, released=released)
+
+
+def _mutation(before: Memory | None) -> Mutation | None:
+    if before is None:
+        return Mutation.CREATE
+    return None if before.presence is Presence.LIVE else Mutation.RESTORE
+
+
+def _content(memory: Memory) -> tuple[Any, ...]:
+    """What `updated_at` is about."""
+    return (memory.attributes, memory.content_hash, memory.path, memory.spec_folder, memory.presence, memory.source)
+
+
+def _make_room(connection: apsw.Connection, recorder: Recorder, before: Memory | None, path: str) -> None:
+    """A document moved onto another one's path: that one is gone."""
+    other = connection.execute("SELECT id FROM memory WHERE path = ? AND presence = 'live'", (path,)).get
+    if other is not None and (before is None or before.id != other):
+        take_out(connection, recorder, _loaded(connection, other), Presence.GONE)
+
+
+def keep_text(connection: apsw.Connection, content_hash: str, text: str) -> None:
+    known = connection.execute("SELECT 1 FROM content WHERE hash = ?", (content_hash,)).get
+    if not known:
+        connection.execute("INSERT INTO content (hash, text) VALUES (?, ?)", (content_hash, rows.pack(text)))
+
+
+def _write_row(connection: apsw.Connection, recorder: Recorder, before: Memory | None, entry: Entry) -> int:
+    """What the document itself says; its attributes follow."""
+    said = (
+        entry.path, str(entry.source), entry.spec_folder, entry.fingerprint, entry.content_hash, entry.archived_folder,
+        entry.owner, entry.project,
+    )  # fmt: skip
+    if before:
+        connection.execute(
+            "UPDATE memory SET path = ?, source = ?, spec_folder = ?, fingerprint = ?, content_hash = ?,"
+            " archived_folder = ?, owner = ?, project = ?, presence = 'live', forgotten_fingerprint = NULL"
+            " WHERE id = ?",
+            (*said, before.id),
+        )
+        return before.id
+    connection.execute(
+        "INSERT INTO memory (path, source, spec_folder, fingerprint, content_hash, archived_folder, owner, project,"
+        " presence, title, tier, weight, context_type, triggers, trusted, first_indexed_at, updated_at, changed)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'live', '', '', 0, '', '[]', 0, ?, ?, ?)",
+        (*said, recorder.at, recorder.at, recorder.generation),
+    )
+    return connection.last_insert_rowid()
+
+
+def _write_document(connection: apsw.Connection, memory_id: int, entry: Entry) -> None:
+    warnings = [(rows.clean(w.message), w.line, w.code) for w in entry.document.warnings]
+    connection.execute(
+        "INSERT INTO document (memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns, warnings, redactions,"
+        " passages, tokens, vector_status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')"
+        # Not REPLACE, which makes the text index write what it has gathered, as a statement on several rows does.
+        " ON CONFLICT (memory_id) DO UPDATE SET said = excluded.said, said_trusted = excluded.said_trusted,"
+        " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns,"
+        " seen_ns = excluded.seen_ns, warnings = excluded.warnings, redactions = excluded.redactions,"
+        " passages = excluded.passages, tokens = excluded.tokens",
+        (
+            memory_id, rows.plain(rows.attributes_json(entry.attributes)), entry.trusted, entry.raw_hash,
+            entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, rows.plain(warnings), entry.redactions,
+            len(entry.passages), sum(passage.tokens for passage in entry.passages),
+        ),
+    )  # fmt: skip
+
+
+def _release(connection: apsw.Connection, memory_id: int, fingerprint: str) -> tuple[str, ...]:
+    """Aliases of the text as it was are copies no longer; sync indexes them as memories of their own."""
+    found = connection.execute(
+        "DELETE FROM alias WHERE memory_id = ? AND fingerprint <> ? RETURNING path", (memory_id, fingerprint)
+    )
+    return tuple(sorted(path for (path,) in found))
+
+
+# --- attributes
+
+
+def effective(connection: apsw.Connection, memory_id: int) -> tuple[Attributes, bool]:
+    """What holds after overrides, aliases and trust, and whether it is trusted."""
+    said, said_trusted, vouched, overrides = first(
+        connection,
+        "SELECT said, said_trusted, vouched, attributes FROM memory"
+        " LEFT JOIN document ON document.memory_id = memory.id"
+        " LEFT JOIN override ON override.memory_id = memory.id WHERE memory.id = ?",
+        (memory_id,),
+    )
+    if said is None:  # after a rebuild, until the next scan
+        memory = _loaded(connection, memory_id)
+        said, said_trusted = rows.plain(rows.attributes_json(memory.attributes)), memory.trusted
+    trusted = bool(said_trusted if vouched is None else vouched)
+    lists = connection.execute("SELECT triggers FROM alias WHERE memory_id = ? ORDER BY path", (memory_id,))
+    more = [phrase for (phrases,) in lists for phrase in json.loads(phrases)]
+    overridden = json.loads(overrides) if overrides else {}
+    return rows.merged(json.loads(said), overridden, more_triggers=more, trusted=trusted), trusted
+
+
+def set_attributes(connection: apsw.Connection, memory_id: int, *, triggers_live: bool | None = None) -> Attributes:
+    """Write what holds now. Triggers answer only while the memory is live."""
+    attributes, trusted = effective(connection, memory_id)
+    plain = rows.attributes_json(attributes)
+    connection.execute(
+        "UPDATE memory SET title = :title, tier = :tier, weight = :weight, context_type = :context_type,"
+        " triggers = :triggers, created_at = :created_at, expires_at = :expires_at, session_id = :session_id,"
+        " channel = :channel, trusted = :trusted WHERE id = :id",
+        plain | {"triggers": rows.plain(plain["triggers"]), "trusted": trusted, "id": memory_id},
+    )
+    if triggers_live is None:
+        triggers_live = connection.execute("SELECT presence = 'live' FROM memory WHERE id = ?", (memory_id,)).get
+    connection.execute('DELETE FROM "trigger" WHERE memory_id = ?', (memory_id,))
+    if triggers_live:
+        connection.executemany(
+            'INSERT OR IGNORE INTO "trigger" (memory_id, phrase) VALUES (?, ?)',
+            [(memory_id, phrase) for phrase in plain["triggers"]],
+        )
+    return attributes
+
+
+# --- leaving and coming back
+
+
+def touch(database: Database, scope: Scope | None, stamps: Mapping[str, Stamp]) -> None:
+    with database.writing() as connection:
+        for path, stamp in stamps.items():
+            values = (stamp.size, stamp.mtime_ns, stamp.seen_ns, path)
+            connection.execute("UPDATE alias SET size = ?, mtime_ns = ?, seen_ns = ? WHERE path = ?", values)
+            memory = _at_path(connection, path)
+            if memory and allowed(scope, memory):
+                connection.execute(
+                    "UPDATE document SET size = ?, mtime_ns = ?, seen_ns = ? WHERE memory_id = ?",
+                    (*values[:3], memory.id),
+                )
+
+
+def vanish(database: Database, scope: Scope | None, path: str, change: Change) -> str | None:
+    with database.writing() as connection:
+        memory = _at_path(connection, path)
+        if memory and memory.presence is Presence.LIVE:
+            if not allowed(scope, memory):
+                return None
+            recorder = Recorder(connection, change)
+            if memory.aliases:
+                return _hand_over(connection, recorder, memory)
+            take_out(connection, recorder, memory, Presence.GONE)
+            return None
+        owner = _alias_owner(connection, path)
+        if owner and allowed(scope, owner):
+            _detach(connection, Recorder(connection, change), owner, path)
+        return None
+
+
+def _hand_over(connection: apsw.Connection, recorder: Recorder, memory: Memory) -> str:
+    """The first alias takes over. Its text may differ in case, dates and white space: sync reads it again."""
+    path = memory.aliases[0]
+    connection.execute("DELETE FROM alias WHERE path = ?", (path,))
+    connection.execute("UPDATE memory SET path = ?, updated_at = ? WHERE id = ?", (path, recorder.at, memory.id))
+    connection.execute(
+        "UPDATE document SET raw_hash = '', size = 0, mtime_ns = 0, seen_ns = 0 WHERE memory_id = ?", (memory.id,)
+    )
+    declared_links.others_resolved(connection, memory.id, old=memory)
+    recorder.entry(Mutation.UPDATE, memory, memory.id)
+    return path
+
+
+def take_out(
+    connection: apsw.Connection,
+    recorder: Recorder,
+    memory: Memory,
+    presence: Presence,
+    *,
+    mutation: Mutation = Mutation.DELETE,
+    also: tuple[int, ...] = (),
+) -> None:
+    if memory.presence is Presence.LIVE:
+        text_index.hide(connection, memory.id)
+    forgotten = memory.fingerprint if presence is Presence.FORGOTTEN else None
+    connection.execute(
+        "UPDATE memory SET presence = ?, forgotten_fingerprint = ?, updated_at = ? WHERE id = ?",
+        (str(presence), forgotten, recorder.at, memory.id),
+    )
+    recorder.entry(mutation, memory, memory.id, event=Event.DELETE, also=also)
+
+
+def forget(database: Database, scope: Scope | None, memory_id: int, change: Change) -> None:
+    with database.writing() as connection:
+        memory = _not_forgotten(connection, scope, memory_id)
+        take_out(connection, Recorder(connection, change), memory, Presence.FORGOTTEN)
+
+
+def merge(database: Database, scope: Scope | None, memory_id: int, into: int, change: Change) -> None:
+    """The memory gives way to another one: superseded by a link, and forgotten; one entry tells both."""
+    with database.writing() as connection:
+        memory = _not_forgotten(connection, scope, memory_id)
+        require(connection, scope, into)
+        recorder = Recorder(connection, change)
+        connection.execute(
+            "INSERT OR IGNORE INTO link (source_id, target_id, relation, strength, evidence, origin, created_at)"
+            " VALUES (?, ?, ?, 1.0, 'merged', ?, ?)",
+            (into, memory_id, str(Relation.SUPERSEDES), str(Origin.HAND), recorder.at),
+        )
+        recorder.changed(into)
+        take_out(connection, recorder, memory, Presence.FORGOTTEN, mutation=Mutation.MERGE, also=(into,))
+
+
+def recall(database: Database, scope: Scope | None, memory_id: int, change: Change) -> Memory:
+    """Back from gone or forgotten, from what is stored; its file is not needed."""
+    with database.writing() as connection:
+        memory = require(connection, scope, memory_id, live=False)
+        if memory.presence is Presence.LIVE:
+            return memory
+        recorder = Recorder(connection, change)
+        _make_room(connection, recorder, memory, memory.path)
+        connection.execute(
+            "UPDATE memory SET presence = 'live', forgotten_fingerprint = NULL, updated_at = ? WHERE id = ?",
+            (recorder.at, memory_id),
+        )
+        blob = connection.execute("SELECT text FROM content WHERE hash = ?", (memory.content_hash,)).get
+        set_attributes(connection, memory_id)
+        text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
+        declared_links.others_resolved(connection, memory_id)
+        return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
+
+
+def adopt_history(database: Database, scope: Scope | None, entries: Sequence[HistoryEntry], change: Change) -> None:
+    with database.writing() as connection:
+        for memory_id in {entry.memory_id for entry in entries}:
+            require(connection, scope, memory_id, live=False)
+        Recorder(connection, change).adopt(entries)

@@ -1,0 +1,188 @@
+"""What does a checkpoint hold? Every live memory of a filter, as plain JSON values.
+
+Rows come in this order: one `header`, then `memory`, `vector`, `link` and `session` rows. Times
+are ISO 8601, vectors and token states base64. Everything is read in one moment.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import apsw
+
+from spec_kit_memory.core.memory import Filter, Memory, Scope
+from spec_kit_memory.index.contract import EVERYTHING
+from spec_kit_memory.index.sqlite import conditions, rows
+from spec_kit_memory.index.sqlite.connection import Database, fetch, first
+
+__all__ = ["FORMAT", "memory_row", "snapshot"]
+
+FORMAT = 1  # raised when rows change so that an older program could not read them
+
+_OWN = """
+SELECT vouched, raw_hash, size, mtime_ns, seen_ns, said, said_trusted, warnings, text, override.attributes
+FROM memory LEFT JOIN document ON document.memory_id = memory.id LEFT JOIN content ON content.hash = content_hash
+LEFT JOIN override ON override.memory_id = memory.id WHERE memory.id = ?
+"""
+
+
+def snapshot(database: Database, scope: Scope | None, where: Filter) -> Iterator[Mapping[str, Any]]:
+    with database.apart() as connection:
+        memories = _memories(connection, scope, where)
+        yield _header(connection) | {"memories": len(memories)}
+        ids: list[int] = []
+        hashes: dict[str, None] = {}
+        for memory in memories:
+            row = memory_row(connection, memory)
+            ids.append(memory.id)
+            hashes.update((passage["hash"], None) for passage in row["passages"])
+            yield row
+        yield from _vectors(connection, list(hashes))
+        yield from _links(connection, ids)
+        yield from _sessions(connection, scope, set(ids), whole=where == EVERYTHING)
+
+
+def _header(connection: apsw.Connection) -> dict[str, Any]:
+    model = fetch(connection, "SELECT name, dimensions, weights_hash FROM model ORDER BY id DESC LIMIT 1")
+    return {
+        "kind": "header",
+        "format": FORMAT,
+        "instance": first(connection, "SELECT instance FROM counter")[0],
+        "model": dict(zip(("name", "dimensions", "weights_hash"), model[0], strict=True)) if model else None,
+    }
+
+
+def _memories(connection: apsw.Connection, scope: Scope | None, where: Filter) -> list[Memory]:
+    test, values = conditions.matching(where)
+    seen, bound = conditions.visible(scope)
+    sql = f"SELECT {rows.MEMORY} WHERE memory.presence = 'live' AND {test} AND {seen} ORDER BY memory.id"
+    return [rows.memory_from(row) for row in fetch(connection, sql, [*values, *bound])]
+
+
+def memory_row(connection: apsw.Connection, memory: Memory) -> dict[str, Any]:
+    vouched, raw_hash, size, mtime_ns, seen_ns, said, said_trusted, warnings, text, overrides = first(
+        connection, _OWN, (memory.id,)
+    )
+    return {
+        "kind": "memory",
+        "id": memory.id,
+        **rows.state_of(memory),
+        "updated_at": rows.iso(memory.updated_at),
+        "text": rows.unpack(text) if text is not None else "",
+        "said": json.loads(said) if said else None,
+        "said_trusted": bool(said_trusted),
+        "vouched": None if vouched is None else bool(vouched),
+        "overrides": json.loads(overrides) if overrides else {},
+        "warnings": json.loads(warnings) if warnings else [],
+        "access_count": memory.access_count,
+        "last_access": rows.iso(memory.last_access) if memory.last_access else None,
+        "raw_hash": raw_hash or "",
+        "stamp": [size or 0, mtime_ns or 0, seen_ns or 0],
+        "aliases": _aliases(connection, memory.id),
+        "claims": _claims(connection, memory.id),
+        "passages": _passages(connection, memory.id),
+    }
+
+
+def _aliases(connection: apsw.Connection, memory_id: int) -> list[dict[str, Any]]:
+    columns = "path, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns"
+    sql = f"SELECT {columns} FROM alias WHERE memory_id = ? ORDER BY path"
+    return [
+        {
+            "path": path,
+            "fingerprint": fingerprint,
+            "triggers": json.loads(triggers),
+            "raw_hash": raw_hash,
+            "stamp": [size, mtime_ns, seen_ns],
+        }
+        for path, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns in fetch(connection, sql, (memory_id,))
+    ]
+
+
+def _claims(connection: apsw.Connection, memory_id: int) -> list[dict[str, Any]]:
+    sql = "SELECT relation, target, inward, strength FROM claim WHERE memory_id = ? ORDER BY ordinal"
+    return [
+        {"relation": relation, "target": target, "inward": bool(inward), "strength": strength}
+        for relation, target, inward, strength in fetch(connection, sql, (memory_id,))
+    ]
+
+
+def _passages(connection: apsw.Connection, memory_id: int) -> list[dict[str, Any]]:
+    sql = f"SELECT {rows.PASSAGE} FROM passage WHERE memory_id = ? ORDER BY ordinal"
+    found = [rows.passage_from(row) for row in fetch(connection, sql, (memory_id,))]
+    return [
+        {
+            "first_line": passage.first_line,
+            "last_line": passage.last_line,
+            "hash": passage.hash,
+            "tokens": passage.tokens,
+            "anchor": passage.anchor,
+            "headings": list(passage.headings),
+            "speaker": passage.speaker,
+        }
+        for passage in found
+    ]
+
+
+def _vectors(connection: apsw.Connection, hashes: list[str]) -> Iterator[dict[str, Any]]:
+    sql = (
+        "SELECT vector, states FROM vector LEFT JOIN token_state ON vector_id = vector.id"
+        " WHERE hash = ? AND model = (SELECT max(id) FROM model)"
+    )
+    for hash_ in hashes:
+        for vector, states in fetch(connection, sql, (hash_,)):
+            yield {"kind": "vector", "hash": hash_, "vector": _text(vector), "states": _text(states)}
+
+
+def _text(blob: bytes | None) -> str | None:
+    return None if blob is None else base64.b64encode(blob).decode("ascii")
+
+
+def _links(connection: apsw.Connection, ids: list[int]) -> Iterator[dict[str, Any]]:
+    test_source, values = conditions.in_ids(ids, "source_id")
+    test_target, _ = conditions.in_ids(ids, "target_id")
+    sql = f"SELECT {rows.LINK}, claimant FROM link WHERE {test_source} AND {test_target} ORDER BY link.id"
+    for *columns, claimant in fetch(connection, sql, [*values, *values]):
+        link = rows.link_from(tuple(columns))
+        yield {
+            "kind": "link",
+            "id": link.id,
+            "source_id": link.source_id,
+            "target_id": link.target_id,
+            "relation": str(link.relation),
+            "strength": link.strength,
+            "evidence": link.evidence,
+            "origin": str(link.origin),
+            "claimant": claimant,
+            "created_at": rows.iso(link.created_at) if link.created_at else None,
+        }
+
+
+def _sessions(
+    connection: apsw.Connection, scope: Scope | None, ids: set[int], *, whole: bool
+) -> Iterator[dict[str, Any]]:
+    """All of the scope's sessions; for a part of the memories, only what concerns them."""
+    own = "1" if scope is None else "owner = ? AND project = ?"
+    bound = [] if scope is None else [scope.user or "", scope.project or ""]
+    sql = (
+        "SELECT id, owner, project, turn, loading, last_save_turn, seen_at, attention, sent FROM session"
+        f" WHERE {own} ORDER BY id, owner, project"
+    )
+    for id_, owner, project, turn, loading, last_save_turn, seen_at, attention, sent in fetch(connection, sql, bound):
+        attended = [one for one in json.loads(attention) if one[0] in ids]
+        if whole or attended:
+            yield {
+                "kind": "session",
+                "id": id_,
+                "owner": owner,
+                "project": project,
+                "turn": turn,
+                "loading": loading,
+                "last_save_turn": last_save_turn,
+                "seen_at": rows.iso(rows.moment(seen_at)) if seen_at is not None else None,
+                "attention": attended,
+                "sent": json.loads(sent) if whole else [],
+            }

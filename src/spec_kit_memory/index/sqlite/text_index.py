@@ -1,0 +1,201 @@
+"""How do a memory's passages get into the text index and out of it?
+
+Passage ids only rise and never change their words: a passage whose words or title change gets
+a new id. Caches of other processes rely on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from spec_kit_memory.core.memory import Passage, StoredPassage, VectorStatus, embedded
+from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index.sqlite.connection import first
+
+__all__ = [
+    "TOKENIZER",
+    "attach_vector",
+    "cut",
+    "hide",
+    "index",
+    "prune_vectors",
+    "refresh_status",
+    "show_again",
+    "stored_for",
+]
+
+TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # as in the schema
+_MOST_TRIES = 3
+
+
+def index(connection: apsw.Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
+    """Make these the memory's passages. `keep`: the title is the same, so unchanged words may keep their ids."""
+    old = stored_for(connection, memory_id)
+    if keep and [passage.hash for passage in old] == [passage.hash for passage in passages]:
+        _update_places(connection, old, passages)
+    else:
+        if old:
+            remove(connection, memory_id, title_only=False)
+        _insert(connection, memory_id, title, passages)
+        prune_vectors(connection, {passage.hash for passage in old})
+    refresh_status(connection, [memory_id])
+
+
+def stored_for(connection: apsw.Connection, memory_id: int) -> list[StoredPassage]:
+    sql = f"SELECT {rows.PASSAGE} FROM passage WHERE memory_id = ? ORDER BY ordinal"
+    return [rows.passage_from(row) for row in connection.execute(sql, (memory_id,))]
+
+
+def _update_places(connection: apsw.Connection, old: Sequence[StoredPassage], new: Sequence[Passage]) -> None:
+    """Lines moved (front matter grew, say), words did not."""
+    connection.executemany(
+        "UPDATE passage SET first_line = ?, last_line = ?, tokens = ?, anchor = ?, headings = ?, speaker = ?"
+        " WHERE id = ?",
+        [
+            (
+                passage.first_line, passage.last_line, passage.tokens, passage.anchor,
+                _headings(passage), passage.speaker, before.id,
+            )
+            for before, passage in zip(old, new, strict=True)
+            if not _same_place(before, passage)
+        ],
+    )  # fmt: skip
+
+
+def _same_place(old: StoredPassage, new: Passage) -> bool:
+    names = ("first_line", "last_line", "tokens", "anchor", "headings", "speaker")
+    return all(getattr(old, name) == getattr(new, name) for name in names)
+
+
+def _insert(connection: apsw.Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
+    from spec_kit_memory.core import words
+
+    tokenizer = connection.fts5_tokenizer(*TOKENIZER)
+    next_id = (connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'passage'").get or 0) + 1
+    prepared_title = rows.clean(words.for_index(title))
+    title_length = _length(tokenizer, prepared_title)
+    indexed, found = [], []
+    for number, passage in enumerate(passages, start=next_id):
+        body = rows.clean(words.for_index(embedded(passage.headings, passage.text)))
+        # A conversation's title is mostly its own first words: on every turn they would only blur the match.
+        named = not passage.speaker or passage.ordinal == 0
+        indexed.append((number, prepared_title if named else "", body))
+        found.append((
+            number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
+            rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker),
+            (title_length if named else 0) + _length(tokenizer, body), passage.hash,
+        ))  # fmt: skip
+    connection.executemany(
+        f"INSERT INTO passage ({rows.PASSAGE}, length, vector_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        " (SELECT id FROM vector WHERE hash = ? AND model = (SELECT max(id) FROM model)))",
+        found,
+    )
+    connection.executemany("INSERT INTO passage_fts (rowid, title, body) VALUES (?, ?, ?)", indexed)
+
+
+def _headings(passage: Passage) -> str:
+    return rows.clean(rows.plain(list(passage.headings))) if passage.headings else "[]"
+
+
+def _length(tokenizer: apsw.FTS5Tokenizer, text: str) -> int:
+    tokens: Any = tokenizer(
+        text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+    )
+    return len(tokens)
+
+
+def remove(connection: apsw.Connection, memory_id: int, *, title_only: bool) -> None:
+    connection.execute(
+        "DELETE FROM passage_fts WHERE rowid IN (SELECT id FROM passage WHERE memory_id = ?)", (memory_id,)
+    )
+    if not title_only:
+        connection.execute("DELETE FROM passage WHERE memory_id = ?", (memory_id,))
+
+
+def hide(connection: apsw.Connection, memory_id: int) -> None:
+    """Out of search. The passages stay, so that the vectors stay and it can come back without its file."""
+    remove(connection, memory_id, title_only=True)
+    connection.execute('DELETE FROM "trigger" WHERE memory_id = ?', (memory_id,))
+
+
+def show_again(connection: apsw.Connection, memory_id: int, title: str, text: str) -> None:
+    """Index what is stored, under new ids: after a return, or because the title changed."""
+    lines = text.split("\n")
+    passages = [
+        Passage(
+            ordinal=passage.ordinal,
+            first_line=passage.first_line,
+            last_line=passage.last_line,
+            text=cut(lines, passage),
+            hash=passage.hash,
+            tokens=passage.tokens,
+            anchor=passage.anchor,
+            headings=passage.headings,
+            speaker=passage.speaker,
+        )
+        for passage in stored_for(connection, memory_id)
+    ]
+    remove(connection, memory_id, title_only=False)
+    _insert(connection, memory_id, title, passages)
+    refresh_status(connection, [memory_id])
+
+
+def cut(lines: Sequence[str], passage: StoredPassage) -> str:
+    return "\n".join(lines[passage.first_line - 1 : passage.last_line])
+
+
+def prune_vectors(connection: apsw.Connection, hashes: set[str]) -> None:
+    """Vectors of words that no passage has any more."""
+    if hashes:
+        given = json.dumps(sorted(hashes))
+        unused = "hash IN (SELECT value FROM json_each(?)) AND NOT EXISTS (SELECT 1 FROM passage WHERE hash = {}.hash)"
+        connection.execute(f"DELETE FROM vector WHERE {unused.format('vector')}", (given,))
+        connection.execute(f"DELETE FROM failure WHERE {unused.format('failure')}", (given,))
+
+
+def attach_vector(connection: apsw.Connection, hash_: str, vector: bytes, states: bytes | None) -> bool:
+    """The vector of these words, for every passage that has them. False: it was here already."""
+    model = "SELECT max(id) FROM model"
+    connection.execute(
+        f"INSERT INTO vector (model, hash, vector) VALUES (({model}), ?, ?) ON CONFLICT DO NOTHING", (hash_, vector)
+    )
+    added = connection.changes() > 0
+    vector_id = first(connection, f"SELECT id FROM vector WHERE hash = ? AND model = ({model})", (hash_,))[0]
+    if states is not None:
+        connection.execute("INSERT OR IGNORE INTO token_state (vector_id, states) VALUES (?, ?)", (vector_id, states))
+    connection.execute(
+        "UPDATE passage SET vector_id = ? WHERE hash = ? AND vector_id IS NOT ?", (vector_id, hash_, vector_id)
+    )
+    connection.execute("DELETE FROM failure WHERE hash = ?", (hash_,))
+    return added
+
+
+def refresh_status(connection: apsw.Connection, memory_ids: Sequence[int]) -> None:
+    """The status of a memory's vectors follows from its passages."""
+    for memory_id in memory_ids:
+        total, done, failed, retry = first(
+            connection,
+            "SELECT count(*), count(vector_id), coalesce(sum(vector_id IS NULL AND tries >= ?), 0),"
+            " coalesce(sum(vector_id IS NULL AND tries < ?), 0)"
+            " FROM passage LEFT JOIN failure USING (hash) WHERE memory_id = ?",
+            (_MOST_TRIES, _MOST_TRIES, memory_id),
+        )
+        connection.execute(
+            "UPDATE document SET vector_status = :status, embedded = :done"
+            " WHERE memory_id = :id AND (vector_status <> :status OR embedded <> :done)",
+            {"status": str(_status(total, done, failed, retry)), "done": done, "id": memory_id},
+        )
+
+
+def _status(total: int, done: int, failed: int, retry: int) -> VectorStatus:
+    if done == total:
+        return VectorStatus.SUCCESS
+    if retry:
+        return VectorStatus.RETRY
+    if done + failed < total:
+        return VectorStatus.PENDING
+    return VectorStatus.PARTIAL if done else VectorStatus.FAILED

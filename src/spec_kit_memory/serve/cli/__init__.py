@@ -1,0 +1,1 @@
+"""How does a person use a workspace from the shell?"""

@@ -1,0 +1,107 @@
+"""Which memories may be tidied away, and what does a person say about each?
+
+In a pipe it only lists them. On a terminal it asks: keep, outdated, delete, or stop.
+Nothing is decided by the program, and everything can be taken back with `skm undo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from spec_kit_memory.core.memory import State, Tier
+from spec_kit_memory.serve.cli import terminal, view
+from spec_kit_memory.serve.cli.interactive import every_card
+from spec_kit_memory.serve.cli.overview import Candidates
+
+if TYPE_CHECKING:
+    from spec_kit_memory.answers import Card
+    from spec_kit_memory.serve.cli.tool_commands import Session
+    from spec_kit_memory.workspace import Workspace
+
+__all__ = ["reasons", "walk"]
+
+# Below this a memory was found unhelpful more often than helpful.
+DOUBTED = 0.4
+
+
+def reasons(card: Card, now: datetime, *, older_than: int | None = None) -> str:
+    """Why this memory is worth a look; "" if it is not."""
+    created = card.created_at or card.updated_at
+    if older_than is not None and (now - created).total_seconds() < older_than * 86_400:
+        return ""
+    if card.tier in (Tier.CONSTITUTIONAL, Tier.CRITICAL):
+        return ""
+    found = []
+    if card.tier is Tier.DEPRECATED:
+        found.append("deprecated")
+    if card.tier is Tier.TEMPORARY:
+        found.append("temporary")
+    if card.state in (State.ARCHIVED, State.DORMANT):
+        found.append(card.state.value.lower())
+    if card.validation_count and card.confidence < DOUBTED:
+        found.append("doubted")
+    if older_than is not None:
+        found.append(f"older than {older_than} days")
+    return ", ".join(found)
+
+
+def walk(session: Session, *, older_than: int | None = None) -> None:
+    now = datetime.now(UTC)
+    with session.open() as workspace:
+        found = [(card, why) for card in every_card(workspace) if (why := reasons(card, now, older_than=older_than))]
+        answer = Candidates(
+            summary=f"{len(found)} memories to look at" if found else "Nothing to clean up",
+            candidates=tuple(
+                {"id": card.id, "title": card.title, "path": card.path, "why": why, "created": card.created_at}
+                for card, why in found
+            ),
+        )
+        session.show(answer, blocks=_table(found, now, answer.summary))
+        if session.interactive and found:
+            session.say(_tally(_ask(session, workspace, found)))
+
+
+def _table(found: list[tuple[Card, str]], now: datetime, summary: str) -> list[view.Block]:
+    rows = tuple((str(card.id), card.title, ago(card, now), why) for card, why in found)
+    return [view.Table(("id", "title", "created", "why"), rows, frozenset({0})), view.Line(summary, "dim")]
+
+
+def ago(card: Card, now: datetime) -> str:
+    return view.ago(card.created_at or card.updated_at, now)
+
+
+def _ask(session: Session, workspace: Workspace, found: list[tuple[Card, str]]) -> Iterator[str]:
+    for card, why in found:
+        terminal.show([view.Line(f"{card.title}  [{card.id}]  {why}", "title"), view.Line("   " + card.path, "dim")])
+        while True:
+            choice = click.prompt(
+                "(k)eep, (v)iew, (o)utdated, (d)elete, (s)top",
+                type=click.Choice(("k", "v", "o", "d", "s")),
+                default="k",
+                show_choices=False,
+            )
+            if choice != "v":
+                break
+            session.show(workspace.load(memory_id=card.id, max_tokens=600))
+        if choice == "s":
+            return
+        if choice == "o":
+            workspace.validate(id=card.id, outdated=True)
+            yield "marked outdated"
+        elif choice == "d":
+            workspace.delete(id=card.id)
+            yield "deleted"
+        else:
+            yield "kept"
+
+
+def _tally(decisions: Iterator[str]) -> str:
+    from collections import Counter
+
+    counts = Counter(decisions)
+    said = ", ".join(f"{number} {what}" for what, number in counts.items()) or "nothing decided"
+    return f"{said}. `skm undo` takes back the last one."

@@ -1,0 +1,456 @@
+"""Which commands have no tool? Those for people: starting, saving from files, looking after.
+
+`COMMANDS` maps a command's words to a function that builds it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spec_kit_memory.errors import BadParameter, FileMissing, SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.serve.cli.tool_commands import Session, call, common_options, options
+from spec_kit_memory.serve.tools import BY_COMMAND
+
+if TYPE_CHECKING:
+    from spec_kit_memory.answers import Answer
+
+__all__ = ["COMMANDS"]
+
+Run = Callable[..., None]
+COMMANDS: dict[str, Callable[[], click.Command]] = {}
+
+
+def command(words: str, about: str, *params: click.Parameter) -> Callable[[Run], Run]:
+    """Register a function of (session, **options) under its words."""
+
+    def register(run: Run) -> Run:
+        def build() -> click.Command:
+            return click.Command(
+                words.rsplit(" ", 1)[-1],
+                params=[*params, *common_options()],
+                callback=lambda **given: run(click.get_current_context().find_object(Session), **given),
+                help=about,
+                context_settings={"help_option_names": ["-h", "--help"]},
+            )
+
+        COMMANDS[words] = build
+        return run
+
+    return register
+
+
+def argument(name: str, *, required: bool = True, many: bool = False, **more: Any) -> click.Argument:
+    return click.Argument([name], required=required, nargs=-1 if many else 1, **more)
+
+
+def flag(name: str, about: str, *names: str) -> click.Option:
+    return click.Option([name, *names], is_flag=True, help=about)
+
+
+# --- starting ---------------------------------------------------------------------------------------
+
+
+@command("init", "Make this folder a workspace.", argument("folder", required=False))
+def init(session: Session, folder: str | None) -> None:
+    from spec_kit_memory.serve.cli.overview import Done
+    from spec_kit_memory.settings import STATE_FOLDER, starter_config
+
+    root = Path(folder or session.workspace or ".").expanduser().resolve()
+    if not root.is_dir():
+        raise BadParameter(f"{str(root)!r} is not a folder.", hint="Make it first, then run `skm init` there.")
+    state = root / STATE_FOLDER
+    state.mkdir(mode=0o700, exist_ok=True)
+    files = {
+        # The index is a cache; what people share is how they configured it.
+        ".gitignore": "*\n!.gitignore\n!config.jsonc\n!context_template.md\n",
+        "config.jsonc": starter_config(),
+    }
+    made = [name for name, text in files.items() if _write_new(state / name, text)]
+    said = f"{STATE_FOLDER}/ is ready in {root}" if made else f"{STATE_FOLDER}/ was already there in {root}"
+    session.show(
+        Done(
+            summary=said,
+            paths=tuple(f"{STATE_FOLDER}/{name}" for name in made),
+            hints=(
+                "skm index: read the memories that are there",
+                'skm save --text "what to remember": write the first one',
+                "skm install claude-code | codex | cursor | opencode | vscode: connect an agent",
+            ),
+        )
+    )
+
+
+def _write_new(path: Path, text: str) -> bool:
+    try:
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except FileExistsError:
+        return False
+    return True
+
+
+@command(
+    "serve",
+    "Serve the workspace to agents over MCP: on standard input and output, or over HTTP.",
+    flag("--http", "Streamable HTTP instead of standard input and output."),
+    click.Option(["--host"], default="127.0.0.1", show_default=True, help="Address to listen on."),
+    click.Option(
+        ["--port"], default=8765, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+    ),
+    click.Option(["--token-file"], type=click.Path(dir_okay=False), help="File with the bearer token."),
+    click.Option(["--allow-host"], multiple=True, metavar="HOST", help="More names this server is reached by."),
+    click.Option(
+        ["--tools"],
+        type=click.Choice(("all", "lean")),
+        default="all",
+        envvar="SPEC_KIT_MEMORY_TOOLS",
+        help="All tools, or the six an agent needs daily.",
+    ),
+    click.Option(["--user-id"], help="Whose namespace this server sees."),
+    click.Option(["--project-id"], help="Which project's shared memory it sees."),
+    click.Option(["--allowed-path"], multiple=True, help="The only paths it sees."),
+)
+def serve(
+    session: Session,
+    http: bool,
+    host: str,
+    port: int,
+    token_file: str | None,
+    allow_host: tuple[str, ...],
+    tools: str,
+    user_id: str | None,
+    project_id: str | None,
+    allowed_path: tuple[str, ...],
+) -> None:
+    said = {
+        "isolation.userId": user_id,
+        "isolation.projectId": project_id,
+        "isolation.allowedPaths": list(allowed_path) or None,
+    }
+    flags = session.flags | {name: value for name, value in said.items() if value is not None}
+    if http:
+        from spec_kit_memory.serve.http.app import serve_http
+
+        serve_http(
+            workspace=session.workspace,
+            flags=flags,
+            lean=tools == "lean",
+            host=host,
+            port=port,
+            token_file=token_file,
+            allowed_hosts=allow_host,
+        )
+    else:
+        from spec_kit_memory.serve.mcp.server import serve_stdio
+
+        serve_stdio(workspace=session.workspace, flags=flags, lean=tools == "lean")
+
+
+@command("watch", "Index, then keep the index in step with the files until stopped.")
+def watch(session: Session) -> None:
+    import signal
+    import threading
+
+    from spec_kit_memory.serve.cli.terminal import progress
+
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    with session.open() as workspace:
+        with progress("Indexing", quiet=session.json) as step:
+            answer = workspace.index(progress=step)
+        session.show(answer, tool="memory_index_scan")
+        sys.stdout.flush()
+        workspace.start_background()
+        session.say("Watching; Ctrl-C stops.")
+        try:
+            # In slices, because a bare wait() cannot be interrupted on Windows.
+            while not stopped.wait(0.5):
+                pass
+        except KeyboardInterrupt:
+            session.say("Stopped.")
+
+
+# --- saving ----------------------------------------------------------------------------------------
+
+
+_SAVE = BY_COMMAND["save"]
+
+
+@command(
+    "save",
+    "Save a session from a JSON file or standard input (-), one fact (--text), or index a file that exists.",
+    argument("data", required=False),
+    argument("folder_argument", required=False, metavar="[SPEC_FOLDER]"),
+    click.Option(["--text"], help="Remember this one fact."),
+    *options(_SAVE),
+)
+def save(session: Session, data: str | None, folder_argument: str | None, text: str | None, **more: Any) -> None:
+    given = {p.name: more[key] for p in _SAVE.parameters if more[key := p.flag[2:].replace("-", "_") + "_"] is not None}
+    # A person at a terminal may make a rule; an agent's tool may not.
+    extra: dict[str, Any] = {"by_person": True}
+    if folder_argument:
+        given.setdefault("specFolder", folder_argument)
+    if text is not None:
+        if data and "specFolder" not in given:
+            given["specFolder"] = data
+        extra["text"] = text
+        session.show(_saved(session, given, extra), tool=_SAVE.name)
+        return
+    if data:
+        given |= _input(data)
+    session.show(_saved(session, given, extra), tool=_SAVE.name)
+
+
+def _input(data: str) -> dict[str, Any]:
+    """A session as JSON, from a file or standard input; any other file is one to index."""
+    if data != "-" and Path(data).suffix.lower() != ".json":
+        return {"filePath": data}
+    try:
+        raw = sys.stdin.buffer.read() if data == "-" else Path(data).read_bytes()
+        content = json.loads(raw.decode("utf-8-sig"))
+    except OSError as error:
+        raise FileMissing(
+            f"{data!r} cannot be read: {error.strerror}.", hint="Name a JSON file, or - for standard input."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise BadParameter(
+            f"{data!r} is not JSON: {error}.", hint="Give an object with sessionSummary and the rest."
+        ) from error
+    if not isinstance(content, dict):
+        raise BadParameter(f"{data!r} must hold an object.", hint='For example {"sessionSummary": "…"}.')
+    return {"context": content}
+
+
+def _saved(session: Session, given: dict[str, Any], extra: dict[str, Any]) -> Answer:
+    try:
+        return _save_once(session, given, extra)
+    except UndecidedSpecFolder as error:
+        names = _alternatives(error)
+        if not (session.interactive and names):
+            raise
+        session.say(error.message)
+        for number, name in enumerate(names, 1):
+            session.say(f"  [{number}] {name}")
+        chosen = click.prompt("Spec folder", type=click.IntRange(1, len(names)), err=True)
+        return _save_once(session, {**given, "specFolder": names[chosen - 1]}, extra)
+
+
+def _save_once(session: Session, given: dict[str, Any], extra: dict[str, Any]) -> Answer:
+    if "text" not in extra:
+        return call(session, _SAVE, given, **extra)
+    # One fact needs neither a file nor a session, which the tool asks for.
+    with session.open() as workspace:
+        known = {_SAVE.parameter(name).argument: value for name, value in given.items()}
+        return workspace.save(**known, **extra)
+
+
+def _alternatives(error: SpecKitMemoryError) -> list[str]:
+    found = error.details.get("alternatives")
+    rows = found if isinstance(found, list | tuple) else ()
+    return [str(row.get("name") or row.get("specFolder")) if isinstance(row, dict) else str(row) for row in rows]
+
+
+# --- taking back, vouching, bringing in -------------------------------------------------------------
+
+
+@command("undo", "Take back the last delete, update, merge or restore.")
+def undo(session: Session) -> None:
+    with session.open() as workspace:
+        session.show(workspace.undo())
+
+
+@command(
+    "trust",
+    "Vouch for a memory from chat or outside, so that it may carry triggers and rules.",
+    argument("target", metavar="ID|PATH"),
+    flag("--revoke", "Vouch no longer."),
+)
+def trust(session: Session, target: str, revoke: bool) -> None:
+    with session.open() as workspace:
+        session.show(workspace.trust(int(target) if target.isdecimal() else target, trusted=not revoke))
+
+
+@command(
+    "import",
+    "Take validations, counts, links and history over from the original system's database.",
+    argument("original", metavar="ORIGINAL.sqlite"),
+)
+def import_original(session: Session, original: str) -> None:
+    with session.open() as workspace:
+        session.show(workspace.import_original(original))
+
+
+# --- ledger, chat, checkpoints -----------------------------------------------------------------------
+
+
+@command("ledger verify", "Check every link of the chain and name the first broken one.")
+def ledger_verify(session: Session) -> None:
+    with session.open() as workspace:
+        answer = workspace.ledger_verify()
+    session.show(answer)
+    session.exit_code = 0 if answer.ok else 1
+
+
+@command("ledger head", "Print one line to keep in git.")
+def ledger_head(session: Session) -> None:
+    with session.open() as workspace:
+        answer = workspace.ledger_head()
+    if session.json:
+        session.show(answer)
+    else:
+        session.write(answer.summary)
+
+
+@command(
+    "ledger export",
+    "Write the ledger as JSON lines that another program can verify.",
+    click.Option(["--output", "-o"], type=click.Path(dir_okay=False), help="A file instead of standard output."),
+)
+def ledger_export(session: Session, output: str | None) -> None:
+    with session.open() as workspace:
+        lines = workspace.ledger_export()
+        if output is None:
+            for line in lines:
+                session.write(line)
+            return
+        with Path(output).open("w", encoding="utf-8", newline="\n") as file:
+            count = sum(file.write(line + "\n") > 0 for line in lines)
+    session.say(f"{count} entries in {output}")
+
+
+@command("chat import", "Remember conversations from transcripts.", argument("paths", many=True, metavar="PATH..."))
+def chat_import(session: Session, paths: tuple[str, ...]) -> None:
+    with session.open() as workspace:
+        session.show(workspace.chat_import(paths))
+
+
+@command("chat list", "Conversations that are remembered.")
+def chat_list(session: Session) -> None:
+    with session.open() as workspace:
+        session.show(workspace.chat_list())
+
+
+@command("chat forget", "Forget one conversation.", argument("conversation", metavar="ID"))
+def chat_forget(session: Session, conversation: str) -> None:
+    with session.open() as workspace:
+        session.show(workspace.chat_forget(conversation))
+
+
+@command("checkpoint diff", "What changed since a checkpoint.", argument("name"))
+def checkpoint_diff(session: Session, name: str) -> None:
+    with session.open() as workspace:
+        session.show(workspace.checkpoint_diff(name))
+
+
+# --- settings and hosts --------------------------------------------------------------------------------
+
+
+@command("config show", "Every setting, its value, and where that came from.")
+def config_show(session: Session) -> None:
+    import os
+
+    from spec_kit_memory import settings
+    from spec_kit_memory.serve.cli import view
+    from spec_kit_memory.serve.cli.overview import Values
+
+    loaded = session.settings()
+    rows = settings.describe(loaded)
+    changed = sum(row["source"] != "default" for row in rows)
+    answer = Values(
+        summary=f"{changed} of {len(rows)} settings are not the default",
+        root=str(loaded.root),
+        user_file=str(settings.user_config_file(os.environ)),
+        settings=tuple(rows),
+    )
+    cells = tuple((row["key"], json.dumps(row["value"], ensure_ascii=False), row["source"]) for row in rows)
+    session.show(
+        answer,
+        blocks=[
+            view.Table(("key", "value", "from"), cells),
+            view.Line(answer.summary, "dim"),
+            view.Line(f"workspace {answer.root}", "dim"),
+            view.Line(f"your own configuration {answer.user_file}", "dim"),
+        ],
+    )
+
+
+def _host(session: Session, host: str, *, remove: bool, yes: bool, scope: str | None) -> None:
+    from spec_kit_memory import settings
+    from spec_kit_memory.serve import hosts
+
+    root = settings.find_root(workspace=session.workspace)
+    act = hosts.uninstall if remove else hosts.install
+    plan = act(host, root=root, scope=scope, apply=False)
+    if not plan.changes or (session.json and not yes):
+        session.show(plan, blocks=hosts.blocks(plan))
+        return
+    if not yes:
+        session.show(plan, blocks=hosts.blocks(plan))
+        if not session.interactive:
+            session.say("Nothing was changed; --yes does it.")
+            return
+        click.confirm("Make these changes?", abort=True)
+    done = act(host, root=root, scope=scope, apply=True)
+    session.show(done, blocks=hosts.blocks(done))
+
+
+_HOST_OPTIONS: tuple[click.Parameter, ...] = (
+    argument("host"),
+    flag("--yes", "Do it without asking.", "-y"),
+    click.Option(["--scope"], type=click.Choice(("project", "user")), help="For this project or for all of yours."),
+)
+
+
+@command("install", "Connect an agent's host: claude-code, codex, cursor, opencode or vscode.", *_HOST_OPTIONS)
+def install(session: Session, host: str, yes: bool, scope: str | None) -> None:
+    _host(session, host, remove=False, yes=yes, scope=scope)
+
+
+@command("uninstall", "Undo exactly what install did.", *_HOST_OPTIONS)
+def uninstall(session: Session, host: str, yes: bool, scope: str | None) -> None:
+    _host(session, host, remove=True, yes=yes, scope=scope)
+
+
+@command(
+    "hook",
+    "What a host runs by itself: reads the host's JSON from standard input and prints what that host expects.",
+    argument("event", type=click.Choice(("prompt", "session-start", "pre-compact"))),
+    click.Option(["--host"], default="claude-code", show_default=True, help="Whose form to speak."),
+)
+def hook(session: Session, event: str, host: str) -> None:
+    from spec_kit_memory.serve.hooks import run
+
+    run(event, host=host, workspace=session.workspace)
+
+
+@command(
+    "completion",
+    "Print the completion script of a shell.",
+    argument("shell", type=click.Choice(("bash", "zsh", "fish"))),
+)
+def completion(session: Session, shell: str) -> None:
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None, shell
+    session.write(made(click.Command("skm"), {}, "skm", "_SKM_COMPLETE").source())
+
+
+@command(
+    "cleanup",
+    "Walk through memories that are old, expired or doubted, and decide about each.",
+    click.Option(["--older-than"], type=click.IntRange(1), metavar="DAYS", help="Only those older than this."),
+)
+def cleanup(session: Session, older_than: int | None) -> None:
+    from spec_kit_memory.serve.cli.cleanup import walk
+
+    walk(session, older_than=older_than)
+
+
+COMMANDS["generate-context"] = COMMANDS["save"]

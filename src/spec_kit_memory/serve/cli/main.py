@@ -1,0 +1,46 @@
+"""How does `skm` start? With as little as possible: a hook runs it on every prompt.
+
+Only what the asked-for command needs is imported, and nothing at all for the version.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+
+__all__ = ["generate_context", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The commands `skm` and `spec-kit-memory`. Exits with 0, 1 (error) or 2 (usage)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in (["--version"], ["-V"]):
+        from spec_kit_memory import __version__
+
+        sys.stdout.write(f"spec-kit-memory {__version__}\n")
+        return
+    if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):
+        from spec_kit_memory.serve import hooks
+
+        hooks.main(given[1:])
+        return
+    # Making hundreds of classes sets collecting off again and again, and none of them is garbage.
+    gc.disable()
+    from spec_kit_memory.serve.cli.tool_commands import INTERRUPTED, run
+
+    gc.enable()
+    gc.freeze()
+    code = run(given)
+    if code == INTERRUPTED and arguments is None:
+        # A model may be at work in a thread that nobody waits for: taking Python down around it ends in an abort.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def generate_context() -> None:
+    """The command `generate-context data.json [spec-folder]`: another name for `skm save`."""
+    main(["save", *sys.argv[1:]])

@@ -1,0 +1,145 @@
+"""How are blocks drawn? With rich on a terminal; as plain text in a pipe, where rich is never imported.
+
+Text of memories is data: control characters, which could move the cursor or retitle the
+window, are shown as what they are and never sent.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+from spec_kit_memory.serve.cli.view import Block, Line, Quote, Table, as_typed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["harmless", "progress", "show", "show_error"]
+
+STYLES = {"title": "bold cyan", "dim": "dim", "good": "green", "bad": "red", "hint": "yellow", "": ""}
+
+
+def show(blocks: Iterable[Block], *, out: TextIO | None = None) -> None:
+    out = out or sys.stdout
+    if not out.isatty():
+        for block in blocks:
+            for line in _plain(block):
+                out.write(line.rstrip() + "\n")
+        return
+    console = _console(out)
+    for block in blocks:
+        _draw(console, block)
+
+
+def show_error(error: Mapping[str, Any]) -> None:
+    """To standard error: code, message, and what to do next."""
+    show([Line(f"{error['code']}: {error['message']}", "bad")], out=sys.stderr)
+    if error.get("hint"):
+        show([Line(as_typed(str(error["hint"])), "hint")], out=sys.stderr)
+    alternatives = error.get("alternatives")
+    if isinstance(alternatives, list):
+        show((Line(f"  {_alternative(each)}") for each in alternatives), out=sys.stderr)
+
+
+def _alternative(each: object) -> str:
+    if isinstance(each, Mapping):
+        return "  ".join(str(value) for value in each.values() if not isinstance(value, Mapping | list))
+    return str(each)
+
+
+def harmless(text: str) -> str:
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found.group()):02x}", text)
+
+
+# --- plain -----------------------------------------------------------------------------------
+
+
+def _plain(block: Block) -> Iterator[str]:
+    if isinstance(block, Line):
+        yield harmless(block.text)
+    elif isinstance(block, Quote):
+        for line in block.text.split("\n"):
+            yield " " * block.indent + harmless(line)
+    elif block.rows:
+        yield from _columns(block)
+
+
+def _columns(table: Table) -> Iterator[str]:
+    rows = [table.columns, *table.rows]
+    rows = [tuple(harmless(cell).replace("\n", " ") for cell in row) for row in rows]
+    widths = [max(_width(row[n]) for row in rows) for n in range(len(table.columns))]
+    for row in rows:
+        cells = []
+        for n, cell in enumerate(row):
+            gap = " " * (widths[n] - _width(cell))
+            cells.append(gap + cell if n in table.right else cell + gap)
+        yield "  ".join(cells)
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text
+    )
+
+
+# --- on a terminal -------------------------------------------------------------------------------
+
+
+def _console(out: TextIO) -> Console:
+    from rich.console import Console
+
+    return Console(file=out, highlight=False, soft_wrap=False)
+
+
+def _draw(console: Console, block: Block) -> None:
+    from rich.text import Text
+
+    if isinstance(block, Line):
+        console.print(Text(harmless(block.text), style=STYLES[block.style]))
+    elif isinstance(block, Quote):
+        from rich.padding import Padding
+
+        text = Text(harmless(block.text))
+        for term in block.terms:
+            if len(term) > 1:
+                text.highlight_regex(rf"(?i)(?<!\w){re.escape(term)}\w*", "bold yellow")
+        console.print(Padding(text, (0, 0, 0, block.indent)))
+    elif block.rows:
+        console.print(_rich_table(block))
+
+
+def _rich_table(block: Table) -> Any:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    table = RichTable(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for n, column in enumerate(block.columns):
+        table.add_column(column, justify="right" if n in block.right else "left", overflow="fold")
+    for row in block.rows:
+        table.add_row(*(Text(harmless(cell)) for cell in row))
+    return table
+
+
+@contextmanager
+def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error while something long goes on; silent in a pipe."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda stage, done, total: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=_console(sys.stderr), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def step(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=stage or title, completed=done, total=total or None)
+
+        yield step

@@ -1,0 +1,455 @@
+"""What does a person want to see of an answer?
+
+Every answer becomes a few blocks: lines, tables, quoted passages. `terminal` draws them,
+with colours on a terminal and as plain text in a pipe, so the two never say different things.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from spec_kit_memory import answers
+from spec_kit_memory.answers import Answer
+from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Parameter
+
+__all__ = ["Block", "Line", "Quote", "Table", "ago", "as_typed", "blocks", "size"]
+
+# A first index of an old project warns hundreds of times; these show what kind there is.
+MOST_WARNINGS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    text: str
+    style: str = ""  # title | dim | good | bad | hint | ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = frozenset()  # columns of numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Text of a memory, with the words of the question in it."""
+
+    text: str
+    terms: tuple[str, ...] = ()
+    indent: int = 2
+
+
+Block = Line | Table | Quote
+
+
+def blocks(answer: Answer, *, now: datetime | None = None, **how: Any) -> Iterator[Block]:
+    """The blocks of any answer; `how` goes to the view of that kind."""
+    view = _VIEWS.get(type(answer))
+    if view:
+        yield from view(answer, now=now or datetime.now(UTC), **how)
+    else:
+        yield Line(answer.summary)
+    for hint in answer.hints:
+        yield Line(as_typed(hint), "hint")
+
+
+# --- small words ------------------------------------------------------------------------
+
+
+def as_typed(text: str) -> str:
+    """A hint that was written for agents, in commands and options: `offset=5` is `--offset 5` here."""
+    return _IN_HINTS.sub(_typed, text)
+
+
+_IN_HINTS = re.compile(r"(?<![\w.-])(?P<name>[a-z]\w*)(?:(?P<true>: true)|=(?P<value>\w+))?(?!\w)")
+
+
+def _typed(found: re.Match[str]) -> str:
+    name, value = found["name"], found["value"]
+    if name in BY_NAME:
+        return "skm " + BY_NAME[name].command
+    parameter = _parameters().get(name)
+    # A word like "source" is a parameter only where it is given a value.
+    if parameter is None or (name.islower() and not found["true"] and not value):
+        return found[0]
+    return (parameter.flags or (parameter.flag,))[0] + (f" {value}" if value else "")
+
+
+@cache
+def _parameters() -> Mapping[str, Parameter]:
+    return {parameter.name: parameter for tool in TOOLS for parameter in tool.parameters}
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """How long ago, the way people say it."""
+    if moment is None:
+        return ""
+    seconds = (now - moment).total_seconds()
+    if seconds < 0:
+        return moment.date().isoformat()
+    for unit, length in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return "yesterday" if (unit, count) == ("day", 1) else f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def _counts(counts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in counts.items() if number) or "none"
+
+
+_ANCHOR = re.compile(r"\s*<!--\s*/?ANCHOR:[^>]*-->\s*", re.IGNORECASE)
+
+
+def _excerpt(text: str, lines: int = 8) -> str:
+    """The beginning of a passage, without the tags that only programs read."""
+    kept = "\n".join(line for line in text.split("\n") if not _ANCHOR.fullmatch(line)).strip("\n").split("\n")
+    return "\n".join([*kept[:lines], f"… {len(kept) - lines} more lines"] if len(kept) > lines + 1 else kept)
+
+
+# --- search --------------------------------------------------------------------------------
+
+
+def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
+    terms = tuple(answer.query.split())
+    for rule in answer.constitutional:
+        yield Line(f"Rule: {rule.title}  [{rule.id}]  {rule.path}", "hint")
+    for number, result in enumerate(answer.results, 1):
+        if isinstance(result, answers.FlatResult):
+            yield Line(f"{number}. {result.path}:{result.lines}  {result.score:.2f}", "title")
+            yield Quote(_excerpt(result.text), terms)
+            if result.explain:
+                yield Line("   " + _explained(result.explain), "dim")
+        else:
+            yield from _result(number, result, terms, now)
+    yield Line(_how(answer), "dim")
+    if held := _held(answer.held_back):
+        yield Line(held, "dim")
+    for missing in answer.unavailable:
+        yield Line(missing, "bad")
+
+
+def _result(number: int, result: answers.Result, terms: tuple[str, ...], now: datetime) -> Iterator[Block]:
+    yield Line(f"{number}. {result.title}  [{result.id}]  {result.score:.0f}/100", "title")
+    marks = [f"{result.path}:{result.lines}", result.tier.value, result.state.value, ago(result.created_at, now)]
+    if result.superseded_by:
+        marks.append("superseded by " + ", ".join(map(str, result.superseded_by)))
+    if result.contradicts:
+        marks.append("contradicts " + ", ".join(map(str, result.contradicts)))
+    if not result.trusted:
+        marks.append("not vouched for")
+    yield Line("   " + "  ".join(mark for mark in marks if mark), "dim")
+    if result.concepts:
+        yield Line("   " + ", ".join(f"{name} ({count})" for name, count in result.concepts.items()), "dim")
+    if result.already_sent:
+        yield Line("   already sent to this session", "dim")
+    if result.content or result.sections:
+        for text in (result.content, *result.sections.values()):
+            if text:
+                yield Quote(text, terms)
+    elif result.text:
+        yield Quote(_excerpt(result.text), terms)
+    if result.missing_anchors:
+        yield Line("   no section " + ", ".join(result.missing_anchors), "bad")
+    if result.explain:
+        yield Line("   " + _explained(result.explain), "dim")
+
+
+def _explained(parts: Mapping[str, Any]) -> str:
+    shown = [
+        f"{name} {each:.3g}" if isinstance(each, float) else f"{name} {each}"
+        for name, each in parts.items()
+        if not isinstance(each, Mapping | list | tuple)
+    ]
+    return ", ".join(shown)
+
+
+def _how(answer: answers.SearchAnswer) -> str:
+    shown = len(answer.results)
+    found = f"{shown} of {answer.total_found}" if answer.total_found > shown else str(shown)
+    milliseconds = f", {answer.meta.latency_ms:.0f} ms" if answer.meta.latency_ms else ""
+    return f"{found} found by {answer.method}{milliseconds}{', cached' if answer.meta.cache_hit else ''}"
+
+
+def _held(held: answers.HeldBack) -> str:
+    counts = {
+        "archived": held.archived,
+        "dormant": held.dormant,
+        "expired": held.expired,
+        "below the minimum score": held.min_score,
+    }
+    if not any(counts.values()):
+        return ""
+    best = "; ".join(f"{each.get('title')} [{each.get('id')}]" for each in held.best)
+    return f"Held back: {_counts(counts)}" + (f" (best: {best})" if best else "")
+
+
+# --- reading -----------------------------------------------------------------------------
+
+
+def _load(answer: answers.LoadAnswer, *, now: datetime) -> Iterator[Block]:
+    card = answer.memory
+    yield Line(f"{card.title}  [{card.id}]", "title")
+    yield Line(
+        "  ".join(each for each in (f"{card.path}:{answer.lines}", card.tier, ago(card.created_at, now)) if each), "dim"
+    )
+    yield Quote(answer.text.removesuffix("\n"), indent=0)
+    if answer.next_line:
+        yield Line(f"… goes on at line {answer.next_line}", "dim")
+    if answer.tokens_saved:
+        yield Line(f"{answer.tokens_saved} tokens saved by reading one section", "dim")
+
+
+def _get(answer: answers.GetAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Quote(answer.text.removesuffix("\n"), indent=0)
+
+
+def _list(answer: answers.ListAnswer, *, now: datetime) -> Iterator[Block]:
+    yield cards(answer.memories, now)
+    yield Line(answer.summary, "dim")
+
+
+def cards(memories: Iterable[answers.Card], now: datetime) -> Table:
+    rows = tuple(
+        (
+            str(card.id),
+            card.title,
+            card.spec_folder or "",
+            card.tier.value,
+            card.state.value,
+            ago(card.created_at or card.updated_at, now),
+        )
+        for card in memories
+    )
+    return Table(("id", "title", "folder", "tier", "state", "created"), rows, frozenset({0}))
+
+
+def _context(answer: answers.ContextAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Quote(answer.text, indent=0)
+    for offer in answer.offers:
+        named = f" {offer['title']}  [{offer['id']}]" if "id" in offer else ""
+        yield Line(f"{offer['choice']}{named}", "dim")
+
+
+def _triggers(answer: answers.TriggerAnswer, *, now: datetime) -> Iterator[Block]:
+    for match in answer.matches:
+        via = "" if match.get("via", "match") == "match" else f"  ({match['via']})"
+        confidence = match.get("confidence")
+        sure = f"  {confidence:.2f}" if isinstance(confidence, float | int) else ""
+        yield Line(f"{match.get('title')}  [{match.get('id')}]{sure}{via}", "title")
+        yield Line(f"   {match.get('path')}  " + ", ".join(match.get("phrases") or ()), "dim")
+        if match.get("content"):
+            yield Quote(_excerpt(str(match["content"])))
+    for suggestion in answer.suggestions:
+        yield Line(f"Suggests: {suggestion.get('kind')} ({suggestion.get('phrase')})", "hint")
+    if not answer.matches:
+        yield Line(answer.summary, "dim")
+
+
+# --- looking after ------------------------------------------------------------------------
+
+
+def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    for bad in answer.bad:
+        yield Line(f"{bad.get('code')} {bad.get('path')}: {bad.get('message')}", "bad")
+    for group in answer.skipped:
+        more = ", …" if group["count"] > len(group["paths"]) else ""
+        yield Line(f"not read, {group['reason']}: {group['count']} ({', '.join(group['paths'])}{more})", "dim")
+    if answer.undiscovered:
+        others = f"{answer.undiscovered} markdown files are no memories; memory.extraPaths can name some"
+        yield Line(others, "dim")
+    if answer.archived:
+        yield Line(f"{answer.archived} files are in archive folders; search finds them with --include-archived", "dim")
+    yield from _warnings(answer.warnings)
+
+
+def _warnings(warnings: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+    """The first of each file: one broken file must not hide the others."""
+    by_file: dict[object, list[Mapping[str, Any]]] = {}
+    for warning in warnings:
+        by_file.setdefault(warning.get("path"), []).append(warning)
+    for path, found in list(by_file.items())[:MOST_WARNINGS]:
+        line = f":{found[0]['line']}" if found[0].get("line") else ""
+        more = f" (and {len(found) - 1} more in this file)" if len(found) > 1 else ""
+        yield Line(f"{path}{line}: {found[0].get('message')}{more}", "dim")
+    if len(by_file) > MOST_WARNINGS:
+        yield Line(f"… and {len(by_file) - MOST_WARNINGS} more files with warnings; --json lists all", "dim")
+
+
+def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "title")
+    last = ago(answer.last_indexed, now) or "never"
+    facts: list[tuple[str, str]] = [
+        ("tiers", _counts(answer.tiers)),
+        ("states", _counts(answer.states)),
+        ("sources", _counts(answer.sources)),
+        ("vectors", _counts(answer.vectors)),
+        ("links", _counts({name: n for name, n in answer.links.items() if isinstance(n, int | float)})),
+        ("embedding", ", ".join(str(each) for each in answer.embedding.values() if each)),
+        ("transactions", _counts(answer.transactions)),
+        ("size", size(answer.size_bytes)),
+        ("last indexed", last),
+    ]
+    yield Table(("what", "how much"), tuple(facts))
+    if answer.folders:
+        rows = tuple(
+            (str(row.get("name")), str(row.get("count")), ago(row.get("newest"), now)) for row in answer.folders
+        )
+        yield Table(("folder", "memories", "newest"), rows, frozenset({1}))
+
+
+def _health(answer: answers.HealthAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good" if answer.healthy else "bad")
+    yield Table(("check", "finding"), tuple((name, str(found)) for name, found in answer.checks.items()))
+    for problem in answer.problems:
+        yield Line(f"{problem.get('check')}: {problem.get('message')}", "bad")
+        if problem.get("hint"):
+            yield Line(str(problem["hint"]), "hint")
+    if answer.repaired:
+        yield Line("Repaired: " + _counts(answer.repaired), "good")
+
+
+# --- changing -----------------------------------------------------------------------------
+
+
+def _save(answer: answers.SaveAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    for each in answer.similar:
+        yield Line(f"Similar: {each.get('title')}  [{each.get('id')}]  {each.get('path')}", "dim")
+    if answer.redacted:
+        yield Line("Secrets replaced: " + _counts(answer.redacted), "bad")
+    for warning in answer.warnings:
+        yield Line(warning, "bad")
+    if answer.triggers:
+        yield Line("Triggers: " + ", ".join(answer.triggers), "dim")
+    if answer.text:
+        yield Quote(answer.text, indent=0)
+
+
+def _chats(answer: answers.ChatAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    rows = tuple((str(each.get("id")), str(each.get("title")), str(each.get("turns", ""))) for each in answer.imported)
+    yield Table(("id", "title", "turns"), rows, frozenset({0, 2}))
+
+
+def _original(answer: answers.ImportAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    for path in answer.unmatched[:10]:
+        yield Line(f"no memory here: {path}", "dim")
+    if len(answer.unmatched) > 10:
+        yield Line(f"… and {len(answer.unmatched) - 10} more; --json lists all", "dim")
+
+
+def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]:
+    rows = tuple(
+        (
+            ago(entry.at, now),
+            entry.event.value,
+            str(entry.memory_id),
+            entry.actor.value,
+            _changed(entry.before, entry.after),
+        )
+        for entry in answer.entries
+    )
+    yield Table(("when", "event", "memory", "by", "what"), rows, frozenset({2}))
+    yield Line(answer.summary, "dim")
+    if answer.ledger:
+        yield Line("Ledger: " + _explained(answer.ledger), "dim")
+
+
+def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
+    """The fields that changed; of what came or went, its title."""
+    if before is None or after is None:
+        return str((after or before or {}).get("title") or "")
+    return ", ".join([name for name in {**before, **after} if before.get(name) != after.get(name)][:6])
+
+
+def _checkpoints(answer: answers.CheckpointListAnswer, *, now: datetime) -> Iterator[Block]:
+    rows = tuple(
+        (
+            str(each.get("name")),
+            str(each.get("specFolder") or "all"),
+            str(each.get("memories", "")),
+            size(each.get("sizeBytes") or 0),
+            _when(each.get("createdAt"), now),
+            str(each.get("description") or ""),
+        )
+        for each in answer.checkpoints
+    )
+    yield Table(("name", "folder", "memories", "size", "created", "description"), rows, frozenset({2, 3}))
+    yield Line(answer.summary, "dim")
+
+
+def _when(moment: object, now: datetime) -> str:
+    return ago(moment, now) if isinstance(moment, datetime) else str(moment or "")
+
+
+def _diff(answer: answers.CheckpointDiffAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary)
+    signs: Sequence[tuple[str, str, tuple[Mapping[str, Any], ...]]] = (
+        ("+", "good", answer.added),
+        ("-", "bad", answer.removed),
+        ("~", "", answer.changed),
+    )
+    for sign, style, rows in signs:
+        for row in rows:
+            yield Line(f"{sign} {row.get('title')}  [{row.get('id')}]  {row.get('path')}", style)
+
+
+def _restored(answer: answers.CheckpointAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    for path in answer.files_written:
+        yield Line(f"wrote {path}", "dim")
+    for path in answer.files_refused:
+        yield Line(f"not written: {path}", "bad")
+    if answer.safety:
+        yield Line(f"The state before is in checkpoint {answer.safety}", "dim")
+
+
+def _ledger(answer: answers.LedgerAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good" if answer.ok else "bad")
+
+
+def _why(answer: answers.WhyAnswer, *, now: datetime, form: str = "tree") -> Iterator[Block]:
+    from spec_kit_memory.serve.cli import graph
+
+    yield Quote(graph.draw(answer, form), indent=0)
+    if form == "tree":
+        yield Line(answer.summary, "dim")
+
+
+_VIEWS: Mapping[type[Answer], Callable[..., Iterator[Block]]] = {
+    answers.SearchAnswer: _search,
+    answers.LoadAnswer: _load,
+    answers.GetAnswer: _get,
+    answers.ListAnswer: _list,
+    answers.ContextAnswer: _context,
+    answers.TriggerAnswer: _triggers,
+    answers.IndexAnswer: _index,
+    answers.StatsAnswer: _stats,
+    answers.HealthAnswer: _health,
+    answers.SaveAnswer: _save,
+    answers.ChatAnswer: _chats,
+    answers.ImportAnswer: _original,
+    answers.HistoryAnswer: _history,
+    answers.CheckpointListAnswer: _checkpoints,
+    answers.CheckpointDiffAnswer: _diff,
+    answers.CheckpointAnswer: _restored,
+    answers.LedgerAnswer: _ledger,
+    answers.WhyAnswer: _why,
+}

@@ -1,0 +1,1 @@
+"""How is a workspace served over HTTP?"""

@@ -1,0 +1,1 @@
+"""How does an agent's host talk to a workspace? Over MCP."""

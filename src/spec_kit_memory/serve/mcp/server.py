@@ -1,0 +1,392 @@
+"""How does an agent's host talk to a workspace? MCP, on the official SDK's low-level server.
+
+Our own schemas go out as they are, calls run in worker threads, and nothing of ours but the
+table of tools stands before the first answer. One server object serves both protocol eras.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import mcp_types as types
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from spec_kit_memory import __version__
+from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, leave_when_told, must_exist, open_at
+from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema
+
+if TYPE_CHECKING:
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+    from spec_kit_memory.answers import Answer
+    from spec_kit_memory.workspace import Workspace
+
+__all__ = ["build_server", "serve_stdio"]
+
+logger = logging.getLogger(__name__)
+
+NAME = "spec_kit_memory"
+INSTRUCTIONS = (
+    "Memory of this project across sessions. Start or resume with memory_context. Before answering about prior "
+    "work, decisions, dates, people or preferences, call memory_search. Save with memory_save when work ends or "
+    "decisions were made. After using a memory, say with memory_validate whether it helped."
+)
+# The index has one writer and this many readers keep two cores busy; more only queue.
+WORKERS = 8
+PROGRESS_SECONDS = 0.1
+
+Context = Any  # ServerRequestContext[Any, Any]; named for the reader
+T = TypeVar("T")
+
+
+def build_server(live: LiveWorkspace, *, lean: bool = False) -> Server[Any]:
+    """The MCP server over a workspace, for any transport."""
+    served = _Served(live, tuple(tool for tool in TOOLS if tool.lean or not lean))
+    server: Server[Any] = Server(
+        NAME,
+        version=__version__,
+        title="Spec Kit Memory",
+        instructions=INSTRUCTIONS,
+        get_tool_input_schema=lambda name: input_schema(BY_NAME[name]) if name in BY_NAME else None,
+        on_list_tools=served.list_tools,
+        on_call_tool=served.call_tool,
+        on_list_resources=served.list_resources,
+        on_list_resource_templates=served.list_templates,
+        on_read_resource=served.read_resource,
+        on_list_prompts=served.list_prompts,
+        on_get_prompt=served.get_prompt,
+        on_completion=served.complete,
+    )
+    server.middleware.append(served.wake_behind)
+    return server
+
+
+@dataclass
+class _Served:
+    live: LiveWorkspace
+    tools: tuple[Tool, ...]
+    _limiter: anyio.CapacityLimiter | None = field(default=None, init=False)
+
+    async def wake_behind(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        self.live.wake_soon()
+        return result
+
+    async def _in_thread(self, work: Callable[[Workspace], T]) -> T:
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(WORKERS)
+
+        def run() -> T:
+            with self.live.use() as workspace:
+                return work(workspace)
+
+        # Abandoned, not awaited, when the client cancels: a thread cannot be stopped, its answer can be dropped.
+        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._limiter)
+
+    # --- tools
+
+    async def list_tools(self, ctx: Context, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_described(tool) for tool in self.tools])
+
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        from spec_kit_memory.serve.arguments import read_arguments
+
+        tool = next((each for each in self.tools if each.name == params.name), None)
+        if tool is None:
+            raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name[:200]}")
+        try:
+            arguments = read_arguments(tool, params.arguments)
+            return await self._called(ctx, params, tool, arguments)
+        except Exception as error:  # noqa: BLE001 - the edge: the client gets a code and a hint, never a traceback
+            return _failure(error)
+
+    async def _called(
+        self, ctx: Context, params: types.CallToolRequestParams, tool: Tool, arguments: dict[str, Any]
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        question = _must_confirm(tool, arguments)
+        if question is None:
+            try:
+                return _success(tool, await self._answer(ctx, tool, arguments))
+            except UndecidedSpecFolder as error:
+                question = _which_folder(error)
+                if question is None or not _can_ask(ctx):
+                    raise
+        elif not _can_ask(ctx):
+            return _success(tool, await self._answer(ctx, tool, arguments))
+        reply = await _ask(ctx, params, question)
+        if isinstance(reply, types.InputRequiredResult):
+            return reply
+        if reply is None:
+            raise question.declined
+        return _success(tool, await self._answer(ctx, tool, {**arguments, question.argument: reply}))
+
+    async def _answer(self, ctx: Context, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
+        if tool.verb == "index":
+            return await self._scan(ctx, arguments)
+        return await self._in_thread(lambda workspace: getattr(workspace, tool.verb)(**arguments))
+
+    async def _scan(self, ctx: Context, arguments: Mapping[str, Any]) -> Answer:
+        """A scan tells how far it is, and stops where it is when the client cancels."""
+        stopped = threading.Event()
+        progress = _Progress(ctx, stopped)
+        try:
+            return await self._in_thread(
+                lambda workspace: workspace.index(
+                    **arguments, cooldown=True, embed=False, progress=progress.step, cancelled=stopped.is_set
+                )
+            )
+        finally:
+            stopped.set()
+
+    # --- resources
+
+    async def list_resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
+        from spec_kit_memory.serve.mcp import resources
+
+        rows = await self._offered(resources.listed)
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(uri=uri, name=name, description=about, mime_type="text/markdown")
+                for uri, name, about in rows
+            ]
+        )
+
+    async def list_templates(self, ctx: Context, params: Any) -> types.ListResourceTemplatesResult:
+        from spec_kit_memory.serve.mcp import resources
+
+        return types.ListResourceTemplatesResult(
+            resource_templates=[
+                types.ResourceTemplate(uri_template=uri, name=name, description=about, mime_type="text/markdown")
+                for uri, name, about in resources.TEMPLATES
+            ]
+        )
+
+    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        from spec_kit_memory.serve.mcp import resources
+
+        parts = await self._offered(partial(resources.read, str(params.uri)), uri=str(params.uri))
+        return types.ReadResourceResult(
+            contents=[
+                types.TextResourceContents(uri=uri, mime_type="text/markdown", text=_sendable(text))
+                for uri, text in parts
+            ]
+        )
+
+    # --- prompts and completion
+
+    async def list_prompts(self, ctx: Context, params: Any) -> types.ListPromptsResult:
+        from spec_kit_memory.serve.mcp import resources
+
+        return types.ListPromptsResult(
+            prompts=[
+                types.Prompt(
+                    name=prompt.name,
+                    description=prompt.about,
+                    arguments=[
+                        types.PromptArgument(name=name, description=about, required=required)
+                        for name, about, required in prompt.arguments
+                    ],
+                )
+                for prompt in resources.PROMPTS
+            ]
+        )
+
+    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        from spec_kit_memory.serve.mcp import resources
+
+        text = await self._offered(partial(resources.prompt_text, params.name, params.arguments or {}))
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=_sendable(text)))
+        about = next(prompt.about for prompt in resources.PROMPTS if prompt.name == params.name)
+        return types.GetPromptResult(description=about, messages=[message])
+
+    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        from spec_kit_memory.serve.mcp import resources
+
+        of_template = isinstance(params.ref, types.ResourceTemplateReference)
+        find = partial(resources.complete, params.argument.name, params.argument.value, of_template=of_template)
+        names = await self._offered(find)
+        # The protocol allows a hundred.
+        shown = types.Completion(values=names[:100], total=len(names), has_more=len(names) > 100)
+        return types.CompleteResult(completion=shown)
+
+    async def _offered(self, work: Callable[[Workspace], T], **about: str) -> T:
+        """As a protocol error where there is no tool result to carry it, with what the request was about."""
+        from spec_kit_memory.serve import render
+
+        try:
+            return await self._in_thread(work)
+        except SpecKitMemoryError as error:
+            shown = render.error(error) | about
+            raise MCPError(code=types.INVALID_PARAMS, message=error.message, data=shown) from error
+        except Exception as error:
+            shown = render.error(error) | about
+            raise MCPError(code=types.INTERNAL_ERROR, message=shown["message"], data=shown) from error
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def _described(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        description=tool.about,
+        input_schema=input_schema(tool),
+        output_schema=dict(OUTPUT_SCHEMA),
+        annotations=types.ToolAnnotations.model_validate(behaviour(tool)),
+    )
+
+
+def _success(tool: Tool, answer: Answer) -> types.CallToolResult:
+    from spec_kit_memory.serve import render
+
+    return _result(render.envelope(answer, tool=tool.name), is_error=False)
+
+
+def _failure(error: Exception) -> types.CallToolResult:
+    from spec_kit_memory.serve import render
+
+    if not isinstance(error, SpecKitMemoryError):
+        logger.error("a call failed in a way nobody foresaw", exc_info=error)
+    return _result(render.error(error), is_error=True)
+
+
+def _result(content: dict[str, Any], *, is_error: bool) -> types.CallToolResult:
+    import json
+
+    from spec_kit_memory.serve import render
+
+    text = render.compact(content)
+    # From the text, so that the two can never differ and both are valid Unicode.
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)], structured_content=json.loads(text), is_error=is_error
+    )
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class _Progress:
+    """Reports of a worker thread, in order, rising over all stages, a few a second."""
+
+    def __init__(self, ctx: Context, stopped: threading.Event) -> None:
+        self._ctx = ctx
+        self._stopped = stopped
+        self._stage = ""
+        self._before = self._done = 0
+        self._next = 0.0
+
+    def step(self, stage: str, done: int, total: int) -> None:
+        import time
+
+        if stage != self._stage:
+            self._before += self._done
+            self._stage = stage
+        self._done = done
+        now = time.monotonic()
+        if self._stopped.is_set() or (now < self._next and done < total):
+            return
+        self._next = now + PROGRESS_SECONDS
+        try:
+            anyio.from_thread.run(
+                self._ctx.session.report_progress, float(self._before + done), float(self._before + total), stage
+            )
+        except RuntimeError:
+            # The event loop has ended under us: the client is gone, and so is the reason to scan.
+            self._stopped.set()
+
+
+# --- asking a person ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    argument: str  # of the verb
+    message: str
+    property: Mapping[str, Any]  # JSON Schema of the answer
+    declined: SpecKitMemoryError
+
+
+def _which_folder(error: UndecidedSpecFolder) -> _Question | None:
+    found = error.details.get("alternatives")
+    rows = found if isinstance(found, list | tuple) else ()
+    names = [str(row.get("name") or row.get("specFolder")) if isinstance(row, Mapping) else str(row) for row in rows]
+    if not names:
+        return None
+    choice = {"type": "string", "title": "Spec folder", "enum": names}
+    return _Question("spec_folder", error.message, choice, error)
+
+
+def _must_confirm(tool: Tool, arguments: Mapping[str, Any]) -> _Question | None:
+    """Only a person makes something constitutional."""
+    if tool.verb != "update" or arguments.get("importance_tier") != "constitutional" or arguments.get("confirm"):
+        return None
+    message = f"Make memory {arguments['id']} constitutional? It will stand above the results of every search."
+    refused = Invalid("Nobody confirmed that the memory becomes constitutional.", hint="Ask the user first.")
+    return _Question("confirm", message, {"type": "boolean", "title": "Make it a rule"}, refused)
+
+
+def _can_ask(ctx: Context) -> bool:
+    capabilities = ctx.session.client_capabilities
+    offered = capabilities.elicitation if capabilities else None
+    # An empty capability means forms: that is what it meant before there were modes.
+    return offered is not None and (offered.form is not None or offered.url is None)
+
+
+async def _ask(ctx: Context, params: types.CallToolRequestParams, question: _Question) -> Any:
+    """The person's answer, None if declined; in the newer era first a result that asks for it."""
+    schema = {
+        "type": "object",
+        "properties": {question.argument: dict(question.property)},
+        "required": [question.argument],
+    }
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        reply = (params.input_responses or {}).get(question.argument)
+        if reply is None:
+            form = types.ElicitRequestFormParams(message=question.message, requested_schema=schema)
+            return types.InputRequiredResult(input_requests={question.argument: types.ElicitRequest(params=form)})
+    else:
+        reply = await ctx.session.elicit_form(question.message, schema, related_request_id=ctx.request_id)
+    if not isinstance(reply, types.ElicitResult) or reply.action != "accept":
+        return None
+    value = (reply.content or {}).get(question.argument)
+    allowed = question.property.get("enum")
+    return None if value is False or (allowed and value not in allowed) else value
+
+
+# --- standard input and output --------------------------------------------------------------------
+
+
+def serve_stdio(*, workspace: str | None, flags: Mapping[str, object], lean: bool = False) -> None:
+    """Serve until the client closes the connection; then end the process."""
+    live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
+    leave = leave_when_told(live)
+    try:
+        anyio.run(_stdio, build_server(live, lean=lean))
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass
+    finally:
+        leave()
+
+
+async def _stdio(server: Server[Any]) -> None:
+    # The SDK keeps standard output for the protocol: what anything prints goes to standard error.
+    from mcp.server.stdio import stdio_server
+
+    from spec_kit_memory.serve.mcp.stdio import Answered
+
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(Answered(incoming, outgoing), outgoing, server.create_initialization_options())

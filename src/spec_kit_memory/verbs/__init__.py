@@ -1,1 +1,0 @@
-"""What can be asked of a workspace? One module per family of verbs, functions over `Wiring`."""

@@ -1,0 +1,47 @@
+"""What does a scan tell the person who asked for it?"""
+
+from __future__ import annotations
+
+from spec_kit_memory.settings import Isolation
+from tests.features.conftest import Place
+
+
+def test_an_empty_workspace_is_told_how_to_begin(place: Place) -> None:
+    answer = place.open(index=False).index()
+    assert answer.summary == "no memories to read"
+    assert any("memory_save" in hint for hint in answer.hints)
+
+
+def test_a_second_scan_has_nothing_to_do_and_says_so(place: Place) -> None:
+    place.memory("tokens", "# Tokens\n\nThey live for an hour.")
+    answer = place.open().index()
+    assert answer.summary == "nothing to do: 1 files are unchanged"
+    assert answer.hints == ()
+
+
+def test_the_report_names_what_is_no_memory_by_reason_and_counts_what_is_archived(place: Place) -> None:
+    place.memory("tokens", "# Tokens\n\nThey live for an hour.")
+    place.memory("old", "# Old\n\nNobody uses it.", folder="z_archive/002-old")
+    for number in range(5):
+        place.write(f"specs/001-core/scratch/{number}.md", "# Scratch\n")
+    place.write("docs/guide.md", "# Guide\n")
+    place.write("memory/list.csv", "a,b\n")
+    answer = place.open(index=False).index()
+    assert answer.archived == 1
+    assert answer.undiscovered == 6
+    assert [dict(group) for group in answer.skipped] == [
+        {"reason": "in a memory folder, but not markdown", "count": 1, "paths": ["memory/list.csv"]},
+        {"reason": "in scratch/", "count": 5, "paths": [f"specs/001-core/scratch/{n}.md" for n in range(3)]},
+        {"reason": "outside the places of memories", "count": 1, "paths": ["docs/guide.md"]},
+    ]
+
+
+def test_a_session_that_sees_only_a_part_hears_of_no_file_elsewhere(place: Place) -> None:
+    place.memory("tokens", "# Tokens\n\nThey live for an hour.")
+    place.write("specs/001-core/scratch/mine.md", "# Mine\n")
+    place.write("specs/002-other/scratch/theirs.md", "# Theirs\n")
+    place.memory("old", "# Old\n\nTheirs.", folder="z_archive/002-old")
+    workspace = place.open(index=False, isolation=Isolation(allowed_paths=("specs/001-core",)))
+    answer = workspace.index()
+    assert [group["paths"] for group in answer.skipped] == [["specs/001-core/scratch/mine.md"]]
+    assert (answer.archived, answer.undiscovered) == (0, 0)

@@ -1,0 +1,159 @@
+"""Two memories that say nearly the same: named, joined on request, and never touched by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spec_kit_memory.core.memory import Presence, Relation, Tier
+from spec_kit_memory.settings import Isolation
+from spec_kit_memory.workspace import Workspace
+from tests.features.conftest import Place
+
+SENTENCES = [
+    "The message broker is Mosquitto because it is small and every dock can run it.",
+    "Commands to a lock are never retained, since a lock that wakes up must not open.",
+    "Telemetry is sent every thirty seconds and dropped when the queue is full.",
+    "The certificate of a dock is renewed by the gateway a week before it expires.",
+    "A dock that was silent for five minutes is shown as offline on the station map.",
+    "Load tests with two thousand docks showed no loss below four hundred messages a second.",
+    "The broker keeps its sessions on disk, so that a restart loses no subscription.",
+    "Operators read the audit log of commands with a tool of their own, once a day.",
+    "Each command carries a nonce, and a lock refuses a nonce that it has seen before.",
+    "The gateway speaks TLS 1.3 only and pins the certificate of the broker.",
+    "Firmware is updated over the same connection, in pieces of four kilobytes.",
+    "A failed update is rolled back by the bootloader after three attempts.",
+]
+OLD: dict[str, Any] = {
+    "title": "Broker",
+    "sessionSummary": "\n\n".join(SENTENCES),
+    "triggerPhrases": ["dock broker"],
+    "importanceTier": "critical",
+}
+NEW: dict[str, Any] = {
+    "title": "Broker",
+    "sessionSummary": "\n\n".join([*SENTENCES[:-1], "A failed update is rolled back at once."]),
+    "triggerPhrases": ["lock commands"],
+}
+UNLIKE: dict[str, Any] = {"title": "Lunch", "sessionSummary": "The canteen has soup instead of salad on Thursdays."}
+
+
+@pytest.fixture
+def workspace(place: Place) -> Workspace:
+    (place.root / "specs/002-dock-link").mkdir(parents=True)
+    (place.root / "specs/003-payments").mkdir(parents=True)
+    return place.open()
+
+
+def saved(workspace: Workspace, data: dict[str, Any], **how: Any) -> Any:
+    return workspace.save(context=data, **{"spec_folder": "002-dock-link", **how})
+
+
+def test_a_near_copy_is_saved_and_named(workspace: Workspace) -> None:
+    old = saved(workspace, OLD)
+    new = saved(workspace, NEW)
+    assert new.created
+    assert [row["id"] for row in new.similar] == [old.id]
+    assert new.similar[0]["score"] >= 0.92
+    assert "onSimilar merge" in new.hints[0]
+    assert workspace.list().total == 2
+
+
+def test_nothing_happens_to_the_other_one_by_itself(workspace: Workspace, place: Place) -> None:
+    old = saved(workspace, OLD)
+    before = (place.root / old.path).read_bytes()
+    for data in (NEW, UNLIKE, NEW | {"sessionSummary": NEW["sessionSummary"] + "\n\nThis replaces and deprecates it."}):
+        saved(workspace, data)
+    assert (place.root / old.path).read_bytes() == before
+    card = workspace.load(old.id).memory
+    assert (card.tier, workspace.why(old.id).steps) == (Tier.CRITICAL, ())
+
+
+def test_what_is_unlike_is_not_named(workspace: Workspace) -> None:
+    saved(workspace, OLD)
+    assert saved(workspace, UNLIKE).similar == ()
+
+
+def test_distinct_says_that_both_are_wanted(workspace: Workspace) -> None:
+    saved(workspace, OLD)
+    new = saved(workspace, NEW, on_similar="distinct")
+    assert (new.similar, new.hints) == ((), ())
+    assert workspace.list().total == 2
+
+
+def test_a_merge_leaves_one_file_and_keeps_both_texts(workspace: Workspace, place: Place) -> None:
+    old = saved(workspace, OLD)
+    place.clock.pass_(minutes=1)
+    new = saved(workspace, NEW, on_similar="merge")
+    assert f"supersedes memory {old.id}" in new.summary
+    files = [path.name for path in (place.root / "specs/002-dock-link/memory").glob("*.md")]
+    assert files == [new.path.rpartition("/")[2]]
+    text = (place.root / new.path).read_text(encoding="utf-8")
+    assert f"ANCHOR:merged-{old.id}" in text
+    assert SENTENCES[-1] in text, "what only the old one said"
+    assert text.count(SENTENCES[0]) == 1, "what both said stands once"
+    card = workspace.load(new.id).memory
+    assert card.tier is Tier.CRITICAL, "the higher of the two"
+    assert {"dock broker", "lock commands"} <= set(card.triggers)
+    assert workspace.index().indexed == 0
+    assert workspace.health().healthy
+
+
+def test_a_merge_is_linked_recorded_and_can_be_taken_back(workspace: Workspace, place: Place) -> None:
+    old = saved(workspace, OLD)
+    before = (place.root / old.path).read_bytes()
+    place.clock.pass_(minutes=1)
+    new = saved(workspace, NEW, on_similar="merge")
+    store = workspace._runtime.whole
+    assert store.get(old.id, any_presence=True).presence is Presence.FORGOTTEN
+    merges = [entry for entry in store.ledger() if entry.type == "merge"]
+    assert [entry.memory_ids for entry in merges] == [(old.id, new.id)]
+    assert SENTENCES[-1] in store.text(old.id)
+    workspace.undo()
+    assert (place.root / old.path).read_bytes() == before
+    assert {card.id for card in workspace.list().memories} == {old.id, new.id}
+
+
+def test_a_superseded_memory_says_by_which(workspace: Workspace) -> None:
+    old, new = saved(workspace, OLD), saved(workspace, NEW)
+    workspace.link(new.id, old.id, Relation.SUPERSEDES)
+    results = workspace.search("message broker Mosquitto").results
+    assert [result.id for result in results][:2] == [new.id, old.id]
+    assert results[1].superseded_by == (new.id,)
+
+
+def test_a_memory_of_another_folder_is_not_swallowed(workspace: Workspace) -> None:
+    old = saved(workspace, OLD, spec_folder="003-payments")
+    new = saved(workspace, NEW, on_similar="merge")
+    assert [row["id"] for row in new.similar] == [old.id]
+    assert any("only memories of one folder" in warning for warning in new.warnings)
+    assert {card.id for card in workspace.list().memories} == {old.id, new.id}
+
+
+def test_a_rule_or_a_spec_document_is_not_swallowed(place: Place) -> None:
+    body = "# Broker\n\n" + str(OLD["sessionSummary"])
+    place.write("specs/002-dock-link/spec.md", body + "\n")
+    place.memory("rule", body + "\n\nOne more.", folder="002-dock-link", importance_tier="constitutional")
+    workspace = place.open()
+    new = saved(workspace, NEW, on_similar="merge")
+    assert len(new.similar) == 2
+    assert workspace.list().total == 3
+
+
+def test_a_shared_memory_is_not_swallowed_by_a_users_own(place: Place) -> None:
+    place.write("memory/broker.md", "# Broker\n\n" + str(OLD["sessionSummary"]) + "\n")
+    workspace = place.open(isolation=Isolation(user_id="ann"))
+    workspace.save(context=NEW, on_similar="merge")
+    assert workspace.list().total == 2
+
+
+def test_code_is_merged_whole(workspace: Workspace, place: Place) -> None:
+    code = "```sh\n# a comment, no heading\nskm index\n\nskm search\n```"
+    old = saved(workspace, OLD | {"sessionSummary": f"{OLD['sessionSummary']}\n\n{code}"})
+    place.clock.pass_(minutes=1)
+    new = saved(workspace, NEW, on_similar="merge")
+    text = (place.root / new.path).read_text(encoding="utf-8")
+    assert code in text
+    assert workspace._runtime.whole.get(old.id, any_presence=True).presence is Presence.FORGOTTEN
+    assert new.warnings == ()

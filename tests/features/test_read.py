@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from spec_kit_memory.errors import AnchorNotFound, MissingParameter
+from tests.features.conftest import Place
+
+SECTIONS = """# Plan
+
+<!-- ANCHOR:nothing -->
+<!-- /ANCHOR:nothing -->
+<!-- ANCHOR:decisions-about-storage-001 -->
+We keep SQLite.
+<!-- /ANCHOR:decisions-about-storage-001 -->
+<!-- ANCHOR:decisions-002 -->
+We keep Python.
+<!-- /ANCHOR:decisions-002 -->
+
+## Next steps {#next}
+
+Measure it."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "lines"),
+    [
+        ("decisions-about-storage-001", "We keep SQLite.", "6-6"),
+        ("Decisions", "We keep Python.", "9-9"),
+        ("next", "## Next steps {#next}\n\nMeasure it.", "12-14"),
+        ("next-steps", "## Next steps {#next}\n\nMeasure it.", "12-14"),
+        ("nothing", "", ""),
+    ],
+)
+def test_a_section_is_found_by_its_id_its_beginning_or_its_heading(
+    place: Place, asked: str, text: str, lines: str
+) -> None:
+    place.memory("plan", SECTIONS)
+    answer = place.open().load(1, anchor_id=asked)
+    assert (answer.text.rstrip("\n"), answer.lines) == (text, lines)
+    assert answer.tokens_saved > 0
+    assert answer.next_line is None
+
+
+def test_a_section_that_is_not_there_is_an_error_that_names_those_that_are(place: Place) -> None:
+    place.memory("plan", SECTIONS)
+    with pytest.raises(AnchorNotFound) as failure:
+        place.open().load(1, anchor_id="decis")
+    assert "decisions-002" in failure.value.hint
+
+
+def test_a_long_text_is_continued_where_it_was_cut(place: Place) -> None:
+    place.memory("long", "\n".join(f"Line {number} of a long memory." for number in range(200)))
+    workspace = place.open()
+    begun = workspace.load(1, max_tokens=100)
+    assert begun.next_line is not None
+    rest = workspace.get(begun.memory.path, lines=f"{begun.next_line}-").text
+    assert f"{begun.text}\n{rest}" == workspace.load(1).text
+
+
+def test_loading_needs_to_know_what(place: Place) -> None:
+    with pytest.raises(MissingParameter):
+        place.open().load()

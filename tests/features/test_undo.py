@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import pytest
+
+from spec_kit_memory.errors import Invalid
+from spec_kit_memory.workspace import Workspace
+from tests.features.conftest import Place
+
+TOKENS = "# Login tokens\n\nAccess tokens live fifteen minutes."
+BROKER = "# Broker\n\nThe message broker is Mosquitto."
+
+
+def ledger_verifies(workspace: Workspace) -> bool:
+    return workspace.ledger_verify().ok
+
+
+def found(workspace: Workspace, query: str) -> list[str]:
+    return [result.title for result in workspace.search(query).results]
+
+
+def test_a_new_workspace_has_nothing_to_undo(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    with pytest.raises(Invalid, match="nothing to undo"):
+        workspace.undo()
+
+
+def test_a_delete_is_taken_back_and_search_finds_it_again(place: Place) -> None:
+    path = place.memory("tokens", TOKENS)
+    workspace = place.open()
+    id_ = place.id_of(workspace, "tokens")
+    workspace.delete(id_)
+    assert found(workspace, "access tokens") == []
+    answer = workspace.undo()
+    assert (answer.undone, answer.memory_ids) == ("delete", (id_,))
+    assert found(workspace, "access tokens") == ["Login tokens"]
+    assert path.exists()
+    assert ledger_verifies(workspace)
+
+
+def test_a_deleted_file_comes_back_from_the_trash_as_it_was(place: Place) -> None:
+    path = place.memory("tokens", TOKENS, title="Front")
+    before = path.read_bytes()
+    workspace = place.open()
+    workspace.delete(place.id_of(workspace, "tokens"), delete_file=True)
+    assert not path.exists()
+    workspace.undo()
+    assert path.read_bytes() == before
+    assert workspace.index().deleted == 0
+    assert found(workspace, "access tokens") == ["Front"]
+
+
+def test_a_file_in_the_way_stops_the_undo_before_it_starts(place: Place) -> None:
+    path = place.memory("tokens", TOKENS)
+    workspace = place.open()
+    id_ = place.id_of(workspace, "tokens")
+    workspace.delete(id_, delete_file=True)
+    path.write_text("something else", encoding="utf-8")
+    with pytest.raises(Invalid, match="exists again"):
+        workspace.undo()
+    assert path.read_text(encoding="utf-8") == "something else"
+    path.unlink()
+    assert workspace.undo().memory_ids == (id_,)
+
+
+def test_an_emptied_trash_is_made_up_from_the_stored_text(place: Place) -> None:
+    path = place.memory("tokens", TOKENS)
+    workspace = place.open()
+    answer = workspace.delete(place.id_of(workspace, "tokens"), delete_file=True)
+    (place.root / answer.files[0]).unlink()
+    workspace.undo()
+    assert path.read_text(encoding="utf-8") == TOKENS + "\n"
+
+
+def test_a_whole_folder_comes_back_with_one_undo(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    place.memory("other", "# Other\n\nElsewhere.", folder="002-other")
+    workspace = place.open()
+    ids = {place.id_of(workspace, "tokens"), place.id_of(workspace, "broker")}
+    answer = workspace.delete(spec_folder="001-core", confirm=True, delete_file=True)
+    place.clock.pass_(seconds=1)
+    assert answer.checkpoint
+    assert workspace.list().total == 1
+    undone = workspace.undo()
+    assert set(undone.memory_ids) == ids
+    assert workspace.list().total == 3
+    assert len(list((place.root / "specs/001-core/memory").iterdir())) == 2
+    with pytest.raises(Invalid):
+        workspace.undo()
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_an_update_is_taken_back_to_the_byte(place: Place, ends: str) -> None:
+    path = place.memory("tokens", TOKENS)
+    path.write_bytes((TOKENS + "\n").replace("\n", ends).encode())
+    before = path.read_bytes()
+    workspace = place.open()
+    id_ = place.id_of(workspace, "tokens")
+    workspace.update(id_, title="Renamed", trigger_phrases=["hello world"], importance_tier="critical")
+    assert path.read_bytes() != before
+    answer = workspace.undo()
+    assert answer.undone == "update"
+    assert path.read_bytes() == before
+    card = workspace.list().memories[0]
+    assert (card.title, card.tier.value, card.triggers) == ("Login tokens", "normal", ())
+
+
+def test_an_undone_update_leaves_later_edits_of_the_file_alone(place: Place) -> None:
+    path = place.memory("tokens", TOKENS, title="First", importance_tier="important")
+    workspace = place.open()
+    id_ = place.id_of(workspace, "tokens")
+    workspace.update(id_, title="Second", importance_weight=0.9)
+    path.write_text(path.read_text(encoding="utf-8") + "\nA new line.\n", encoding="utf-8")
+    workspace.index()
+    workspace.undo()
+    text = path.read_text(encoding="utf-8")
+    assert "A new line." in text
+    assert "title: First" in text
+    assert "weight" not in text
+    assert "important" in text
+
+
+def test_undo_goes_one_further_each_time_and_never_undoes_itself(place: Place) -> None:
+    place.memory("tokens", TOKENS, title="One")
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    tokens, broker = place.id_of(workspace, "tokens"), place.id_of(workspace, "broker")
+    workspace.update(tokens, title="Two")
+    workspace.update(tokens, title="Three")
+    workspace.delete(broker)
+    kinds, titles = [], []
+    for _ in range(3):
+        kinds.append(workspace.undo().undone)
+        titles.append(next(card.title for card in workspace.list().memories if card.id == tokens))
+    assert kinds == ["delete", "update", "update"]
+    assert titles == ["Three", "Two", "One"]
+    with pytest.raises(Invalid):
+        workspace.undo()
+    assert ledger_verifies(workspace)
+
+
+def test_updates_of_two_memories_in_one_moment_are_two_changes(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    tokens, broker = place.id_of(workspace, "tokens"), place.id_of(workspace, "broker")
+    workspace.update(tokens, title="A")
+    workspace.update(broker, title="B")
+    assert workspace.undo().memory_ids == (broker,)
+    assert workspace.undo().memory_ids == (tokens,)
+
+
+def test_an_update_that_is_kept_in_the_index_goes_back_to_what_was_overridden(place: Place) -> None:
+    outside = place.root.parent / "notes"
+    outside.mkdir()
+    (outside / "note.md").write_text("# Note\n\nText from elsewhere.\n", encoding="utf-8")
+    workspace = place.open(extra_paths=(str(outside),))
+    id_ = place.id_of(workspace, "note")
+    workspace.update(id_, title="One")
+    workspace.update(id_, title="Two")
+    titles = []
+    for _ in range(2):
+        workspace.undo()
+        titles.append(workspace.list().memories[0].title)
+    assert titles == ["One", "Note"]
+    (outside / "note.md").write_text("# Changed\n\nText from elsewhere.\n", encoding="utf-8")
+    workspace.index(force=True)
+    assert workspace.list().memories[0].title == "Changed"
+
+
+def test_a_delete_that_came_back_by_itself_is_not_undone_again(place: Place) -> None:
+    path = place.memory("tokens", TOKENS, title="One")
+    workspace = place.open()
+    id_ = place.id_of(workspace, "tokens")
+    workspace.update(id_, title="Two")
+    workspace.delete(id_)
+    workspace.save(file_path=str(path))
+    assert workspace.undo().undone == "update"
+
+
+@pytest.mark.parametrize("files", [False, True])
+def test_a_restore_is_taken_back(place: Place, files: bool) -> None:
+    path = place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    workspace.checkpoint_create("before")
+    id_ = place.id_of(workspace, "tokens")
+    workspace.update(id_, title="Later")
+    late = place.memory("late", "# Late\n\nWritten after the checkpoint.")
+    workspace.index()
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("before", clear_existing=True, restore_files=files)
+    assert {card.title for card in workspace.list().memories} == {"Login tokens", "Broker"}
+    place.clock.pass_(minutes=1)
+    answer = workspace.undo()
+    assert answer.undone == "restore"
+    assert {card.title for card in workspace.list().memories} == {"Later", "Broker", "Late"}
+    assert late.exists()
+    assert "Later" in path.read_text(encoding="utf-8")
+    assert workspace.undo().undone == "update"
+    assert ledger_verifies(workspace)
+
+
+def test_undoing_a_restore_takes_the_files_away_that_it_had_made(place: Place) -> None:
+    vanished = place.memory("vanished", "# Vanished\n\nIts file was removed by hand.")
+    deleted = place.memory("deleted", "# Deleted\n\nIt was deleted on request.")
+    edited = place.memory("edited", "# Edited\n\nChanged after it was restored.")
+    stays = place.memory("stays", TOKENS)
+    workspace = place.open()
+    workspace.checkpoint_create("before")
+    text = vanished.read_text(encoding="utf-8")
+    vanished.unlink()
+    edited.unlink()
+    workspace.index()
+    workspace.delete(place.id_of(workspace, "deleted"), delete_file=True)
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("before", restore_files=True)
+    assert all(path.exists() for path in (vanished, deleted, edited))
+    edited.write_text("# Edited\n\nSomebody goes on writing here.\n", encoding="utf-8")
+    place.clock.pass_(minutes=1)
+    answer = workspace.undo()
+    assert (vanished.exists(), deleted.exists(), edited.exists(), stays.exists()) == (False, False, True, True)
+    assert any("vanished.md" in hint and "trash" in hint for hint in answer.hints)
+    assert any("edited.md" in hint and "stays" in hint for hint in answer.hints)
+    assert [path.name for path in (place.root / ".spec-kit-memory" / "trash").rglob("vanished.md")] == ["vanished.md"]
+    assert {card.title for card in workspace.list().memories} == {"Login tokens"}
+    assert {card.title for card in workspace.list(forgotten=True).memories} == {"Deleted", "Edited"}
+    workspace.index()
+    assert {card.title for card in workspace.list().memories} == {"Login tokens", "Edited"}  # its text is a new one
+    place.write("specs/001-core/memory/vanished.md", text)
+    workspace.index()
+    assert "Vanished" in {card.title for card in workspace.list().memories}  # it was gone, not forgotten
+    assert ledger_verifies(workspace)
+
+
+def test_undoing_a_restore_leaves_what_was_made_after_it(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    workspace.checkpoint_create("before")
+    workspace.update(place.id_of(workspace, "tokens"), title="Later")
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("before", clear_existing=True)
+    place.memory("fresh", "# Fresh\n\nMade after the restore.")
+    workspace.index()
+    workspace.undo()
+    assert {card.title for card in workspace.list().memories} == {"Later", "Fresh"}
+
+
+def test_a_restore_whose_checkpoint_is_gone_says_so(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    workspace.checkpoint_create("before")
+    workspace.update(place.id_of(workspace, "tokens"), title="Later")
+    place.clock.pass_(minutes=1)
+    answer = workspace.checkpoint_restore("before", clear_existing=True)
+    assert answer.safety
+    workspace.checkpoint_delete(answer.safety)
+    with pytest.raises(Invalid, match="is gone"):
+        workspace.undo()
+
+
+def test_opinions_marks_and_links_are_taken_back(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    one, two = place.id_of(workspace, "tokens"), place.id_of(workspace, "broker")
+    workspace.validate(one, was_useful=True)
+    workspace.validate(one, outdated=True)
+    workspace.link(one, two, "supports", strength=0.4)
+    workspace.link(one, two, "supports", strength=0.9)
+    link = workspace.why(one).steps[0].link
+    workspace.unlink(link.id)
+    workspace.undo()
+    assert workspace.why(one).steps[0].link.strength == 0.9
+    workspace.undo()
+    assert workspace.why(one).steps[0].link.strength == 0.4
+    workspace.undo()
+    assert workspace.why(one).steps == ()
+    workspace.undo()
+    card = next(card for card in workspace.list().memories if card.id == one)
+    assert card.state.value == "WARM"
+    assert card.confidence == 0.6
+    workspace.undo()
+    card = next(card for card in workspace.list().memories if card.id == one)
+    assert (card.confidence, card.validation_count) == (0.5, 0)
+    assert ledger_verifies(workspace)
+
+
+def test_a_merge_is_taken_apart_again(place: Place) -> None:
+    said = " ".join(f"Sentence number {n} of the long text about the harbour and its bicycles." for n in range(30))
+    place.memory("old", f"# Harbour\n\n{said}\n\nOnly the old one says this.")
+    workspace = place.open()
+    old = place.id_of(workspace, "old")
+    answer = workspace.save(text=said + " And one more.", spec_folder="001-core", on_similar="merge")
+    assert "supersedes" in answer.summary
+    assert answer.id is not None
+    undone = workspace.undo()
+    assert undone.undone == "merge"
+    assert (place.root / "specs/001-core/memory/old.md").exists()
+    assert workspace.why(old).steps == ()
+    assert {card.id for card in workspace.list().memories} == {old, answer.id}

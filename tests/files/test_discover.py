@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.core.memory import Source, Tier
+from spec_kit_memory.errors import AccessDenied, BadPath, FileMissing, OutsideScope, TooLarge
+from spec_kit_memory.files.discover import areas, discover, glob_matches, locate
+from spec_kit_memory.settings import Isolation, Settings
+
+Write = Callable[..., Path]
+
+
+def paths(settings: Settings) -> list[str]:
+    return [one.path for one in discover(settings).files]
+
+
+def test_every_rule_finds_its_files_and_the_rest_are_counted(settings: Settings, write: Write) -> None:
+    wanted = [
+        ".opencode/skill/git/constitutional/rule.md",
+        ".opencode/specs/002-b/memory/b.md",
+        ".specify/memory/constitution.md",
+        "MEMORY.md",
+        "constitutional/rule.md",
+        "memory/note.md",
+        "memory/users/ann/own.md",
+        "specs/001-a/contracts/api.md",
+        "specs/001-a/memory/a.md",
+        "specs/001-a/spec.md",
+        "specs/001-a/z_archive/memory/old.txt",
+    ]
+    other = ["README.md", "docs/deep/guide.md", "constitutional/README.md", "specs/001-a/notes.md"]
+    unseen = [
+        "node_modules/x/README.md",
+        ".git/x.md",
+        "specs/001-a/build/spec.md",
+        "src/code.py",
+        ".spec-kit-memory/x.md",
+    ]
+    for path in (*wanted, *other, *unseen):
+        write(path)
+    seen = discover(settings)
+    assert [one.path for one in seen.files] == sorted(wanted)
+    assert seen.undiscovered == len(other)
+    assert seen.problems == ()
+    archived = {one.path for one in seen.files if one.archived_folder}
+    assert archived == {"specs/001-a/z_archive/memory/old.txt"}
+
+
+def test_what_stands_where_a_memory_could_is_named_with_the_reason(root: Path, write: Write) -> None:
+    expected = {
+        "README.md": "outside the places of memories",
+        "constitutional/README.md": "beside rules, but no rule by its name",
+        "memory/photo.png": "in a memory folder, but not markdown",
+        "memory/2026/a.md": "in a folder below memory/, not in it",
+        "specs/001-a/memory/deep/a.md": "in a folder below memory/, not in it",
+        "specs/001-a/memory/a.rst": "in a memory folder, but not markdown",
+        "specs/001-a/memory/secret.md": "named by `exclude` in the configuration",
+        "specs/001-a/notes.md": "in specs/, but no spec document by its name",
+        "specs/001-a/scratch/spec.md": "in scratch/",
+        "specs/001-a/build/": "folders of a name that is never entered",
+        "specs/002-b/": "named by `exclude` in the configuration",
+    }
+    for path in expected:
+        write(f"{path}spec.md" if path.endswith("/") else path)
+    for path in (
+        "memory/a.md",
+        "specs/001-a/memory/metadata.json",
+        "specs/001-a/.git/x.md",
+        "src/code.py",
+        "lib/x.txt",
+    ):
+        write(path)
+    seen = discover(Settings(root=root, exclude=("specs/002-b/", "secret.md")))
+    assert [one.path for one in seen.files] == ["memory/a.md"]
+    assert dict(seen.skipped) == expected
+
+
+def test_a_found_file_knows_its_size_and_time(settings: Settings, write: Write) -> None:
+    file = write("memory/a.md", "hello")
+    os.utime(file, ns=(5_000_000_000, 7_000_000_000))
+    [found] = discover(settings).files
+    assert (found.size, found.mtime_ns, found.absolute) == (5, 7_000_000_000, file)
+
+
+def test_without_counting_only_places_of_rules_are_walked(settings: Settings, write: Write) -> None:
+    write("docs/guide.md")
+    write("memory/a.md")
+    seen = discover(settings, count=False)
+    assert (len(seen.files), seen.undiscovered) == (1, 0)
+
+
+def test_a_limited_walk_sees_what_is_at_or_below_the_given_paths(settings: Settings, write: Write, root: Path) -> None:
+    for path in ("specs/001-a/memory/a.md", "specs/001-a/spec.md", "specs/002-b/spec.md", "memory/m.md"):
+        write(path)
+    found = discover(settings, only=[root / "specs/001-a", root / "memory/m.md", root / "specs/gone.md"]).files
+    assert [one.path for one in found] == ["memory/m.md", "specs/001-a/memory/a.md", "specs/001-a/spec.md"]
+
+
+def test_a_specs_folder_that_is_a_link_makes_no_second_memory(settings: Settings, write: Write, root: Path) -> None:
+    write(".opencode/specs/001-a/memory/a.md")
+    (root / "specs").symlink_to(".opencode/specs")
+    assert paths(settings) == [".opencode/specs/001-a/memory/a.md"]
+
+
+def test_a_linked_file_keeps_its_one_canonical_path(settings: Settings, write: Write, root: Path) -> None:
+    write("memory/a.md")
+    write("docs/design.md")
+    (root / "memory/again.md").symlink_to("a.md")
+    (root / "memory/design.md").symlink_to("../docs/design.md")
+    assert paths(settings) == ["docs/design.md", "memory/a.md"]
+    [design, _] = discover(settings).files
+    assert design.source is Source.MEMORY
+
+
+def test_a_spec_folder_may_be_a_link_to_another_place_of_the_workspace(
+    settings: Settings, write: Write, root: Path
+) -> None:
+    write("docs/auth/memory/a.md")
+    write("docs/auth/spec.md")
+    (root / "specs").mkdir()
+    (root / "specs/007-auth").symlink_to("../docs/auth")
+    seen = discover(settings)
+    assert [(one.path, one.spec_folder) for one in seen.files] == [
+        ("docs/auth/memory/a.md", "007-auth"),
+        ("docs/auth/spec.md", "007-auth"),
+    ]
+    assert seen.linked == (root / "docs/auth",)
+
+
+def test_loops_of_links_end(settings: Settings, write: Write, root: Path) -> None:
+    write("specs/001-a/memory/a.md")
+    (root / "specs/001-a/up").symlink_to("..")
+    (root / "specs/001-a/self").symlink_to("self")
+    (root / "specs/001-a/memory/loop.md").symlink_to("loop.md")
+    seen = discover(settings)
+    assert [one.path for one in seen.files] == ["specs/001-a/memory/a.md"]
+    assert [(bad.path, bad.code) for bad in seen.problems] == [("specs/001-a/memory/loop.md", "E014")]
+    assert "remove the link" in seen.problems[0].message
+
+
+def test_a_link_out_of_the_workspace_is_reported_and_not_followed(
+    settings: Settings, write: Write, root: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "memory").mkdir(parents=True)
+    (outside / "memory/secret.md").write_text("secret")
+    write("memory/a.md")
+    (root / "specs").mkdir()
+    (root / "specs/001-a").symlink_to(outside)
+    (root / "memory/b.md").symlink_to(outside / "memory/secret.md")
+    seen = discover(settings)
+    assert [one.path for one in seen.files] == ["memory/a.md"]
+    assert [(bad.path, bad.code) for bad in seen.problems] == [("memory/b.md", "E110"), ("specs/001-a", "E110")]
+    assert all("extraPaths" in bad.message and "outside/" not in bad.message for bad in seen.problems)
+
+
+def test_extra_paths_take_in_files_folders_and_globs_as_custom(
+    settings: Settings, write: Write, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "deep/node_modules").mkdir(parents=True)
+    for name in ("deep/a.md", "b.txt", "c.png", "deep/node_modules/d.md"):
+        (outside / name).write_text("text")
+    (tmp_path / "single").write_text("text")
+    write("docs/x/one.md")
+    write("docs/two.md")
+    write("memory/m.md")
+    extra = replace(settings, extra_paths=(str(outside), str(tmp_path / "single"), "docs/*/*.md", "memory"))
+    found = {one.path: one.source for one in discover(extra).files}
+    assert found == {
+        f"{outside.as_posix()}/deep/a.md": Source.CUSTOM,
+        f"{outside.as_posix()}/b.txt": Source.CUSTOM,
+        (tmp_path / "single").as_posix(): Source.CUSTOM,
+        "docs/x/one.md": Source.CUSTOM,
+        "memory/m.md": Source.MEMORY,
+    }
+
+
+def test_a_missing_extra_path_is_reported(settings: Settings) -> None:
+    [bad] = discover(replace(settings, extra_paths=("../nowhere",))).problems
+    assert bad.code == "E010"
+    assert "../nowhere" in bad.message
+
+
+def test_a_link_out_of_an_extra_folder_is_not_followed(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "extra").mkdir()
+    (tmp_path / "secret.md").write_text("secret")
+    (tmp_path / "extra/link.md").symlink_to("../secret.md")
+    assert discover(replace(settings, extra_paths=(str(tmp_path / "extra"),))).files == ()
+
+
+def test_exclude_works_as_gitignore_does(settings: Settings, write: Write) -> None:
+    for path in ("specs/001-a/memory/a.md", "specs/002-b/memory/b.md", "memory/draft-1.md", "memory/draft-2.md"):
+        write(path)
+    chosen = replace(settings, exclude=("specs/002-b/", "draft-*", "!draft-2.md"))
+    assert paths(chosen) == ["memory/draft-2.md", "specs/001-a/memory/a.md"]
+
+
+def test_a_folder_named_like_a_memory_is_reported_and_the_rest_go_on(settings: Settings, write: Write) -> None:
+    write("memory/a.md")
+    write("memory/x.md/inside.md")
+    seen = discover(settings)
+    assert [one.path for one in seen.files] == ["memory/a.md"]
+    assert [(bad.path, bad.code) for bad in seen.problems] == [("memory/x.md", "E014")]
+    assert "rename" in seen.problems[0].message
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_named_like_a_memory_is_reported(settings: Settings, write: Write, root: Path) -> None:
+    write("memory/a.md")
+    os.mkfifo(root / "memory/pipe.md")
+    assert [(bad.path, bad.code) for bad in discover(settings).problems] == [("memory/pipe.md", "E014")]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are Unicode there")
+def test_a_name_that_is_not_unicode_is_reported(settings: Settings, write: Write, root: Path) -> None:
+    write("memory/a.md")
+    try:
+        Path(os.fsdecode(os.fsencode(root) + b"/memory/\xff.md")).write_text("text")
+    except OSError:
+        pytest.skip("this file system takes only Unicode names")
+    [bad] = discover(settings).problems
+    assert bad.code == "E014"
+    bad.path.encode("utf-8")
+
+
+def test_an_unreadable_folder_is_reported_and_nothing_is_said_about_what_is_below(
+    open_root: Path, without_privileges: Callable[[], AbstractContextManager[None]]
+) -> None:
+    (open_root / "specs/001-a/memory").mkdir(parents=True)
+    (open_root / "specs/001-a/memory/a.md").write_text("text")
+    (open_root / "memory").mkdir()
+    (open_root / "memory/b.md").write_text("text")
+    (open_root / "specs/001-a").chmod(0)
+    with without_privileges():
+        seen = discover(Settings(root=open_root))
+    assert [one.path for one in seen.files] == ["memory/b.md"]
+    assert [(bad.path, bad.code) for bad in seen.problems] == [("specs/001-a", "E011")]
+    assert "access" in seen.problems[0].message
+    assert seen.unreadable == ("specs/001-a",)
+
+
+def test_a_missing_workspace_is_an_error_that_says_so(settings: Settings, root: Path) -> None:
+    root.rmdir()
+    with pytest.raises(FileMissing) as caught:
+        discover(settings)
+    assert root.as_posix() in caught.value.message
+    assert "skm init" in caught.value.hint
+
+
+def test_an_unreadable_workspace_is_an_error(
+    open_root: Path, without_privileges: Callable[[], AbstractContextManager[None]]
+) -> None:
+    open_root.chmod(0)
+    with without_privileges(), pytest.raises(AccessDenied):
+        discover(Settings(root=open_root))
+
+
+def test_pending_and_temporary_files_are_left_over_not_found(settings: Settings, write: Write, root: Path) -> None:
+    write("memory/a.md")
+    left = [write("memory/x_pending.md"), write("memory/.a.md.12ab.skm.tmp")]
+    write("memory/.a.md.swp")
+    write("memory/b.md.tmp")
+    seen = discover(settings)
+    assert [one.path for one in seen.files] == ["memory/a.md"]
+    assert sorted(seen.leftovers) == sorted(left)
+    assert seen.undiscovered == 0
+
+
+# --- one named file
+
+
+def test_a_named_file_is_located_under_its_canonical_path(settings: Settings, write: Write, root: Path) -> None:
+    write(".opencode/specs/001-a/memory/a.md")
+    (root / "specs").symlink_to(".opencode/specs")
+    names: list[str | Path] = [
+        "specs/001-a/memory/a.md",
+        "specs/001-a/../001-a/memory/a.md",
+        root / ".opencode/specs/001-a/memory/a.md",
+        "./specs//001-a/memory/a.md",
+    ]
+    assert {locate(settings, name).path for name in names} == {".opencode/specs/001-a/memory/a.md"}
+
+
+def test_a_named_link_counts_by_the_place_where_it_stands(settings: Settings, write: Write, root: Path) -> None:
+    write("docs/design.md")
+    (root / "memory").mkdir()
+    (root / "memory/design.md").symlink_to("../docs/design.md")
+    found = locate(settings, "memory/design.md")
+    assert (found.path, found.source) == ("docs/design.md", Source.MEMORY)
+
+
+def test_a_named_file_that_no_rule_finds_is_refused_with_a_next_step(settings: Settings, write: Write) -> None:
+    write("docs/design.md")
+    with pytest.raises(BadPath) as caught:
+        locate(settings, "docs/design.md")
+    assert "extraPaths" in caught.value.hint
+
+
+def test_named_files_that_cannot_be_read_say_why(settings: Settings, write: Write, tmp_path: Path) -> None:
+    write("memory/x.md/inside.md")
+    write("docs/big.md", b"x" * 2_000_000)
+    with pytest.raises(FileMissing):
+        locate(settings, "memory/none.md")
+    with pytest.raises(BadPath):
+        locate(settings, "memory/x.md")
+    with pytest.raises(TooLarge):
+        locate(settings, "docs/big.md")
+    with pytest.raises(OutsideScope):
+        locate(settings, tmp_path / "other.md")
+
+
+def test_a_file_outside_the_allowed_paths_cannot_be_named(settings: Settings, write: Write) -> None:
+    write("memory/a.md")
+    write("memory/users/ann/a.md")
+    limited = replace(settings, isolation=Isolation(user_id="ann", allowed_paths=("memory/users/ann",)))
+    assert locate(limited, "memory/users/ann/a.md").owner == "ann"
+    with pytest.raises(OutsideScope):
+        locate(limited, "memory/a.md")
+
+
+def test_constitutional_files_start_constitutional(settings: Settings, write: Write) -> None:
+    write("constitutional/a.md")
+    assert locate(settings, "constitutional/a.md").default_tier is Tier.CONSTITUTIONAL
+
+
+# --- patterns
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "expected"),
+    [
+        ("a.md", "*.md", True),
+        ("x/a.md", "*.md", False),
+        ("x/a.md", "*/*.md", True),
+        ("x/y/a.md", "**/*.md", True),
+        ("a.md", "**/*.md", True),
+        ("x/y/a.md", "**", True),
+        ("x/y/a.md", "x/**/a.md", True),
+        ("x/a.md", "x/**/a.md", True),
+        ("z/y/a.md", "x/**/a.md", False),
+        ("x/b.md", "x/[ab].md", True),
+        ("x/c.md", "x/[ab].md", False),
+        ("x/y/a.md", "**/y/**/*.md", True),
+    ],
+)
+def test_globs_match_by_segments(path: str, pattern: str, expected: bool) -> None:
+    assert glob_matches(tuple(path.split("/")), tuple(pattern.split("/"))) is expected
+
+
+def test_a_hostile_pattern_ends(settings: Settings) -> None:
+    segments = ("a",) * 200
+    assert not glob_matches(segments, ("**", "*a*a*a*a*a*") * 100 + ("b",))
+
+
+def test_areas_are_the_real_folders_that_exist(settings: Settings, write: Write, root: Path) -> None:
+    assert areas(settings) == ()
+    write(".opencode/specs/001-a/spec.md")
+    write("memory/a.md")
+    (root / "specs").symlink_to(".opencode/specs")
+    assert areas(settings) == (root / ".opencode/specs", root / "memory")

@@ -1,0 +1,34 @@
+"""Every engine keeps the same contract: the tests named test_contract_* run on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.index import open_index
+from spec_kit_memory.index.contract import Index
+
+Factory = Callable[[str], Index]
+
+ENGINES: dict[str, Callable[[Path], Index]] = {"sqlite": open_index}
+
+
+@pytest.fixture(params=ENGINES)
+def factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
+    """Opens the store of that name; the same name again is another handle on the same data."""
+    opened: list[Index] = []
+
+    def open_named(name: str = "index") -> Index:
+        opened.append(ENGINES[request.param](tmp_path / f"{name}.sqlite"))
+        return opened[-1]
+
+    yield open_named
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(factory: Factory) -> Index:
+    return factory("index")

@@ -1,0 +1,298 @@
+"""Does a checkpoint bring everything back, and nothing else?"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spec_kit_memory.core import ledger
+from spec_kit_memory.core.memory import Attention, Change, Filter, Link, LinkClaim, Presence, Relation, Session, Tier
+from spec_kit_memory.errors import RestoreFailed
+from spec_kit_memory.index import open_index
+from spec_kit_memory.index.contract import Index
+from tests.index.conftest import Factory
+from tests.index.material import BY_USER, NOON, change, embed_all, entry
+
+Rows = list[dict[str, Any]]
+
+
+def taken(store: Index, where: Filter = Filter()) -> Rows:  # noqa: B008 - a frozen value
+    """A checkpoint as it comes back from its file."""
+    rows: Rows = json.loads(json.dumps(list(store.snapshot(where))))
+    return rows
+
+
+def comparable(rows: Rows) -> Rows:
+    """Without the header and the stamps of files, which are about the model and the disk."""
+    kept = [{name: value for name, value in row.items() if name not in ("raw_hash", "stamp")} for row in rows[1:]]
+    return sorted(kept, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def answers(store: Index) -> list[Any]:
+    text = store.match_text(["fox", "words", "deploy"], Filter(), 50)
+    near = store.match_vector([1.0, 0.5, 0.2], Filter(), 50)
+    return [[(hit.memory_id, round(hit.score, 5)) for hit in hits] for hits in (text, near)]
+
+
+def lively(store: Index) -> None:
+    store.put(
+        entry("specs/001-a/memory/x.md", "quick fox\ndeploy it", spec_folder="001-a", triggers=["deploy"]), BY_USER
+    )
+    store.put(
+        entry("specs/001-a/memory/copy.md", "quick fox\ndeploy it", spec_folder="001-a", triggers=["ship"]), BY_USER
+    )
+    claims = [LinkClaim(Relation.SUPERSEDES, "specs/001-a/memory/x.md")]
+    store.put(entry("specs/001-a/memory/y.md", "other words", spec_folder="001-a", links=claims, title="Y"), BY_USER)
+    store.put(entry("specs/002-b/memory/z.md", "more words", spec_folder="002-b", trusted=False), BY_USER)
+    store.put(entry("chat://c1", "user: words", owner="ann"), BY_USER)
+    embed_all(store)
+    store.override(2, {"tier": Tier.CRITICAL}, BY_USER)
+    store.validate(1, Decimal("0.65"), 3, BY_USER)
+    store.record_use({1: 2.5, 3: 1.0}, NOON + timedelta(hours=1))
+    store.put_link(Link(0, 1, 3, Relation.CAUSED, 0.7, "seen"), BY_USER)
+    store.trust(3, True, BY_USER)
+    store.mark_outdated(3, True, BY_USER)
+    store.put_session(
+        Session("s1", turn=2, attention=(Attention(1, 0.8, 1), Attention(3, 0.4, 2)), sent=frozenset("h")), NOON
+    )
+
+
+def test_restoring_what_is_there_changes_nothing(store: Index) -> None:
+    lively(store)
+    before = taken(store)
+    entries = len(list(store.ledger()))
+    done = store.restore(before, change(minutes=5), clear=True, where=Filter())
+    assert (done["restored"], done["unchanged"], done["removed"]) == (0, 4, 0)
+    assert taken(store) == before
+    assert len(list(store.ledger())) == entries
+
+
+def test_everything_comes_back_after_anything_happened(store: Index) -> None:
+    lively(store)
+    before, answered = taken(store), answers(store)
+    store.forget(1, change(minutes=1))
+    store.put(entry("specs/001-a/memory/y.md", "rewritten", spec_folder="001-a", title="Why"), change(minutes=2))
+    store.put(entry("specs/003-c/memory/new.md", "new fox", spec_folder="003-c"), change(minutes=3))
+    store.override(3, {"tier": Tier.DEPRECATED}, change(minutes=4))
+    store.vanish("chat://c1", change(minutes=4))
+    store.put_session(Session("s1", turn=9), NOON + timedelta(days=1))
+    embed_all(store)
+    done = store.restore(before, change(minutes=9), clear=True, where=Filter())
+    assert (done["restored"], done["removed"]) == (4, 1)
+    assert comparable(taken(store)) == comparable(before)
+    assert answers(store) == answered
+    assert store.get(5, any_presence=True).presence is Presence.FORGOTTEN
+    assert ledger.verify(store.ledger()) is None
+    assert all(found == [] for found in store.check(now=NOON).values())
+    restored = [one for one in store.ledger() if one.type == "restore"]
+    assert [one.memory_ids for one in restored] == [(1,), (2,), (3,), (4,)]
+
+
+def test_without_clearing_the_newer_is_kept_and_nothing_removed(store: Index) -> None:
+    lively(store)
+    before = taken(store)
+    store.put(entry("specs/001-a/memory/x.md", "newer text", spec_folder="001-a"), change(minutes=5))
+    store.forget(2, change(minutes=5))
+    store.put(entry("memory/new.md", "new"), change(minutes=5))
+    done = store.restore(before, change(minutes=9), clear=False, where=Filter())
+    assert (done["restored"], done["kept_newer"], done["unchanged"], done["removed"]) == (1, 1, 2, 0)
+    assert store.text(1) == "newer text"
+    assert store.text(2) == "other words"
+    assert store.by_path("memory/new.md") is not None
+
+
+def test_clearing_a_folder_leaves_the_other_folders_alone(store: Index) -> None:
+    lively(store)
+    folder = Filter(spec_folder="001-a")
+    rows = taken(store, folder)
+    assert {row["path"] for row in rows if row["kind"] == "memory"} == {
+        "specs/001-a/memory/x.md",
+        "specs/001-a/memory/y.md",
+    }
+    store.put(entry("specs/001-a/memory/new.md", "new here", spec_folder="001-a"), change(minutes=1))
+    store.put(entry("specs/002-b/memory/new.md", "new there", spec_folder="002-b"), change(minutes=1))
+    assert store.restore(rows, change(minutes=2), clear=True, where=folder)["removed"] == 1
+    assert store.by_path("specs/001-a/memory/new.md") is None
+    assert store.by_path("specs/002-b/memory/new.md") is not None
+    assert store.by_path("specs/002-b/memory/z.md") is not None
+    session = store.session("s1")
+    assert session is not None
+    assert {one.memory_id for one in session.attention} == {1, 3}
+
+
+def test_a_checkpoint_comes_to_life_in_another_database(factory: Factory) -> None:
+    one, two = factory("one"), factory("two")
+    lively(one)
+    two.put(entry("memory/other.md", "occupies id one"), BY_USER)
+    done = two.restore(taken(one), BY_USER, clear=False, where=Filter())
+    assert done["restored"] == 4
+    moved = two.by_path("specs/001-a/memory/x.md")
+    assert moved is not None
+    assert moved.id == 5
+    assert (moved.access_count, moved.confidence, moved.aliases) == (
+        2.5,
+        Decimal("0.65"),
+        ("specs/001-a/memory/copy.md",),
+    )
+    links = {(link.source_id, link.target_id, link.relation) for link in two.links()}
+    assert links == {(moved.id, 3, Relation.CAUSED), (2, moved.id, Relation.SUPERSEDES)}
+    assert two.vector_work(9) == [] or all(work.memory_id == 1 for work in two.vector_work(9))
+    assert len(two.match_vector([1.0, 0, 0], Filter(), 50)) == 5
+    again = two.restore(taken(one), BY_USER, clear=False, where=Filter())
+    assert (again["restored"], again["unchanged"]) == (0, 4)
+
+
+def test_vectors_of_another_model_are_left_out(factory: Factory) -> None:
+    one, two = factory("one"), factory("two")
+    lively(one)
+    two.use_model("other", 2, "w")
+    two.restore(taken(one), BY_USER, clear=False, where=Filter())
+    assert len(two.vector_work(99)) == 5
+    assert two.match_vector([1.0, 0.0], Filter(), 9) == []
+
+
+def test_swapped_paths_swap_back(store: Index) -> None:
+    store.put(entry("memory/a.md", "first"), BY_USER)
+    store.put(entry("memory/b.md", "second"), BY_USER)
+    before = taken(store)
+    store.put(entry("memory/c.md", "first"), change(minutes=1), memory_id=1)
+    store.put(entry("memory/a.md", "second"), change(minutes=1), memory_id=2)
+    store.put(entry("memory/b.md", "first"), change(minutes=1), memory_id=1)
+    store.restore(before, change(minutes=2), clear=True, where=Filter())
+    assert comparable(taken(store)) == comparable(before)
+    assert [hit.memory_id for hit in store.match_text(["second"], Filter(), 5)] == [2]
+    assert all(found == [] for found in store.check().values())
+
+
+def test_a_scan_of_the_same_file_does_not_undo_a_restore(store: Index) -> None:
+    store.put(entry("memory/a.md", "old"), BY_USER)
+    before = taken(store)
+    edited = entry("memory/a.md", "edited on disk")
+    store.put(edited, change(minutes=1))
+    store.restore(before, change(minutes=2), clear=True, where=Filter())
+    known = store.stored()["memory/a.md"]
+    assert store.text(1) == "old"
+    assert (known.stamp, known.raw_hash) == (edited.stamp, edited.raw_hash)
+
+
+# --- damaged checkpoints
+
+DAMAGE: dict[str, Callable[[Rows], object]] = {
+    "empty": lambda rows: rows.clear(),
+    "no header": lambda rows: rows.pop(0),
+    "newer format": lambda rows: rows[0].update(format=99),
+    "unknown kind": lambda rows: rows.append({"kind": "soul"}),
+    "no kind": lambda rows: rows.append({}),
+    "edited text": lambda rows: rows[1].update(text="edited by hand"),
+    "missing field": lambda rows: rows[1].pop("tier"),
+    "unknown tier": lambda rows: rows[1]["said"].update(tier="holy"),
+    "bad time": lambda rows: rows[1].update(updated_at="yesterday"),
+    "bad lines": lambda rows: rows[1]["passages"][0].update(last_line=999),
+    "bad number": lambda rows: rows[1].update(access_count="many"),
+    "twice": lambda rows: rows.insert(2, copy.deepcopy(rows[1])),
+    "bad vector": lambda rows: next(r for r in rows if r["kind"] == "vector").update(vector="!!"),
+    "short vector": lambda rows: next(r for r in rows if r["kind"] == "vector").update(vector="AAAA"),
+    "loose link": lambda rows: next(r for r in rows if r["kind"] == "link").update(target_id=77),
+    "unknown relation": lambda rows: next(r for r in rows if r["kind"] == "link").update(relation="likes"),
+    "bad session": lambda rows: next(r for r in rows if r["kind"] == "session").update(attention=[[1]]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_checkpoint_changes_nothing(store: Index, name: str) -> None:
+    lively(store)
+    rows = taken(store)
+    store.put(entry("memory/later.md", "later"), change(minutes=1))
+    before, generation, entries = taken(store), store.generation(), len(list(store.ledger()))
+    DAMAGE[name](rows)
+    with pytest.raises(RestoreFailed) as failed:
+        store.restore(rows, change(minutes=2), clear=True, where=Filter())
+    assert "nothing was changed" in failed.value.hint
+    assert (taken(store), store.generation(), len(list(store.ledger()))) == (before, generation, entries)
+
+
+def test_a_source_of_rows_that_breaks_off_changes_nothing(store: Index) -> None:
+    lively(store)
+    before = taken(store)
+
+    def broken() -> Any:
+        yield from before[:2]
+        raise OSError("the file ends here")
+
+    with pytest.raises(OSError, match="ends here"):
+        store.restore(broken(), change(minutes=2), clear=True, where=Filter())
+    assert taken(store) == before
+
+
+# --- any history
+
+_steps = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["put", "put", "put", "vanish", "forget", "override", "use", "link", "validate", "embed", "outdated"]
+        ),
+        st.integers(0, 4),
+        st.integers(0, 3),
+    ),
+    max_size=10,
+)
+
+
+def play(store: Index, steps: list[tuple[str, int, int]]) -> None:
+    for number, (verb, which, how) in enumerate(steps):
+        path, now = f"memory/{which}.md", change(minutes=number)
+        found = store.by_path(path)
+        if verb == "put":
+            store.put(entry(path, f"words {how}\nfox {which}" if how else f"words {how}", triggers=[f"t{how}"]), now)
+        elif verb == "embed":
+            embed_all(store)
+        elif verb == "vanish":
+            store.vanish(path, now)
+        elif found:
+            act_on(store, verb, found.id, how, now)
+
+
+def act_on(store: Index, verb: str, memory_id: int, how: int, now: Change) -> None:
+    if verb == "forget":
+        store.forget(memory_id, now)
+    elif verb == "override":
+        store.override(memory_id, {"title": f"title {how}"}, now)
+    elif verb == "use":
+        store.record_use({memory_id: 1.0}, now.at)
+    elif verb == "validate":
+        store.validate(memory_id, Decimal("0.6"), how, now)
+    elif verb == "outdated":
+        store.mark_outdated(memory_id, bool(how % 2), now)
+    for other in store.find()[:1] if verb == "link" else []:
+        if other.id != memory_id:
+            store.put_link(Link(0, memory_id, other.id, Relation.CAUSED), now)
+
+
+@settings(max_examples=25, deadline=None)
+@given(_steps, _steps)
+def test_restore_is_the_inverse_of_any_history(
+    first: list[tuple[str, int, int]], second: list[tuple[str, int, int]]
+) -> None:
+    with TemporaryDirectory() as folder:
+        store = open_index(Path(folder) / "index.sqlite")
+        with store.bulk():
+            play(store, first)
+            embed_all(store)
+            before, answered = taken(store), answers(store)
+            play(store, second)
+            store.restore(before, change(minutes=60), clear=True, where=Filter())
+            assert comparable(taken(store)) == comparable(before)
+            assert answers(store) == answered
+            assert ledger.verify(store.ledger()) is None
+            assert all(found == [] for found in store.check().values())
+        store.close()
