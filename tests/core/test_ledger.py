@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core import ledger
+from spec_kit_memory.core import ledger, operation
 from spec_kit_memory.core.memory import LedgerEntry, Mutation
 
 _text = st.text(max_size=12)
@@ -22,16 +22,19 @@ _bodies = st.lists(
 
 
 def chain(bodies: list[tuple[Mutation, list[int], str, str | None]]) -> list[LedgerEntry]:
+    """Every other entry is one of version 1, as in an index that came from there and is written by both."""
     entries: list[LedgerEntry] = []
     for number, (kind, ids, reason, session) in enumerate(bodies, start=1):
         previous = entries[-1].hash if entries else ledger.GENESIS
-        entries.append(
-            ledger.seal(
-                LedgerEntry(
-                    number, "2026-03-01T12:00:00Z", kind, tuple(ids), None, "h", "user", session, reason, previous, ""
-                )
-            )
+        entry = LedgerEntry(
+            number, "2026-03-01T12:00:00Z", kind, tuple(ids), None, "h", "user", session, reason, previous, ""
         )
+        if number % 2 == 0:
+            rows = [{"memory_id": 1, "before": None, "after": '{"a":1.0}'}]
+            done = operation.Delete(path=reason).plain()
+            digest = ledger.history_digest(rows)
+            entry = replace(entry, version=2, operation=done, history=digest, presence="live")
+        entries.append(ledger.seal(entry))
     return entries
 
 
@@ -52,6 +55,7 @@ def test_one_changed_field_is_found_where_it_is(
         st.sampled_from(
             [("reason", "x" * 20), ("at", "2020"), ("hash_after", "z"), ("actor", "decay"), ("memory_ids", (1000,)),
              ("session", "s" * 20), ("hash_before", "q"), ("previous", "1" * 64), ("hash", "2" * 64)]
+            + [("operation", {}), ("history", "h"), ("presence", "gone"), ("version", 1), ("version", 3)] * (at % 2)
         )
     )  # fmt: skip
     altered: dict[str, Any] = {field: value}

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from spec_kit_memory.core import ledger
+from spec_kit_memory.core import ledger, operation
 from spec_kit_memory.core.memory import (
     Actor,
     Attention,
@@ -23,6 +23,7 @@ from spec_kit_memory.core.memory import (
     Stamp,
     Tier,
 )
+from spec_kit_memory.core.operation import FileChange
 from spec_kit_memory.errors import BadParameter, MemoryNotFound, OutOfRange, SelfLink
 from spec_kit_memory.index.contract import BadFile, Index
 from tests.index.material import BY_USER, NOON, change, embed_all, entry, sha
@@ -114,6 +115,70 @@ def test_history_is_found_by_folder_and_limited(store: Index) -> None:
     assert [one.memory_id for one in store.history(limit=1)] == [2]
     with pytest.raises(MemoryNotFound):
         store.history(77)
+
+
+def test_an_entry_carries_its_operation_and_its_history_row_names_it(store: Index) -> None:
+    scan = operation.Reindex()
+    store.put(entry("memory/a.md", "first"), change_with(scan))
+    gone = operation.Delete(path="memory/a.md", files=(FileChange("memory/a.md", before="x", trash="trash/d/a.md"),))
+    assert not store.is_committed(gone.id)
+    store.forget(1, change_with(gone))
+    created, deleted = store.ledger()
+    assert operation.read(created.operation or {}) == operation.Create(id=scan.id, path="memory/a.md")
+    assert operation.read(deleted.operation or {}) == gone
+    assert (created.version, created.presence, deleted.presence) == (ledger.VERSION, "live", "forgotten")
+    assert [one.ledger_sequence for one in store.history()] == [2, 1]
+    assert [one.event for one in store.history(ledger=[2])] == [Event.DELETE]
+    assert store.is_committed(scan.id)
+    assert store.is_committed(gone.id)
+
+
+def test_an_operation_that_was_rolled_back_is_not_committed(store: Index) -> None:
+    store.put(entry("memory/a.md", "first"), BY_USER)
+    gone = operation.Delete(path="memory/a.md")
+
+    def forget_two() -> None:
+        with store.together():
+            store.forget(1, change_with(gone))
+            store.forget(99, change_with(gone))
+
+    with pytest.raises(MemoryNotFound):
+        forget_two()
+    assert not store.is_committed(gone.id)
+
+
+def test_a_scan_says_what_became_of_each_file(store: Index) -> None:
+    scan = change_with(operation.Reindex())
+    store.put(entry("memory/a.md", "first"), scan)
+    store.put(entry("memory/a.md", "first"), scan)
+    store.put(entry("memory/copy.md", "first"), scan)
+    store.put(entry("memory/b.md", "first"), scan, memory_id=1)
+    store.vanish("memory/copy.md", scan)
+    store.vanish("memory/b.md", scan)
+    store.put(entry("memory/b.md", "first"), scan)
+    kinds = [operation.read(one.operation or {}).kind for one in store.ledger()]
+    assert kinds == ["create", "reindex", "alias", "move", "alias", "vanish", "return"]
+    assert {(one.operation or {})["id"] for one in store.ledger()} == {scan.operation.id if scan.operation else ""}
+
+
+def test_names_of_any_kind_are_data_in_an_operation(store: Index) -> None:
+    store.put(entry("memory/a.md", "first"), BY_USER)
+    for name in ("a; file in trash/b", "x\ny", '"}, {"', "before it", "größer 数 🚲", "half \ud83d", "'; DROP TABLE"):
+        done = operation.Restore(checkpoint=name, safety=name, files=(FileChange(name, trash=name),))
+        store.override(1, {"weight": 0.4}, change_with(done))
+        found = operation.read(next(iter(store.ledger(after=(head(store) - 1)))).operation or {})
+        assert isinstance(found, operation.Restore)
+        assert found.checkpoint == name.encode("utf-8", "replace").decode()
+    assert ledger.verify(store.ledger()) is None
+
+
+def head(store: Index) -> int:
+    last = store.ledger_head()
+    return last.sequence if last else 0
+
+
+def change_with(done: operation.Operation) -> Change:
+    return Change(Actor.USER, NOON, reason="test", operation=done)
 
 
 def test_the_ledger_is_read_in_pages(store: Index) -> None:

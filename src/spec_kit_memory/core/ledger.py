@@ -16,9 +16,24 @@ from typing import Any
 from spec_kit_memory.core.memory import LedgerEntry, Mutation
 from spec_kit_memory.errors import DatabaseCorrupt
 
-__all__ = ["GENESIS", "Broken", "Unreadable", "canonical", "chain_hash", "entry_from", "fields_of", "seal", "verify"]
+__all__ = [
+    "GENESIS",
+    "VERSION",
+    "Broken",
+    "Unreadable",
+    "canonical",
+    "chain_hash",
+    "entry_from",
+    "fields_of",
+    "history_digest",
+    "seal",
+    "verify",
+]
 
 GENESIS = "0" * 64  # what the first entry names as its previous
+VERSION = 2  # of new entries; those of version 1 have fewer fields
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_SINCE_2 = ("version", "operation", "history", "presence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +55,17 @@ class Unreadable(DatabaseCorrupt):
         self.sequence = sequence
 
 
-def canonical(value: Mapping[str, Any]) -> str:
+def canonical(value: Mapping[str, Any] | list[Mapping[str, Any]]) -> str:
     """One spelling per value: keys sorted, no white space, text as it is."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def fields_of(entry: LedgerEntry) -> dict[str, Any]:
     """The entry as plain JSON values, its own hash included: one line of an export."""
     plain: dict[str, Any] = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    if entry.version == 1:
+        for name in _SINCE_2:
+            del plain[name]
     return plain | {"type": str(entry.type), "memory_ids": list(entry.memory_ids)}
 
 
@@ -60,6 +78,15 @@ def chain_hash(entry: LedgerEntry) -> str:
     rest = fields_of(entry)
     del rest["hash"]
     return hashlib.sha256(canonical(rest).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def history_digest(rows: Iterable[Mapping[str, Any]]) -> str:
+    """What an entry says of its history rows: SHA-256 of their canonical JSON, as a list in their order.
+
+    A row's `before` and `after` are the text of the JSON as it is stored, not its values: two programs may read
+    the same text and still spell its numbers in two ways.
+    """
+    return hashlib.sha256(canonical(list(rows)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def seal(entry: LedgerEntry) -> LedgerEntry:
@@ -80,6 +107,8 @@ def verify(entries: Iterable[LedgerEntry], *, after: LedgerEntry | None = None) 
                 return Broken(expected, f"entry {expected} is missing; entry {entry.sequence} stands in its place")
             if entry.previous != previous:
                 return Broken(expected, f"entry {expected} does not follow the hash of entry {expected - 1}")
+            if entry.version > VERSION:
+                return Broken(expected, f"entry {expected} is of version {entry.version}, which a newer program wrote")
             if chain_hash(entry) != entry.hash:
                 return Broken(expected, f"entry {expected} was altered: its hash does not fit its content")
             expected, previous = expected + 1, entry.hash

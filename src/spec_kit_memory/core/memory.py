@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from spec_kit_memory.core.operation import Operation
 
 
 class Tier(StrEnum):
@@ -411,7 +414,8 @@ class Change:
     actor: Actor
     at: datetime
     session: str | None = None
-    reason: str = ""
+    reason: str = ""  # for people; what the program reads later is the operation
+    operation: Operation | None = None  # None: nobody will take it back
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,10 +428,13 @@ class HistoryEntry:
     actor: Actor
     at: datetime
     spec_folder: str | None = None
+    ledger_sequence: int | None = None  # of the entry it was written with; None where an older version left none
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
+    """One link of the chain. Version 1, of 0.1, has neither operation nor history and vouches for text only."""
+
     sequence: int
     at: str  # ISO 8601, as hashed
     type: Mutation
@@ -439,6 +446,10 @@ class LedgerEntry:
     reason: str
     previous: str
     hash: str
+    version: int = 1
+    operation: Mapping[str, Any] | None = None  # as JSON values: see core.operation
+    history: str | None = None  # digest of its history rows
+    presence: str | None = None  # of the first memory, after the change
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ has no file of ours is kept in the database. A deleted memory is forgotten, not 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
-from spec_kit_memory.core import front_edit, redact
+from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
 from spec_kit_memory.errors import (
@@ -40,8 +41,9 @@ def update(
     importance_tier: Tier | None = None,
     context_type: ContextType | None = None,
     confirm: bool = False,
+    part_of: operation.Operation | None = None,
 ) -> UpdateAnswer:
-    """Change only what is given."""
+    """Change only what is given; `part_of` is what it is taken back with."""
     wanted: dict[str, Any] = {
         "title": " ".join(redact.redact(title).text.split()) if title is not None else None,
         "triggers": _phrases(trigger_phrases) if trigger_phrases is not None else None,
@@ -58,7 +60,7 @@ def update(
     freshness.refresh(runtime, runtime.store.get(memory_id).path)
     memory = runtime.store.get(memory_id)
     _check(memory, changes, confirm=confirm)
-    place = apply(runtime, memory, changes, reason=f"update {', '.join(sorted(changes))}")
+    place = apply(runtime, memory, changes, operation_id=part_of.id if part_of else operation.new_id())
     after = runtime.store.get(memory_id)
     return UpdateAnswer(
         summary=f"{after.title} (#{memory_id}): changed {', '.join(sorted(changes))} in the {place}",
@@ -100,32 +102,47 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
         raise Invalid("; ".join(problems), hint=f"nothing was changed in memory {memory.id}{then}", problems=problems)
 
 
-def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, reason: str) -> str:
+def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, operation_id: str) -> str:
     """Write to the file where it is ours to write, else to the database; says which."""
-    change = runtime.change(reason)
-    path = disk.absolute(runtime.settings, memory.path) if memory.source in _WRITTEN else None
-    if path is not None:
+    keys = tuple(sorted(changes))
+    done = operation.Update(id=operation_id, keys=keys, values=_plain(changes))
+    if memory.source in _WRITTEN:
         try:
-            rewrite.rewrite(path, lambda text: front_edit.edit_front_matter(text, _plain(changes)))
+            _write(runtime, memory, changes, done)
         except AccessDenied:
-            # A file that may not be written still has its metadata: ours, kept beside it.
-            runtime.store.override(memory.id, dict(changes), change)
-            return "index"
-        runtime.sync.index_file(path, change)
-        _drop_overrides(runtime, memory.id, changes)
-        return "file"
+            pass  # a file that may not be written still has its metadata: ours, kept beside it
+        else:
+            _drop_overrides(runtime, memory.id, changes, done)
+            return "file"
+    change = runtime.change(f"update {', '.join(keys)}", replace(done, place="index"))
     runtime.store.override(memory.id, dict(changes), change)
     return "index"
 
 
-def _drop_overrides(runtime: Runtime, memory_id: int, changes: Mapping[str, Any]) -> None:
+def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: operation.Update) -> None:
+    path = disk.absolute(runtime.settings, memory.path)
+    previous: dict[str, Any] = {}
+
+    def edit(text: str) -> str:
+        front = markdown.parse(text).front
+        previous.update((key, getattr(front, key) or None) for key in changes)
+        return front_edit.edit_front_matter(text, _plain(changes))
+
+    written = rewrite.rewrite(path, edit)
+    files = (operation.FileChange(memory.path, *written),) if written else ()
+    done = replace(done, previous=_plain(previous), files=files)
+    runtime.sync.index_file(path, runtime.change(f"update {', '.join(done.keys)}", done))
+
+
+def _drop_overrides(runtime: Runtime, memory_id: int, changes: Mapping[str, Any], done: operation.Update) -> None:
     """The file says it now; what was kept beside it while it could not be written would hide that."""
     attributes = runtime.store.get(memory_id).attributes
     hidden = [key for key, value in changes.items() if key != "triggers" and getattr(attributes, key) != value]
     if "triggers" in changes and not set(changes["triggers"]) <= set(attributes.triggers):
         hidden.append("triggers")
     if hidden:
-        runtime.store.override(memory_id, dict.fromkeys(hidden), runtime.change(f"update {', '.join(hidden)}"))
+        change = runtime.change(f"update {', '.join(hidden)}", replace(done, keys=tuple(hidden), place="index"))
+        runtime.store.override(memory_id, dict.fromkeys(hidden), change)
 
 
 def _plain(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +169,7 @@ def delete(
                 hint="give id for one memory, or specFolder with confirm: true for all of a folder",
             )
         memory = runtime.store.get(memory_id)
-        moved = _forget(runtime, memory, delete_file=delete_file, reason="delete")
+        moved = _forget(runtime, memory, operation.Delete(), delete_file=delete_file, reason="delete")
         return _deleted([memory], [moved] if moved else [], None)
     if spec_folder is None:
         raise MissingParameter(
@@ -173,19 +190,21 @@ def delete(
 
     name = checkpoints.automatic(runtime, "before-delete", spec_folder=folder)
     reason = f"delete specFolder {folder}; checkpoint {name}"
-    moved_files = [_forget(runtime, memory, delete_file=delete_file, reason=reason) for memory in memories]
+    done = operation.Delete(spec_folder=folder, checkpoint=name)
+    moved_files = [_forget(runtime, memory, done, delete_file=delete_file, reason=reason) for memory in memories]
     return _deleted(memories, [path for path in moved_files if path], name)
 
 
-def _forget(runtime: Runtime, memory: Memory, *, delete_file: bool, reason: str) -> Path | None:
+def _forget(runtime: Runtime, memory: Memory, done: operation.Delete, *, delete_file: bool, reason: str) -> Path | None:
     """The file goes first, since the record says where to: a crash in between leaves it in the trash, not lost."""
+    done = replace(done, path=memory.path)
     path = disk.absolute(runtime.settings, memory.path) if memory.source in _WRITTEN and delete_file else None
     if path is None or not path.exists():
-        runtime.store.forget(memory.id, runtime.change(reason))
+        runtime.store.forget(memory.id, runtime.change(reason, done))
         return None
     moved = trash.discard(path, settings=runtime.settings, at=runtime.now())
-    where = moved.relative_to(runtime.settings.state_folder).as_posix()
-    runtime.store.forget(memory.id, runtime.change(f"{reason}; file in {where}"))
+    file = trash.as_change(memory.path, moved, settings=runtime.settings)
+    runtime.store.forget(memory.id, runtime.change(f"{reason}; file in {file.trash}", replace(done, files=(file,))))
     return moved
 
 
@@ -225,10 +244,12 @@ def trust(runtime: Runtime, target: int | str, *, trusted: bool = True) -> Updat
         if found is None:
             raise MemoryNotFound(f"{target} is not a memory of this workspace", hint="list them with skm list")
         memory = found
-    runtime.store.trust(memory.id, trusted, runtime.change("trust" if trusted else "trust revoked"))
+    done = operation.Trust(trusted=trusted)
+    runtime.store.trust(memory.id, trusted, runtime.change("trust" if trusted else "trust revoked", done))
     if memory.source is Source.CUSTOM:
         # Its front matter counts now (or no longer): read it again.
-        runtime.sync.index_file(disk.absolute(runtime.settings, memory.path), runtime.change("trusted text read again"))
+        change = runtime.change("trusted text read again", done)
+        runtime.sync.index_file(disk.absolute(runtime.settings, memory.path), change)
     after = runtime.store.get(memory.id)
     said = "is trusted: its triggers and tier count" if trusted else "is no longer trusted"
     return UpdateAnswer(

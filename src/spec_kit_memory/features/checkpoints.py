@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, CheckpointListAnswer
-from spec_kit_memory.core import redact
+from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Scope
 from spec_kit_memory.errors import (
@@ -285,16 +285,25 @@ def restore(
         _refuse_renamed(runtime, opened)
     safety = _make_automatic(runtime, "before-restore", spec_folder=header.spec_folder)
     reason = f"restore checkpoint {header.name}; before it {safety.name}"
+    restored = operation.Restore(
+        checkpoint=header.name,
+        safety=safety.name,
+        clear=clear_existing,
+        spec_folder=header.spec_folder,
+        restore_files=restore_files,
+    )
     try:
         done = runtime.store.restore(
-            opened.rows(), runtime.change(reason), clear=clear_existing, where=_where(header.spec_folder)
+            opened.rows(), runtime.change(reason, restored), clear=clear_existing, where=_where(header.spec_folder)
         )
     except SpecKitMemoryError:
         shelf.remove(safety)  # nothing changed, so there is nothing to go back to
         raise
     filed = file_restore.Filed()
     if restore_files:
-        filed = file_restore.write_back(runtime, opened.rows(), reason=f"file of checkpoint {header.name}")
+        filed = file_restore.write_back(
+            runtime, opened.rows(), operation=restored, reason=f"file of checkpoint {header.name}"
+        )
     pruned = _prune(runtime, keep={safety.name, header.name})
     runtime.embed_soon()
     return CheckpointAnswer(

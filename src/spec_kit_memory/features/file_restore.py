@@ -10,12 +10,13 @@ import codecs
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.core.memory import Source
+from spec_kit_memory.core.operation import FileChange, Operation
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import disk, write_counters
@@ -33,14 +34,16 @@ class Filed:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def write_back(runtime: Runtime, rows: Iterable[Mapping[str, Any]], *, reason: str) -> Filed:
+def write_back(
+    runtime: Runtime, rows: Iterable[Mapping[str, Any]], *, operation: Operation | None = None, reason: str
+) -> Filed:
     """Write the files of restored memories, then index them."""
     filed = Filed()
     for row in rows:
         if row["kind"] != "memory" or row["path"].startswith(CHAT) or not _is_restored(runtime, row):
             continue
         try:
-            problem = write_one(runtime, row, reason=reason)
+            problem = write_one(runtime, row, operation=operation, reason=reason)
         except SpecKitMemoryError as error:
             problem = error.message
         if problem is None:
@@ -56,7 +59,9 @@ def _is_restored(runtime: Runtime, row: Mapping[str, Any]) -> bool:
     return memory is not None and memory.path == row["path"] and memory.content_hash == row["content_hash"]
 
 
-def write_one(runtime: Runtime, row: Mapping[str, Any], *, reason: str) -> str | None:
+def write_one(
+    runtime: Runtime, row: Mapping[str, Any], *, operation: Operation | None = None, reason: str
+) -> str | None:
     """Why the file was not written; "" where it says so already, None where it was written."""
     if row["redactions"]:
         return "its stored text was redacted"
@@ -66,9 +71,12 @@ def write_one(runtime: Runtime, row: Mapping[str, Any], *, reason: str) -> str |
     if disk.stored_form(runtime.settings, target) != row["path"]:
         return "its path leads to another file now"
     data = as_it_was(row["text"], row["raw_hash"])
+    before: str | None = None
     if target.exists():
-        if target.read_bytes() == data:
+        present = target.read_bytes()
+        if present == data:
             return ""
+        before = hashlib.sha256(present).hexdigest()
         problem = _unkept(runtime, target)
         if problem:
             return problem
@@ -78,7 +86,9 @@ def write_one(runtime: Runtime, row: Mapping[str, Any], *, reason: str) -> str |
     if mtime_ns:
         os.utime(target, ns=(mtime_ns, mtime_ns))
     write_counters.count(runtime.settings, atomic_writes=1)
-    runtime.sync.index_file(target, runtime.change(reason), explicit=True)
+    file = FileChange(row["path"], before=before, after=hashlib.sha256(data).hexdigest())
+    done = replace(operation, files=(file,)) if operation else None
+    runtime.sync.index_file(target, runtime.change(reason, done), explicit=True)
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from spec_kit_memory.answers import HealthAnswer, StatsAnswer
-from spec_kit_memory.core import decay, links, tiers
+from spec_kit_memory.core import decay, links, operation, tiers
 from spec_kit_memory.core.memory import Filter, State, Tier
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.features import freshness, index_workspace, sessions
@@ -144,7 +144,7 @@ def _verdict(serious: int, notices: int) -> str:
 def _repaired(runtime: Runtime) -> dict[str, int]:
     """What was mended may be another's: an isolated session does not hear of it."""
     stale = len(freshness.stale(runtime))
-    done = runtime.whole.repair(runtime.change("repair"))
+    done = runtime.whole.repair(runtime.change("repair", operation.Repair()))
     runtime.sync.scan(count=False, change=runtime.change("repair"))
     index_workspace.embed_pending(runtime)
     return {} if runtime.isolated else done | ({"stale rows": stale} if stale else {})

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spec_kit_memory.answers import ImportAnswer
-from spec_kit_memory.core import redact
-from spec_kit_memory.core.memory import HistoryEntry, Link, Memory, Origin
+from spec_kit_memory.core import operation, redact
+from spec_kit_memory.core.ledger_operations import operation_of
+from spec_kit_memory.core.memory import Change, HistoryEntry, Link, Memory, Origin
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files.original_db import OriginalData, OriginalMemory, read_original
 
@@ -27,8 +28,8 @@ _NAMESPACE = uuid.UUID("5a1f6b0e-6c0c-5c1e-9a58-0e6d7d0d5b10")
 def import_(runtime: Runtime, path: Path) -> ImportAnswer:
     """Each memory is taken over once, whatever happens on the way: a second call does what is left."""
     original = read_original(path)
-    mark = f"import of {_digest(path)[:16]}"
-    done = _done(runtime, mark)
+    digest = _digest(path)[:16]
+    done = _done(runtime, digest)
     found = _matched(runtime, original)
     ids = {memory.id for _, memory in found.values()}
     if ids and ids <= done.use and (done.history or not original.history):
@@ -37,9 +38,9 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
     for old, memory in found.values():
         if memory.id not in used:
             used.add(memory.id)
-            _take_use(runtime, old, memory, mark)
-    links = _take_links(runtime, original, found, mark)
-    history = 0 if done.history else _take_history(runtime, original, found, mark)
+            _take_use(runtime, old, memory, digest)
+    links = _take_links(runtime, original, found, digest)
+    history = 0 if done.history else _take_history(runtime, original, found, digest)
     unmatched = sorted({m.path for m in original.memories} - {old.path for old, _ in found.values()})
     return ImportAnswer(
         summary=f"took over use and validations of {len(ids)} memories, {links} links and {history} history entries",
@@ -59,14 +60,20 @@ class _Done:
     history: bool
 
 
-def _done(runtime: Runtime, mark: str) -> _Done:
+def _done(runtime: Runtime, digest: str) -> _Done:
     use: set[int] = set()
     history = False
     for entry in runtime.store.ledger():
-        if entry.reason == f"{mark}; use":
-            use.add(entry.memory_ids[0])
-        history = history or entry.reason == f"{mark}; history"
+        done = operation_of(entry)
+        if isinstance(done, operation.Import) and done.source == digest:
+            history = history or done.part == "history"
+            if done.part == "use":
+                use.add(entry.memory_ids[0])
     return _Done(frozenset(use), history)
+
+
+def _change(runtime: Runtime, digest: str, part: str) -> Change:
+    return runtime.change(f"import of {digest}; {part}", operation.Import(source=digest, part=part))
 
 
 def _digest(path: Path) -> str:
@@ -93,16 +100,16 @@ def _matched(runtime: Runtime, original: OriginalData) -> dict[str, tuple[Origin
     }
 
 
-def _take_use(runtime: Runtime, old: OriginalMemory, memory: Memory, mark: str) -> None:
+def _take_use(runtime: Runtime, old: OriginalMemory, memory: Memory, digest: str) -> None:
     """The entry in the ledger comes first: use is never counted twice, at worst not at all."""
     confidence = old.confidence if old.validation_count else memory.confidence
     count = memory.validation_count + old.validation_count
-    runtime.store.validate(memory.id, confidence, count, runtime.change(f"{mark}; use"))
+    runtime.store.validate(memory.id, confidence, count, _change(runtime, digest, "use"))
     if old.access_count:
         runtime.store.record_use({memory.id: old.access_count}, old.last_access or memory.first_indexed_at)
 
 
-def _take_links(runtime: Runtime, original: OriginalData, found: Found, mark: str) -> int:
+def _take_links(runtime: Runtime, original: OriginalData, found: Found, digest: str) -> int:
     taken = 0
     known = {(link.source_id, link.target_id, link.relation) for link in runtime.store.links()}
     for old in original.links:
@@ -122,15 +129,15 @@ def _take_links(runtime: Runtime, original: OriginalData, found: Found, mark: st
             origin=Origin.HAND,
             created_at=runtime.now(),
         )
-        runtime.store.put_link(link, runtime.change(f"{mark}; link"))
+        runtime.store.put_link(link, _change(runtime, digest, "link"))
         taken += 1
     return taken
 
 
-def _take_history(runtime: Runtime, original: OriginalData, found: Found, mark: str) -> int:
+def _take_history(runtime: Runtime, original: OriginalData, found: Found, digest: str) -> int:
     entries = [
         HistoryEntry(
-            id=str(uuid.uuid5(_NAMESPACE, f"{mark}/{number}")),
+            id=str(uuid.uuid5(_NAMESPACE, f"import of {digest}/{number}")),
             memory_id=found[event.memory_id][1].id,
             event=event.event,
             before=redact.redact_data(event.before, Counter()),
@@ -142,5 +149,5 @@ def _take_history(runtime: Runtime, original: OriginalData, found: Found, mark: 
         for number, event in enumerate(original.history)
         if event.memory_id in found
     ]
-    runtime.store.adopt_history(entries, runtime.change(f"{mark}; history"))
+    runtime.store.adopt_history(entries, _change(runtime, digest, "history"))
     return len(entries)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.core import front_edit, markdown, tokens, words
+from spec_kit_memory.core import front_edit, markdown, operation, tokens, words
 from spec_kit_memory.core import similar as likeness
 from spec_kit_memory.core.memory import Filter, Memory, Source, Tier
 from spec_kit_memory.core.session_document import Rendered
@@ -117,13 +117,15 @@ def _folded(part: str) -> str:
 
 def retire(runtime: Runtime, memory_id: int, *, successor: int) -> None:
     """The old memory gives way: linked as superseded, its file in the trash, its text in history."""
-    where = _discard(runtime, runtime.store.get(memory_id))
-    runtime.store.merge(memory_id, successor, runtime.change(f"merge into {successor}{where}"))
+    files = _discard(runtime, runtime.store.get(memory_id))
+    where = "".join(f"; file in {file.trash}" for file in files)
+    done = operation.Merge(merged=memory_id, into=successor, files=files)
+    runtime.store.merge(memory_id, successor, runtime.change(f"merge into {successor}{where}", done))
 
 
-def _discard(runtime: Runtime, old: Memory) -> str:
+def _discard(runtime: Runtime, old: Memory) -> tuple[operation.FileChange, ...]:
     path = disk.absolute(runtime.settings, old.path)
     if not path.exists():
-        return ""
+        return ()
     moved = trash.discard(path, settings=runtime.settings, at=runtime.now())
-    return f"; file in {moved.relative_to(runtime.settings.state_folder).as_posix()}"
+    return (trash.as_change(old.path, moved, settings=runtime.settings),)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from spec_kit_memory.answers import Card
     from spec_kit_memory.core.alignment import Profile
+    from spec_kit_memory.core.operation import Operation
     from spec_kit_memory.files.scan import Sync
 
 logger = logging.getLogger(__name__)
@@ -239,8 +240,15 @@ class Runtime:
         found = self.store.text_of(memory.content_hash)
         return self.store.text(memory.id) if found is None else found
 
-    def change(self, reason: str, *, session: str | None = None) -> Change:
-        return Change(actor=self.actor, at=self.now(), session=session or self.session_id, reason=reason)
+    def change(self, reason: str, operation: Operation | None = None, *, session: str | None = None) -> Change:
+        """Who changes something now; `reason` is for people, `operation` is what undo and recovery read."""
+        return Change(
+            actor=self.actor,
+            at=self.now(),
+            session=session or self.session_id,
+            reason=reason,
+            operation=operation,
+        )
 
     def used(self, memory_ids: Iterable[int]) -> None:
         """Count an access of each; written in batches."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from spec_kit_memory.answers import ValidateAnswer
-from spec_kit_memory.core import usage
+from spec_kit_memory.core import operation, usage
 from spec_kit_memory.core.memory import Memory, Tier
 from spec_kit_memory.errors import Invalid, MissingParameter
 from spec_kit_memory.features import amend
@@ -41,12 +41,13 @@ def validate(
                 f"tier {memory.tier.value}",
                 hint="promotion to critical needs 5 validations and a confidence of 0.9; nothing was recorded",
             )
-        if was_useful is not None:
+        done = operation.Validate(useful=was_useful) if was_useful is not None else None
+        if done:
             said = "useful" if was_useful else "not useful"
-            runtime.store.validate(memory_id, confidence, count, runtime.change(f"validated as {said}"))
-        _mark(runtime, memory, was_useful=was_useful, outdated=outdated)
+            runtime.store.validate(memory_id, confidence, count, runtime.change(f"validated as {said}", done))
+        _mark(runtime, memory, was_useful=was_useful, outdated=outdated, part_of=done)
     if promote:
-        amend.update(runtime, memory_id=memory_id, importance_tier=Tier.CRITICAL)
+        amend.update(runtime, memory_id=memory_id, importance_tier=Tier.CRITICAL, part_of=done)
     memory = runtime.store.get(memory_id)
     return ValidateAnswer(
         summary=_summary(memory, promote),
@@ -70,14 +71,22 @@ def _alone(runtime: Runtime) -> Iterator[None]:
         yield
 
 
-def _mark(runtime: Runtime, memory: Memory, *, was_useful: bool | None, outdated: bool | None) -> None:
+def _mark(
+    runtime: Runtime,
+    memory: Memory,
+    *,
+    was_useful: bool | None,
+    outdated: bool | None,
+    part_of: operation.Operation | None,
+) -> None:
     """Useful means WARM at least: it counts as a use now, and what was outdated no longer is."""
     if was_useful:
         runtime.used([memory.id])
         runtime.flush()
     wanted = False if was_useful and outdated is None else outdated
     if wanted is not None and wanted != memory.outdated:
-        runtime.store.mark_outdated(memory.id, wanted, runtime.change("outdated" if wanted else "not outdated"))
+        done = operation.Outdated(outdated=wanted, id=part_of.id if part_of else operation.new_id())
+        runtime.store.mark_outdated(memory.id, wanted, runtime.change("outdated" if wanted else "not outdated", done))
 
 
 def _summary(memory: Memory, promoted: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spec_kit_memory.answers import LinkAnswer, WhyAnswer
-from spec_kit_memory.core import links, redact
+from spec_kit_memory.core import links, operation, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
 from spec_kit_memory.errors import OutOfRange, SelfLink
 from spec_kit_memory.features.runtime import Runtime
@@ -41,7 +41,8 @@ def link(
         origin=Origin.HAND,
         created_at=runtime.now(),
     )
-    made = runtime.store.put_link(wanted, runtime.change("link"))
+    done = operation.Link(source_id=source_id, target_id=target_id, relation=kind.value)
+    made = runtime.store.put_link(wanted, runtime.change("link", done))
     return LinkAnswer(
         summary=f"{source.title} (#{source_id}) {kind.value} {target.title} (#{target_id}), link {made.id}",
         link=made,
@@ -50,7 +51,7 @@ def link(
 
 
 def unlink(runtime: Runtime, *, link_id: int) -> LinkAnswer:
-    gone = runtime.store.drop_link(link_id, runtime.change("unlink"))
+    gone = runtime.store.drop_link(link_id, runtime.change("unlink", operation.Unlink(link_id=link_id)))
     hints: tuple[str, ...] = ()
     if gone.origin is not Origin.HAND:
         hints = ("this link comes from a file; it returns when the file is indexed unless the file changes",)

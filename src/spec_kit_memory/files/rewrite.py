@@ -7,6 +7,7 @@ in the meantime, their text wins and the change is made again on it.
 from __future__ import annotations
 
 import codecs
+import hashlib
 import os
 import stat
 from collections.abc import Callable
@@ -25,18 +26,18 @@ _MARKS = (
 TRIES = 5
 
 
-def rewrite(path: Path, edit: Callable[[str], str]) -> bool:
-    """Write `edit(text)` back; returns whether anything changed."""
+def rewrite(path: Path, edit: Callable[[str], str]) -> tuple[str, str] | None:
+    """Write `edit(text)` back; returns the SHA-256 of the bytes before and after, None where nothing changed."""
     for _ in range(TRIES):
         data = _read(path)
         mark, encoding = next(((m, e) for m, e in _MARKS if data.startswith(m)), (b"", "utf-8"))
         text = disk.decode(data, name=path.as_posix())
         changed = mark + edit(text).encode(encoding)
         if changed == data:
-            return False
+            return None
         if _read(path) == data:
             disk.write_atomic(path, changed)
-            return True
+            return hashlib.sha256(data).hexdigest(), hashlib.sha256(changed).hexdigest()
     raise AccessDenied(f"{path.as_posix()} is being written by another program", hint="try again in a moment")
 
 

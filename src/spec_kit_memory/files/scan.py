@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spec_kit_memory.core.memory import Actor, Change, Conversation, Entry, Presence, Source, Stamp, owner_of
+from spec_kit_memory.core.operation import Reindex
 from spec_kit_memory.errors import (
     DatabaseBusy,
     DatabaseCorrupt,
@@ -227,7 +228,7 @@ class Sync:
         with self._one_scan, self._alone(cancel):
             seen, recovered, stored = self._look(only, count=count and only is None)
             scan = _Scan(
-                stored, {}, seen.unreadable, change or self._change("scan"), force, ScanReport(), self._is_seen
+                stored, {}, seen.unreadable, _told(change or self._change("scan")), force, ScanReport(), self._is_seen
             )
             scan.ask = None if only is None else self._store.stored_like
             self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
@@ -592,6 +593,7 @@ class Sync:
         return self._put(entry, change, explicit=explicit, memory_id=origin)
 
     def _put(self, entry: Entry, change: Change, *, explicit: bool, memory_id: int | None = None) -> PutResult:
+        change = _told(change)
         result = self._store.put(entry, change, explicit=explicit, memory_id=memory_id)
         self._store.report_bad([], cleared=[entry.path])
         if entry.source is Source.SPEC:
@@ -622,7 +624,7 @@ class Sync:
         known = store.by_path(index_entry.chat_path(conversation.id, settings=self._settings), any_presence=True)
         trusted = known is not None and known.trusted
         entry = index_entry.make_chat_entry(conversation, settings=self._settings, now=change.at, trusted=trusted)
-        return store.put(entry, change, explicit=explicit)
+        return store.put(entry, _told(change), explicit=explicit)
 
     def save(
         self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
@@ -686,6 +688,11 @@ def _is_as_read(ready: _Ready) -> bool:
         return False
     stamp = ready.parsed.stamp
     return (facts.st_size, facts.st_mtime_ns) == (stamp.size, stamp.mtime_ns)
+
+
+def _told(change: Change) -> Change:
+    """Who names no operation of their own has the index follow the files."""
+    return change if change.operation else replace(change, operation=Reindex())
 
 
 def _same_text(stored: Stored, entry: Entry) -> bool:

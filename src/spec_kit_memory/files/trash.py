@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
+from spec_kit_memory.core.operation import FileChange
 from spec_kit_memory.errors import BadPath
 from spec_kit_memory.files import disk, write_counters
 from spec_kit_memory.settings import Settings
 
-__all__ = ["discard", "recall"]
+__all__ = ["as_change", "discard", "recall"]
 
 
 def discard(path: Path, *, settings: Settings, at: datetime) -> Path:
@@ -30,6 +32,12 @@ def discard(path: Path, *, settings: Settings, at: datetime) -> Path:
         raise disk.disk_error(error, path) from error
     write_counters.count(settings, deletes=1)
     return target
+
+
+def as_change(stored: str, trashed: Path, *, settings: Settings) -> FileChange:
+    """What the record says of a file that `discard` moved."""
+    digest = hashlib.sha256(trashed.read_bytes()).hexdigest()
+    return FileChange(stored, before=digest, trash=trashed.relative_to(settings.state_folder).as_posix())
 
 
 def recall(trashed: Path, *, settings: Settings, to: Path) -> None:

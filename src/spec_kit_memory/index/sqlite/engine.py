@@ -284,9 +284,19 @@ class SqliteIndex:
         return queries.links(self._database, self._scope, memory_ids, relations=relations)
 
     def history(
-        self, memory_id: int | None = None, *, spec_folder: str | None = None, limit: int | None = None
+        self,
+        memory_id: int | None = None,
+        *,
+        spec_folder: str | None = None,
+        ledger: Collection[int] | None = None,
+        limit: int | None = None,
     ) -> list[HistoryEntry]:
-        return queries.history(self._database, self._scope, memory_id, spec_folder=spec_folder, limit=limit)
+        return queries.history(
+            self._database, self._scope, memory_id, spec_folder=spec_folder, ledger=ledger, limit=limit
+        )
+
+    def is_committed(self, operation_id: str) -> bool:
+        return queries.is_committed(self._database, operation_id)
 
     def ledger(self, *, after: int = 0, limit: int | None = None) -> Iterator[LedgerEntry]:
         return queries.ledger_entries(self._database, self._scope, after=after, limit=limit)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.core import ledger
+from spec_kit_memory.core.ledger import Unreadable
 from spec_kit_memory.core.memory import (
     Filter,
     HistoryEntry,
@@ -302,6 +302,7 @@ def history(
     memory_id: int | None = None,
     *,
     spec_folder: str | None = None,
+    ledger: Collection[int] | None = None,
     limit: int | None = None,
 ) -> list[HistoryEntry]:
     """Newest first."""
@@ -314,8 +315,11 @@ def history(
     if spec_folder is not None:
         tests.append("history.spec_folder = ?")
         values.append(spec_folder)
+    if ledger is not None:
+        tests.append("ledger_sequence IN (SELECT value FROM json_each(?))")
+        values.append(json.dumps(sorted(ledger)))
     sql = (
-        "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder FROM history"
+        "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder, ledger_sequence FROM history"
         f" JOIN memory ON memory.id = history.memory_id WHERE {' AND '.join(tests)} AND {seen}"
         f" ORDER BY at DESC, sequence DESC LIMIT {-1 if limit is None else max(0, limit):d}"
     )
@@ -339,9 +343,7 @@ def ledger_entries(
                 page = fetch(connection, sql.format(rows.LEDGER), [after, *values, size])
             except UnicodeDecodeError as error:  # damaged: one by one up to the entry that is
                 if size == 1:
-                    raise ledger.Unreadable(
-                        fetch(connection, sql.format("sequence"), [after, *values, 1])[0][0]
-                    ) from error
+                    raise Unreadable(fetch(connection, sql.format("sequence"), [after, *values, 1])[0][0]) from error
                 most = 1
                 continue
         yield from (rows.ledger_from(row) for row in page)
@@ -349,6 +351,12 @@ def ledger_entries(
             return
         after = page[-1][0]
         left = None if left is None else left - len(page)
+
+
+def is_committed(database: Database, operation_id: str) -> bool:
+    with database.reading() as connection:
+        found = connection.execute("SELECT 1 FROM ledger WHERE operation_id = ? LIMIT 1", (operation_id,)).get
+    return found is not None
 
 
 def ledger_head(database: Database) -> LedgerEntry | None:

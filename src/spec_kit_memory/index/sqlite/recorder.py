@@ -6,8 +6,9 @@ generation once, and appends one history and one ledger entry per change.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -15,6 +16,9 @@ from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, HistoryEntry, LedgerEntry, Memory, Mutation
 from spec_kit_memory.index.sqlite import rows
 from spec_kit_memory.index.sqlite.connection import first
+
+if TYPE_CHECKING:
+    from spec_kit_memory.core.operation import Operation
 
 __all__ = ["Recorder", "load"]
 
@@ -70,77 +74,111 @@ class Recorder:
         new = rows.state_of(after) | dict(extra_after or {})
         mutation = mutation or (Mutation.REINDEX if old == new else Mutation.UPDATE)
         gone = event is Event.DELETE
-        self._history(event, memory_id, old, None if gone else new, after.spec_folder)
-        self._ledger(mutation, (memory_id, *also), old, None if gone else new)
+        change = self._require_change()
+        head = self._head()
+        history = self._history(
+            head[0] + 1,
+            memory_id=memory_id,
+            event=str(event),
+            before=rows.plain(old) if old else None,
+            after=rows.plain(new) if not gone else None,
+            hash_before=old["content_hash"] if old else None,
+            hash_after=new["content_hash"] if not gone else None,
+            actor=str(change.actor),
+            session=change.session,
+            at=rows.micros(change.at),
+            spec_folder=after.spec_folder,
+        )
+        self._ledger(
+            head,
+            mutation,
+            (memory_id, *also),
+            [history],
+            hash_before=history["hash_before"],
+            hash_after=history["hash_after"],
+            operation=change.operation.seen(before, after) if change.operation else None,
+            presence=str(after.presence),
+        )
         return after
 
     def adopt(self, entries: Sequence[HistoryEntry]) -> None:
-        """Entries of another system, as they were recorded there."""
-        for entry in entries:
-            self._connection.execute(
-                "INSERT INTO history (memory_id, event, before, after, actor, at, spec_folder)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    entry.memory_id,
-                    str(entry.event),
-                    rows.plain(dict(entry.before)) if entry.before else None,
-                    rows.plain(dict(entry.after)) if entry.after else None,
-                    str(entry.actor),
-                    rows.micros(entry.at),
-                    entry.spec_folder,
-                ),
-            )
-        for memory_id in sorted({entry.memory_id for entry in entries}):
-            self._ledger(Mutation.UPDATE, (memory_id,), None, None)
-
-    def _history(
-        self, event: Event, memory_id: int, old: dict[str, Any] | None, new: dict[str, Any] | None, folder: str | None
-    ) -> None:
+        """Entries of another system, as they were recorded there; one entry of ours tells of each memory's."""
         change = self._require_change()
+        for memory_id in sorted({entry.memory_id for entry in entries}):
+            head = self._head()
+            adopted = [
+                self._history(
+                    head[0] + 1,
+                    memory_id=memory_id,
+                    event=str(entry.event),
+                    before=rows.plain(dict(entry.before)) if entry.before else None,
+                    after=rows.plain(dict(entry.after)) if entry.after else None,
+                    hash_before=None,
+                    hash_after=None,
+                    actor=str(entry.actor),
+                    session=None,
+                    at=rows.micros(entry.at),
+                    spec_folder=entry.spec_folder,
+                )
+                for entry in entries
+                if entry.memory_id == memory_id
+            ]
+            self._ledger(head, Mutation.UPDATE, (memory_id,), adopted, operation=change.operation)
+
+    def _head(self) -> tuple[int, str]:
+        """The last entry's sequence and hash."""
+        found = self._connection.execute("SELECT sequence, hash FROM ledger ORDER BY sequence DESC LIMIT 1").fetchone()
+        return found or (0, ledger.GENESIS)
+
+    def _history(self, ledger_sequence: int, **row: Any) -> dict[str, Any]:
+        """Append one row for that entry of the ledger; returns what the entry vouches for."""
+        row["session"] = None if row["session"] is None else rows.clean(row["session"])
+        names = ", ".join(f":{name}" for name in row)
         self._connection.execute(
-            "INSERT INTO history (memory_id, event, before, after, hash_before, hash_after, actor, session, at,"
-            " spec_folder) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                memory_id,
-                str(event),
-                rows.plain(old) if old else None,
-                rows.plain(new) if new else None,
-                old["content_hash"] if old else None,
-                new["content_hash"] if new else None,
-                str(change.actor),
-                change.session,
-                rows.micros(change.at),
-                folder,
-            ),
+            f"INSERT INTO history ({', '.join(row)}, ledger_sequence) VALUES ({names}, :ledger_sequence)",
+            row | {"ledger_sequence": ledger_sequence},
         )
+        return row
 
     def _ledger(
-        self, mutation: Mutation, memory_ids: tuple[int, ...], old: dict[str, Any] | None, new: dict[str, Any] | None
+        self,
+        head: tuple[int, str],
+        mutation: Mutation,
+        memory_ids: tuple[int, ...],
+        history: Sequence[Mapping[str, Any]],
+        *,
+        operation: Operation | None,
+        hash_before: str | None = None,
+        hash_after: str | None = None,
+        presence: str | None = None,
     ) -> None:
         change = self._require_change()
-        head = self._connection.execute(
-            "SELECT sequence, hash FROM ledger ORDER BY sequence DESC LIMIT 1"
-        ).fetchone() or (0, ledger.GENESIS)
+        told, operation_text = _as_stored(operation)
         entry = ledger.seal(
             LedgerEntry(
                 sequence=head[0] + 1,
                 at=rows.iso(change.at),
                 type=mutation,
                 memory_ids=memory_ids,
-                hash_before=old["content_hash"] if old else None,
-                hash_after=new["content_hash"] if new else None,
+                hash_before=hash_before,
+                hash_after=hash_after,
                 actor=str(change.actor),
                 session=None if change.session is None else rows.clean(change.session),
                 reason=rows.clean(change.reason),
                 previous=head[1],
                 hash="",
+                version=ledger.VERSION,
+                operation=told,
+                history=ledger.history_digest(history),
+                presence=presence,
             )
         )
         self._connection.execute(
-            f"INSERT INTO ledger ({rows.LEDGER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO ledger ({rows.LEDGER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 entry.sequence, entry.at, str(entry.type), rows.plain(list(memory_ids)), entry.hash_before,
-                entry.hash_after, entry.actor, entry.session, entry.reason, entry.previous, entry.hash,
+                entry.hash_after, entry.actor, entry.session, entry.reason, entry.previous, entry.hash, entry.version,
+                operation_text, None if told is None else told["id"], entry.history, entry.presence,
             ),
         )  # fmt: skip
 
@@ -148,3 +186,15 @@ class Recorder:
         if self._change is None:
             raise LookupError("a recorded change needs to say who made it")
         return self._change
+
+
+def _as_stored(operation: Operation | None) -> tuple[dict[str, Any] | None, str | None]:
+    """The operation as the ledger keeps it: half a character, which cannot be stored, is replaced before the hash."""
+    if operation is None:
+        return None, None
+    told = operation.plain()
+    text = ledger.canonical(told)
+    if not text.isascii():
+        text = rows.clean(text)
+        told = json.loads(text)
+    return told, text

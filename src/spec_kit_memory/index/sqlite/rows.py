@@ -38,6 +38,7 @@ from spec_kit_memory.core.memory import (
 
 __all__ = [
     "ATTRIBUTES",
+    "HISTORY",
     "LEDGER",
     "LINK",
     "MEMORY",
@@ -80,7 +81,11 @@ PASSAGE = "id, memory_id, ordinal, first_line, last_line, hash, tokens, anchor, 
 LINK = (
     "link.id, link.source_id, link.target_id, link.relation, link.strength, link.evidence, link.origin, link.created_at"
 )
-LEDGER = "sequence, at, type, memory_ids, hash_before, hash_after, actor, session, reason, previous, hash"
+LEDGER = (
+    "sequence, at, type, memory_ids, hash_before, hash_after, actor, session, reason, previous, hash, version,"
+    " operation, operation_id, history, presence"
+)
+HISTORY = "memory_id, event, before, after, hash_before, hash_after, actor, session, at, spec_folder"
 
 
 # --- times and text
@@ -265,7 +270,7 @@ def link_from(row: tuple[Any, ...]) -> Link:
 
 
 def history_from(row: tuple[Any, ...]) -> HistoryEntry:
-    sequence, memory_id, event, before, after, actor, at, spec_folder = row
+    sequence, memory_id, event, before, after, actor, at, spec_folder, ledger_sequence = row
     return HistoryEntry(
         id=str(sequence),
         memory_id=memory_id,
@@ -275,12 +280,24 @@ def history_from(row: tuple[Any, ...]) -> HistoryEntry:
         actor=Actor(actor),
         at=moment(at),
         spec_folder=spec_folder,
+        ledger_sequence=ledger_sequence,
     )
 
 
 def ledger_from(row: tuple[Any, ...]) -> LedgerEntry:
-    sequence, at, type_, memory_ids, *rest = row
+    (
+        sequence, at, type_, memory_ids, hash_before, hash_after, actor, session, reason, previous, hash_, version,
+        operation, operation_id, history, presence,
+    ) = row  # fmt: skip
     try:
-        return LedgerEntry(sequence, at, Mutation(type_), tuple(json.loads(memory_ids)), *rest)
-    except (ValueError, TypeError) as error:
+        plain_operation = json.loads(operation) if operation is not None else None
+        if (plain_operation or {}).get("id") != operation_id:
+            raise ValueError("its operation goes by another id")
+        if version == 1 and not operation_id is history is presence is None:
+            raise ValueError("it has what its version does not have")
+        return LedgerEntry(
+            sequence, at, Mutation(type_), tuple(json.loads(memory_ids)), hash_before, hash_after, actor, session,
+            reason, previous, hash_, version, plain_operation, history, presence,
+        )  # fmt: skip
+    except (ValueError, TypeError, AttributeError) as error:
         raise ledger.Unreadable(sequence) from error

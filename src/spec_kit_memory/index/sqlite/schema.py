@@ -6,14 +6,18 @@ that opens an index brings it up to date in one transaction; of two at once, one
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import apsw
 
 from spec_kit_memory.errors import DatabaseUnusable
+from spec_kit_memory.index.sqlite import rows
 
 __all__ = ["APPLICATION_ID", "DERIVED", "RECORDED", "VERSION", "is_current", "migrate", "refuse_foreign"]
 
@@ -46,6 +50,9 @@ DERIVED = (
 )
 
 
+_OPERATIONS = 2  # the migration that numbers history rows
+
+
 @cache
 def _scripts() -> tuple[str, ...]:
     folder = files("spec_kit_memory.index.sqlite") / "migrations"
@@ -53,7 +60,7 @@ def _scripts() -> tuple[str, ...]:
     return tuple((folder / name).read_text(encoding="utf-8") for name in names)
 
 
-VERSION = 1  # how many migrations there are; a constant so that opening a current index reads none of them
+VERSION = 2  # how many migrations there are; a constant so that opening a current index reads none of them
 
 
 def is_current(connection: apsw.Connection) -> bool:
@@ -83,12 +90,66 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     for number, script in enumerate(_scripts(), start=1):
         if number > _pragma(connection, "user_version"):
             connection.execute(script).fetchall()
+            if number == _OPERATIONS:
+                _number_history(connection)
             connection.execute(f"PRAGMA user_version = {number:d}")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
     connection.execute(
         "INSERT OR IGNORE INTO counter (id, instance, generation, used, epoch, synced) VALUES (1, ?, 0, 0, 0, 0)",
         (secrets.token_hex(8),),
     )
+
+
+def _number_history(connection: apsw.Connection) -> None:
+    """Give each history row the sequence of the ledger entry that it was written with; inside the migration."""
+    guards = connection.execute(
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'history'"
+    ).fetchall()
+    run: Callable[[Any], object] = connection.execute
+    for name, _ in guards:
+        run(f'DROP TRIGGER "{name}"')
+    connection.executemany("UPDATE history SET ledger_sequence = ? WHERE sequence = ?", list(_pairs(connection)))
+    for _, sql in guards:
+        run(sql)
+
+
+def _pairs(connection: apsw.Connection) -> Iterator[tuple[int, int]]:
+    """Ledger and history sequences that belong together.
+
+    0.1 wrote both in one moment and one order, one for one. Only what was taken over from another system has
+    several rows before one entry, with times of their own and no hashes. Rows that fit no entry get none.
+    """
+    entries = connection.execute(
+        "SELECT memory_ids, at, hash_before, hash_after, sequence FROM ledger ORDER BY sequence"
+    )
+    rows_ = connection.execute("SELECT memory_id, at, hash_before, hash_after, sequence FROM history ORDER BY sequence")
+    passed: dict[tuple[object, ...], list[int]] = {}
+    adopted: dict[int, list[int]] = {}
+    for memory_id, at, hash_before, hash_after, sequence in rows_:
+        if hash_before is hash_after is None:
+            adopted.setdefault(memory_id, []).append(sequence)
+            continue
+        wanted = (memory_id, rows.iso(rows.moment(at)), hash_before, hash_after)
+        while not passed.get(wanted) and (entry := next(entries, None)):
+            yield from _pass(entry, passed, adopted)
+        if passed.get(wanted):
+            yield passed[wanted].pop(0), sequence
+    for entry in entries:
+        yield from _pass(entry, passed, adopted)
+
+
+def _pass(
+    entry: tuple[Any, ...], passed: dict[tuple[object, ...], list[int]], adopted: dict[int, list[int]]
+) -> Iterator[tuple[int, int]]:
+    memory_ids, at, hash_before, hash_after, sequence = entry
+    try:
+        memory_id = json.loads(memory_ids)[0]
+    except (ValueError, LookupError, TypeError):
+        return  # damaged: verification names it
+    if hash_before is hash_after is None:
+        yield from ((sequence, row) for row in adopted.pop(memory_id, ()))
+    else:
+        passed.setdefault((memory_id, at, hash_before, hash_after), []).append(sequence)
 
 
 def _pragma(connection: apsw.Connection, name: str) -> int:
