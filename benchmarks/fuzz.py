@@ -39,6 +39,7 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
     from spec_kit_memory import settings
     from spec_kit_memory.core import (
         front_edit,
+        jsonc,
         markdown,
         passages,
         phrases,
@@ -51,7 +52,7 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
     )
     from spec_kit_memory.files import chat_transcripts, checkpoint_file
     from spec_kit_memory.serve import arguments
-    from spec_kit_memory.serve.hosts import jsonc, toml
+    from spec_kit_memory.serve.hosts import toml
     from spec_kit_memory.serve.tools import TOOLS
 
     (scratch / ".spec-kit-memory").mkdir(exist_ok=True)
@@ -133,8 +134,9 @@ def must(held: bool, otherwise: str) -> None:
 
 def refused(work: Callable[[], object]) -> None:
     """A refusal is an answer; every other error ends the run."""
+    from spec_kit_memory.core import jsonc
     from spec_kit_memory.errors import SpecKitMemoryError
-    from spec_kit_memory.serve.hosts import jsonc, toml
+    from spec_kit_memory.serve.hosts import toml
 
     try:
         work()
@@ -221,7 +223,7 @@ def fuzz_here(corpus: Path, *, options: list[str]) -> None:
     """In this process, until libFuzzer ends it."""
     atheris = importlib.import_module("atheris")
     scratch = Path(tempfile.mkdtemp(prefix="skm-fuzz-")).resolve()
-    with atheris.instrument_imports(include=["spec_kit_memory", "yaml", "json5"]):
+    with atheris.instrument_imports(include=["spec_kit_memory", "yaml"]):
         known = list(readers(scratch).values())
     atheris.Setup([sys.argv[0], *options, str(corpus)], one_input(known))
     atheris.Fuzz()

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import json5
 import pytest
 
 import spec_kit_memory
+from spec_kit_memory.core import jsonc
 from spec_kit_memory.errors import all_errors
 from spec_kit_memory.serve.cli.tool_commands import Commands, Session
 
@@ -136,7 +136,7 @@ def test_documented_commands_and_options_exist(page: str, words: list[str]) -> N
 def test_json_on_the_page_can_be_read(page: Path) -> None:
     blocks = re.findall(r"^```(jsonc?)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     for kind, block in blocks:
-        assert json.loads(block) if kind == "json" else json5.loads(block)
+        assert json.loads(block) if kind == "json" else jsonc.read(block)
 
 
 @every_page

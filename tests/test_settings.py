@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,13 +20,14 @@ from spec_kit_memory.errors import BadParameter, FileMissing
 from spec_kit_memory.settings import (
     BY_NAME,
     KEYS,
+    TRUST,
     Settings,
+    Trust,
     describe,
     find_root,
     load,
     parse_flag,
     plain,
-    read_jsonc,
     starter_config,
     user_config_file,
 )
@@ -153,13 +157,6 @@ def test_json5_is_read_too(root: Path) -> None:
     assert loaded(root).semantic.model == "none"
 
 
-def test_comment_signs_inside_texts_are_no_comments() -> None:
-    assert read_jsonc('{"a": "http://x/*y*/", // gone\n "b": ["1,]", /* , */ ], }') == {
-        "a": "http://x/*y*/",
-        "b": ["1,]"],
-    }
-
-
 def test_the_environment_speaks_every_kind(root: Path) -> None:
     settings = loaded(
         root,
@@ -266,23 +263,75 @@ def test_any_json_value_is_accepted_or_refused(value: object) -> None:
 # --- what a repository may not do
 
 
-@pytest.mark.parametrize("key", ["isolation.userId", "isolation.projectId", "semantic.apiKeyEnv"])
-def test_a_repository_may_not_say_who_sees_what(root: Path, key: str) -> None:
-    configured(root, {key: "x"})
+# For every key a value that differs from its default. The table of trust is held against what `load` really does.
+OTHER_VALUES: dict[str, object] = {
+    "semantic.enabled": False,
+    "semantic.model": "openai",
+    "semantic.dimensions": 768,
+    "semantic.indexPath": "../index.sqlite",
+    "semantic.baseUrl": "http://127.0.0.1:11434/v1",
+    "semantic.remoteModel": "nomic-embed-text",
+    "semantic.apiKeyEnv": "HOME",
+    "triggers.autoSaveInterval": 5,
+    "triggers.phrases": ["note this"],
+    "memory.decay.enabled": False,
+    "memory.decay.model": "linear",
+    "memory.decay.halfLifeDays": 30,
+    "memory.decay.rates": {"normal": 0.5},
+    "memory.decay.minFloor": 0.2,
+    "memory.decay.exemptTiers": ["important"],
+    "memory.defaultTier": "important",
+    "memory.defaultContextType": "research",
+    "memory.extraPaths": ["../elsewhere"],
+    "search.fusion": "rrf",
+    "search.weights": {"relevance": 0.7},
+    "search.maxTokens": 1000,
+    "search.rolePrior": {"user": 0.1},
+    "exclude": ["drafts/"],
+    "save.noise": ["noise*"],
+    "watch": "off",
+    "isolation.userId": "ana",
+    "isolation.projectId": "shop",
+    "isolation.allowedPaths": ["/"],
+    "allow.network": True,
+    "allow.outsidePaths": True,
+}
+NEEDS = {Trust.INSIDE: "allow.outsidePaths", Trust.LOCAL: "allow.network", Trust.NETWORK: "allow.network"}
+
+
+def test_the_table_of_trust_has_every_key() -> None:
+    assert set(TRUST) == set(BY_NAME) == set(OTHER_VALUES)
+
+
+@pytest.mark.parametrize("key", OTHER_VALUES)
+def test_a_repository_may_do_what_the_table_of_trust_says_and_nothing_else(root: Path, key: str) -> None:
+    configured(root, {key: OTHER_VALUES[key]})
+    trust = TRUST[key]
+    if trust is Trust.FREE:
+        assert loaded(root).sources[key] == "file"
+        return
     assert repr(key) in refusal(root).message
+    everything = {"allow": {"network": True, "outsidePaths": True}}
+    if trust is Trust.NEVER:
+        assert repr(key) in refusal(root, user=everything).message, "no permission is meant for this one"
+    else:
+        assert NEEDS[trust] in refusal(root).message
+        assert loaded(root, user={NEEDS[trust]: True}).sources[key] == "file"
 
 
-def test_a_repository_may_not_widen_the_allowed_paths(root: Path) -> None:
-    configured(root, {"isolation": {"allowedPaths": ["/"]}})
-    assert "isolation.allowedPaths" in refusal(root).message
+@pytest.mark.parametrize("key", [key for key in OTHER_VALUES if "environment" in BY_NAME[key].places])
+def test_the_user_may_set_what_a_repository_may_not(root: Path, key: str) -> None:
+    assert loaded(root, user={key: OTHER_VALUES[key]}).sources[key] == "user"
+    assert loaded(root, environ={BY_NAME[key].variable: json.dumps(OTHER_VALUES[key]).strip('"')}).sources[key] == (
+        "environment"
+    )
+    assert loaded(root, overrides={key: OTHER_VALUES[key]}).sources[key] == "flag"
 
 
 @pytest.mark.parametrize("key", ["allow.network", "allow.outsidePaths"])
-def test_only_the_user_allows(root: Path, key: str) -> None:
-    configured(root, {key: True})
-    assert repr(key) in refusal(root).message
-    configured(root, {})
+def test_only_the_user_s_own_file_allows(root: Path, key: str) -> None:
     assert repr(key) in refusal(root, environ={BY_NAME[key].variable: "true"}).message
+    assert repr(key) in refusal(root, overrides={key: True}).message
     assert loaded(root, user={key: True}).sources[key] == "user"
 
 
@@ -290,30 +339,33 @@ def test_only_the_user_allows(root: Path, key: str) -> None:
     "address",
     [
         "https://api.openai.com/v1",
+        "http://localhost:11434/v1",
+        "http://127.0.0.1:8080/v1",
+        "http://[::1]/v1",
         "http://localhost@evil.example/v1",
         "http://127.0.0.1\\@evil.example",
-        "http://127.0.0.1.evil.example",
-        "http://[::2]/v1",
         "//evil.example",
+        "unix:///run/socket",
         "nonsense",
+        "",
     ],
 )
-def test_a_repository_may_not_send_text_to_the_network(root: Path, address: str) -> None:
-    configured(root, {"semantic": {"model": "openai", "baseUrl": address}})
-    assert "allow.network" in refusal(root).message
-    assert loaded(root, user={"allow": {"network": True}}).semantic.base_url == address
+def test_no_address_comes_from_a_repository(root: Path, address: str) -> None:
+    configured(root, {"semantic": {"baseUrl": address}})
+    everything = {"allow": {"network": True, "outsidePaths": True}, "semantic": {"model": "openai"}}
+    for user in ({}, everything):
+        assert "'semantic.baseUrl' may not be set in" in refusal(root, user=user).message
 
 
-def test_a_repository_may_not_redirect_what_the_user_sends(root: Path) -> None:
-    configured(root, {"semantic": {"baseUrl": "https://elsewhere.example/v1"}})
-    assert loaded(root).semantic.model == "local", "an address that nothing is sent to does no harm"
-    assert "allow.network" in refusal(root, user={"semantic": {"model": "openai"}}).message
-
-
-@pytest.mark.parametrize("address", ["http://localhost:11434/v1", "http://127.0.0.1:8080/v1", "http://[::1]/v1"])
-def test_a_server_on_this_machine_is_not_the_network(root: Path, address: str) -> None:
-    configured(root, {"semantic": {"model": "openai", "baseUrl": address}})
-    assert loaded(root).semantic.base_url == address
+def test_a_repository_that_may_choose_openai_gets_the_user_s_address_and_key(root: Path) -> None:
+    configured(root, {"semantic": {"model": "openai", "remoteModel": "large"}})
+    settings = loaded(
+        root,
+        user={"allow": {"network": True}, "semantic": {"baseUrl": "http://mine/v1", "apiKeyEnv": "MINE"}},
+        environ={"MINE": "key", "OPENAI_API_KEY": "other"},
+    )
+    semantic = settings.semantic
+    assert (semantic.model, semantic.base_url, semantic.api_key) == ("openai", "http://mine/v1", "key")
 
 
 def test_the_user_may_use_the_network(root: Path) -> None:
@@ -329,9 +381,42 @@ def test_a_repository_may_not_read_outside(root: Path, path: str) -> None:
     assert loaded(root, user={"allow": {"outsidePaths": True}}).extra_paths == ("docs", path)
 
 
-def test_a_repository_may_not_write_its_index_outside(root: Path) -> None:
-    configured(root, {"semantic": {"indexPath": "../index.sqlite"}})
+@pytest.mark.parametrize(
+    "path", ["../index.sqlite", "/tmp/index.sqlite", "~/index.sqlite", "~nobody-here/index.sqlite", "out/index.sqlite"]
+)
+def test_a_repository_may_not_write_its_index_outside(root: Path, path: str) -> None:
+    (root / "out").symlink_to(root.parent)
+    configured(root, {"semantic": {"indexPath": path}})
     assert "indexPath" in refusal(root).message
+
+
+@pytest.mark.parametrize("path", [".git/hooks/post-checkout", ".mcp.json", "Makefile", ".git/config", "conftest.py"])
+def test_a_repository_may_not_make_its_index_what_others_read(root: Path, path: str) -> None:
+    configured(root, {"semantic": {"indexPath": path}})
+    assert "must end in .sqlite" in refusal(root).message
+    assert loaded(root, user={"semantic": {"indexPath": path}}).index_path == root.resolve() / path
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("exclude", ["a"] * 1_001),
+        ("exclude", ["a" * 10_001]),
+        ("exclude", ["a" * 101] * 100),
+        ("save.noise", ["*"] * 1_001),
+        ("triggers.phrases", ["abc"] * 1_001),
+        ("memory.extraPaths", ["."] * 101),
+        ("search.rolePrior", {str(number): 0.1 for number in range(101)}),
+        ("search.maxTokens", 50_001),
+    ],
+)
+def test_what_costs_time_or_tokens_has_an_end_in_a_repository(root: Path, key: str, value: object) -> None:
+    configured(root, {key: value})
+    error = refusal(root)
+    assert repr(key) in error.message
+    assert len(error.message) < 1_000
+    configured(root, {})
+    assert loaded(root, user={key: value}).sources[key] == "user"
 
 
 def test_a_repository_may_not_bring_a_state_folder_that_leads_outside(tmp_path: Path) -> None:
@@ -347,6 +432,89 @@ def test_paths_inside_are_fine_for_a_repository_and_any_for_the_user(root: Path)
     configured(root, {"memory": {"extraPaths": ["docs/**/*.md", "./notes"]}})
     assert loaded(root).extra_paths == ("docs/**/*.md", "./notes")
     assert loaded(root, user={"memory": {"extraPaths": ["/srv/notes"]}}).extra_paths == ("/srv/notes",)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "socket"])
+def test_a_configuration_that_is_no_file_is_refused_and_not_waited_for(root: Path, kind: str) -> None:
+    path = root / ".spec-kit-memory" / "config.jsonc"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "socket":
+        with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    else:
+        path.symlink_to("/dev/zero")
+    assert "config.jsonc" in refusal(root).message
+
+
+def test_a_pipe_as_the_user_s_own_file_is_refused_too(root: Path) -> None:
+    os.mkfifo(root.parent / "pipe")
+    with pytest.raises(BadParameter, match="not a regular file"):
+        load(root, environ={}, user_file=root.parent / "pipe")
+
+
+def test_a_configuration_that_is_a_link_out_of_the_workspace_is_not_read(root: Path) -> None:
+    private = root.parent / "private.json"
+    private.write_text('{"a private name": 1}', encoding="utf-8")
+    (root / ".spec-kit-memory" / "config.jsonc").symlink_to(private)
+    error = refusal(root)
+    assert "link out of the workspace" in error.message
+    assert "a private name" not in error.message
+    assert "a private name" in refusal(root, user={"allow": {"outsidePaths": True}}).message
+
+
+def test_a_configuration_that_is_a_link_inside_the_workspace_is_read(root: Path) -> None:
+    (root / "shared.jsonc").write_text('{"watch": "off"}', encoding="utf-8")
+    (root / ".spec-kit-memory" / "config.jsonc").symlink_to("../shared.jsonc")
+    assert loaded(root).watch == "off"
+
+
+HOSTILE_FILES = {
+    "a hundred thousand unknown keys": "{" + ",".join(f'"semantic.modle{number}":1' for number in range(40_000)) + "}",
+    "one endless key": json.dumps({"a" * 900_000: 1}),
+    "one endless value": json.dumps({"watch": "a" * 900_000}),
+    "an endless list of wrong things": json.dumps({"exclude": [1] * 200_000}),
+    "a text without its end": '{"a": "' + "x" * 900_000,
+    "escapes without an end": '{"a": "' + "\\" * 450_001,
+    "comments in comments": "/*" * 450_000,
+    "deep nesting": '{"exclude":' + "[" * 400_000,
+    "nesting that JSON can read": '{"exclude":' + "[" * 900 + "]" * 900 + "}",
+    "an endless path": json.dumps({"memory.extraPaths": ["../" + "a" * 900_000]}),
+    "many paths that lead outside": json.dumps({"memory.extraPaths": ["../" + str(n) for n in range(50_000)]}),
+    "many wrong elements": json.dumps({"search.rolePrior": {str(number): 5 for number in range(50_000)}}),
+    "unknown names in a table": json.dumps({"search.weights": {f"weight{number}": 1 for number in range(50_000)}}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_FILES)
+def test_a_hostile_configuration_gets_a_short_answer_soon(root: Path, name: str) -> None:
+    configured(root, HOSTILE_FILES[name])
+    started = time.process_time()
+    error = refusal(root)
+    assert time.process_time() - started < 20, "a deadline, not a measure: each took minutes or never ended"
+    assert len(error.message) < 5_000
+    assert len(json.dumps(error.details)) < 10_000
+
+
+def test_without_a_home_nothing_of_the_working_folder_is_taken_for_the_user_s_own(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    hostile = project / "~" / ".config" / "spec-kit-memory" / "config.jsonc"
+    hostile.parent.mkdir(parents=True)
+    hostile.write_text('{"allow": {"network": true}, "semantic": {"model": "openai"}}', encoding="utf-8")
+    (project / ".spec-kit-memory").mkdir()
+    code = (
+        "import os, pwd\n"
+        "def nobody(_): raise KeyError\n"
+        "pwd.getpwuid = nobody\n"  # as for a user id that the system does not know
+        "from pathlib import Path\nfrom spec_kit_memory import settings\n"
+        "assert settings.user_config_file(os.environ) is None\n"
+        "print(settings.load(Path('.')).semantic.model)\n"
+    )
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("HOME", "XDG_", "SPEC_KIT"))}
+    done = subprocess.run([sys.executable, "-c", code], cwd=project, env=environ, capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("local", "")
 
 
 # --- scope
@@ -374,12 +542,19 @@ def test_every_key_has_its_own_variable_and_attribute_and_a_default_that_it_acce
         assert loaded(root, **place).sources[key.name] == "user"
 
 
+def test_a_home_that_there_is_not_is_named(root: Path) -> None:
+    error = refusal(root, user={"memory": {"extraPaths": ["~nobody-here/notes"]}})
+    assert "~nobody-here/notes" in error.message
+
+
 def test_the_user_s_file_can_be_named(tmp_path: Path) -> None:
     assert user_config_file({"SPEC_KIT_MEMORY_USER_CONFIG": str(tmp_path / "mine")}) == tmp_path / "mine"
-    assert user_config_file({}).name == "config.jsonc"
+    own = user_config_file({})
+    assert own is not None
+    assert own.name == "config.jsonc"
 
 
 def test_importing_settings_stays_light() -> None:
-    code = "import sys, spec_kit_memory.settings; print({'json5', 'platformdirs', 'numpy'} & set(sys.modules))"
+    code = "import sys, spec_kit_memory.settings; print({'difflib', 'platformdirs', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

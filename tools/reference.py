@@ -21,6 +21,7 @@ import click
 from spec_kit_memory import answers, errors, settings
 from spec_kit_memory.serve import tools
 from spec_kit_memory.serve.cli.tool_commands import Commands, Session
+from spec_kit_memory.settings.trust import MOST_CHARACTERS, MOST_OF_A_REPOSITORY
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTICE = "<!-- Made from the code by `python -m tools.reference`. Change the code, then run it. -->"
@@ -268,9 +269,10 @@ folder, in the environment, or for one run with `--set KEY=VALUE`. A later one w
 `skm config show` prints every value and where it came from. An unknown or ill-typed key is an error that names it.
 Keys are nested objects in the file: `"semantic": {"model": "none"}`. Comments and trailing commas are allowed.
 
-A configuration that came with a repository can be written by a stranger. It may not send text to a network address
-or touch anything outside the workspace unless your own configuration says so (`allow.network`,
-`allow.outsidePaths`), and keys whose *where* does not name `file` are refused there.
+A configuration that came with a repository can be written by a stranger. It names no address, no key and no person,
+and may choose remote embedding or touch anything outside the workspace only if your own configuration says so
+(`allow.network`, `allow.outsidePaths`). The column *a repository may* tells it for every key: what it may not is
+refused there with E030, and so is a file that is a link out of the workspace or no regular file.
 """
 
 
@@ -303,16 +305,20 @@ def settings_page() -> str:
             code(key.name),
             setting_kind(key),
             setting_default(key),
-            ", ".join(key.places),
+            settings.TRUST[key.name].value,
             code(key.variable) if "environment" in key.places else "",
             key.about,
         )
         for key in settings.KEYS
     )
-    head = ("key", "value", "default", "where", "environment", "meaning")
+    head = ("key", "value", "default", "a repository may", "environment", "meaning")
     reserved = ", ".join(map(code, sorted(settings.RESERVED_VARIABLES)))
     tail = f"These variables are read too and are no settings: {reserved}."
-    return "\n".join([SETTINGS_HEAD, *table(head, rows), "", tail, ""])
+    limits = ", ".join(f"{code(name)} {most:,} {unit}" for name, (most, unit) in sorted(MOST_OF_A_REPOSITORY.items()))
+    bounds = (
+        f"In a repository's own file these have an end: {limits}; lists have {MOST_CHARACTERS:,} characters together."
+    )
+    return "\n".join([SETTINGS_HEAD, *table(head, rows), "", bounds, "", tail, ""])
 
 
 # --- errors --------------------------------------------------------------------------------------------

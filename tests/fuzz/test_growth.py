@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core import (
     front_edit,
+    jsonc,
     markdown,
     noise,
     passages,
@@ -26,7 +26,7 @@ from spec_kit_memory.core import (
     words,
 )
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.serve.hosts import jsonc, toml
+from spec_kit_memory.serve.hosts import toml
 
 SHORT, LONG = 15_000, 60_000
 MOST_GROWTH = 10.0
@@ -130,7 +130,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "prompt": lambda text: triggers.Matcher([(1, "save context"), (2, text[:40])]).match(text),
     "slug": structure.slug,
     "noise": noise.cleaned,
-    "jsonc": refused(settings_module.read_jsonc),
+    "jsonc": refused(jsonc.read),
     "host jsonc": refused(lambda text: jsonc.put(text, ["a"], 1)),
     "host toml": refused(lambda text: toml.put(text, ["mcp_servers", "skm"], {"command": "skm"})),
     "host toml with a table": refused(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core import (
     front_edit,
+    jsonc,
     markdown,
     passages,
     phrases,
@@ -26,7 +27,7 @@ from spec_kit_memory.core import (
 )
 from spec_kit_memory.errors import Invalid, RestoreFailed, SpecKitMemoryError
 from spec_kit_memory.files import chat_transcripts, checkpoint_file
-from spec_kit_memory.serve.hosts import jsonc, toml
+from spec_kit_memory.serve.hosts import toml
 from tests.features.conftest import Place
 from tests.fuzz.material import broken, data, fuzzed, keyed, texts
 
@@ -121,7 +122,7 @@ def test_any_session_data_is_read_or_all_its_problems_are_listed(given_: Any) ->
 @given(texts)
 def test_any_configuration_is_read_or_refused_by_name(text: str) -> None:
     try:
-        settings_module.read_jsonc(text)
+        jsonc.read(text)
     except ValueError:
         return
 

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spec_kit_memory.core import jsonc
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.serve import hosts
-from spec_kit_memory.serve.hosts import edits, jsonc, toml
+from spec_kit_memory.serve.hosts import edits, toml
 from spec_kit_memory.serve.hosts.formats import HOSTS, Entry, File, Place, is_ours
-from spec_kit_memory.settings import read_jsonc
 
 EVERY_HOST = pytest.mark.parametrize("host", sorted(HOSTS))
 EVERY_SCOPE = pytest.mark.parametrize("scope", ["project", "user"])
@@ -124,7 +124,7 @@ def only_inserted(before: str, after: str) -> bool:
 
 def content(path: Path) -> Any:
     text = path.read_bytes().decode()
-    return tomllib.loads(text) if path.suffix == ".toml" else read_jsonc(text)
+    return tomllib.loads(text) if path.suffix == ".toml" else jsonc.read(text)
 
 
 # --- the round trip ------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_what_others_wrote_since_stays_and_only_our_entries_go(host: str, scope:
         )
     hosts.uninstall(host, root=root, scope=scope, apply=True)
     for path in paths:
-        assert content(path) == tomllib.loads(wanted[path]) if path.suffix == ".toml" else read_jsonc(wanted[path])
+        assert content(path) == tomllib.loads(wanted[path]) if path.suffix == ".toml" else jsonc.read(wanted[path])
         assert "spec_kit_memory]\ncommand" not in path.read_text()
         assert "skm" not in path.read_text()
         for comment in ("# my settings",) if path.suffix == ".toml" else ("// my own server", "/* with a comma */"):

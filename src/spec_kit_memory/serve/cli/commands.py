@@ -365,7 +365,7 @@ def config_show(session: Session) -> None:
     answer = Values(
         summary=f"{changed} of {len(rows)} settings are not the default",
         root=str(loaded.root),
-        user_file=str(settings.user_config_file(os.environ)),
+        user_file=str(settings.user_config_file(os.environ) or "none: this user has no home folder"),
         settings=tuple(rows),
     )
     cells = tuple((row["key"], json.dumps(row["value"], ensure_ascii=False), row["source"]) for row in rows)

@@ -9,7 +9,8 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from spec_kit_memory.serve.hosts import jsonc, toml
+from spec_kit_memory.core import jsonc
+from spec_kit_memory.serve.hosts import toml
 from spec_kit_memory.serve.hosts.formats import Entry, File, is_ours
 
 __all__ = ["Containers", "Malformed", "made_by", "present", "with_entries", "without_entries"]

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from spec_kit_memory.serve.hosts import jsonc, slash_commands
+from spec_kit_memory.core import jsonc
+from spec_kit_memory.serve.hosts import slash_commands
 
 __all__ = ["HOSTS", "SERVER", "Entry", "File", "Host", "Place", "is_ours"]
 

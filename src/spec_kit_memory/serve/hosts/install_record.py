@@ -45,7 +45,7 @@ def digest(data: bytes) -> str:
 
 def _folder(host: str, place: Place) -> Path:
     whose = digest(str(place.root).encode())[:12] if place.scope == "project" else "user"
-    return settings.user_config_file(place.environ).parent / "hosts" / f"{host}-{whose}"
+    return settings.user_folder(place.environ) / "hosts" / f"{host}-{whose}"
 
 
 def read(host: str, place: Place) -> Record:

@@ -1,7 +1,11 @@
-"""How is one entry put into, or taken out of, a user's JSON file without touching the rest?
+"""What does JSON written by people say, and how is one entry put into it or taken out without touching the rest?
 
-The text is read into nodes that know where they stand, and edits are cuts and insertions
-at those places: comments, order of keys, trailing commas and spacing stay as they were.
+Of our own configuration everything is read that JSON5 allows: names without quotes, single quotes, hexadecimal
+numbers. Other programs' files are held to what those read: JSON with comments and trailing commas. Time grows with
+the length, whatever the text: a configuration may have come with a stranger's repository.
+
+For edits the text is read into nodes that know where they stand, and edits are cuts and insertions at those places:
+comments, order of keys, trailing commas and spacing stay as they were.
 """
 
 from __future__ import annotations
@@ -13,13 +17,45 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["Malformed", "Node", "append", "find", "parse", "put", "remove", "remove_item"]
+__all__ = ["Malformed", "Node", "append", "find", "parse", "put", "read", "remove", "remove_item"]
 
 Path = Sequence[str]
 
-_SPACE = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"', re.DOTALL)
-_WORD = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
+
+@dataclass(frozen=True, slots=True)
+class _Grammar:
+    """What counts as a blank, a text, a name without quotes (None: nothing does), and a number or constant."""
+
+    space: re.Pattern[str]
+    string: re.Pattern[str]
+    name: re.Pattern[str] | None
+    word: re.Pattern[str]
+
+
+# Repetitions keep what they took (`*+`, `++`): giving it back bit by bit is what makes a pattern slow on hostile text.
+_JSONC = _Grammar(
+    space=re.compile(r"(?:[ \t\r\n\ufeff]++|//[^\n]*+|/\*(?>.*?\*/))*+", re.DOTALL),
+    string=re.compile(r'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'),
+    name=None,
+    word=re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null"),
+)
+_JSON5 = _Grammar(
+    space=re.compile(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?>.*?\*/))*+", re.DOTALL),
+    string=re.compile(
+        r"'(?:[^'\\\n\r]++|\\(?:\r\n|.))*+'|" r'"(?:[^"\\\n\r]++|\\(?:\r\n|.))*+"',
+        re.DOTALL,
+    ),
+    name=re.compile(r"(?:[^\W\d]|\$|\\u[0-9a-fA-F]{4})(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})*+"),
+    word=re.compile(
+        r"(?:[+-]?(?:0[xX][0-9a-fA-F]++|(?:(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
+        r"|Infinity|NaN)|true|false|null)(?![\w$.])"
+    ),
+)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|0(?![0-9])|[^ux0-9]))", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"} | dict.fromkeys(
+    ("\r\n", "\n", "\r", "\u2028", "\u2029"), ""
+)
+_CONSTANTS = {"true": True, "false": False, "null": None}
 _DEEPEST = 200
 
 
@@ -50,12 +86,24 @@ class Node:
 # --- reading ---------------------------------------------------------------------------------
 
 
+def read(text: str) -> Any:
+    """The value that the text stands for. Raises Malformed with line and column."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # what is no plain JSON, or nested too deep, is judged by our own reader
+        return _root(text, _JSON5).value
+
+
 # A host's own file may have megabytes, and one edit looks at the same text several times.
 @lru_cache(maxsize=4)
 def parse(text: str) -> Node:
-    """The root node. Raises Malformed with line and column."""
-    node = _value(text, _skip(text, 0), 0)
-    end = _skip(text, node.end)
+    """The root node of another program's file, for edits. Raises Malformed with line and column."""
+    return _root(text, _JSONC)
+
+
+def _root(text: str, grammar: _Grammar) -> Node:
+    node = _value(text, _skip(text, 0, grammar), 0, grammar)
+    end = _skip(text, node.end, grammar)
     if end != len(text):
         raise _malformed(text, end, "text after the end")
     return node
@@ -67,51 +115,80 @@ def _malformed(text: str, at: int, what: str) -> Malformed:
     return Malformed(f"{what} at line {line}, column {column}")
 
 
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
+def _skip(text: str, at: int, grammar: _Grammar = _JSONC) -> int:
+    found = grammar.space.match(text, at)
     return found.end() if found else at
 
 
-def _value(text: str, at: int, depth: int) -> Node:
+def _value(text: str, at: int, depth: int, grammar: _Grammar) -> Node:
     if depth > _DEEPEST:
         raise _malformed(text, at, "nesting too deep")
     opening = text[at : at + 1]
     if opening == "{":
-        return _container(text, at, depth, "object", "}")
+        return _container(text, at, depth, grammar, closing="}")
     if opening == "[":
-        return _container(text, at, depth, "array", "]")
-    found = _STRING.match(text, at) or _WORD.match(text, at)
-    if found is None:
-        raise _malformed(text, at, "a value is missing")
-    return Node("value", at, found.end(), _scalar(text, found))
+        return _container(text, at, depth, grammar, closing="]")
+    if string := grammar.string.match(text, at):
+        return Node("value", at, string.end(), _unquoted(text, string))
+    word = grammar.word.match(text, at)
+    if word is None:
+        raise _malformed(text, at, "a string without its end" if opening in ('"', "'") else "a value is missing")
+    return Node("value", at, word.end(), _scalar(text, word))
+
+
+def _unquoted(text: str, found: re.Match[str]) -> str:
+    """The text of a string or a name, its escapes resolved."""
+    inner = found.group()
+    inner = inner[1:-1] if inner[0] in "\"'" else inner
+    if "\\" not in inner:
+        return inner
+    parts: list[str] = []
+    at = 0
+    while (slash := inner.find("\\", at)) >= 0:
+        escape = _ESCAPE.match(inner, slash)
+        if escape is None:
+            raise _malformed(text, found.start() + slash + 1, "a bad escape")
+        code, sign = escape[1] or escape[2], escape[3]
+        parts += (inner[at:slash], chr(int(code, 16)) if code else _ESCAPED.get(sign, sign))
+        at = escape.end()
+    whole = "".join((*parts, inner[at:]))
+    # Two escapes of one character beyond the first plane become that character, as in JSON.
+    return whole.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _scalar(text: str, found: re.Match[str]) -> Any:
+    word = found.group()
+    if word in _CONSTANTS:
+        return _CONSTANTS[word]
+    sign, digits = (-1 if word[0] == "-" else 1), word.lstrip("+-")
     try:
-        return json.loads(found.group())
-    except ValueError as error:
-        raise _malformed(text, found.start(), "a bad string or number") from error
+        if digits[:2] in ("0x", "0X"):
+            return sign * int(digits, 16)
+        return sign * (int(digits) if digits.isdecimal() else float(digits))
+    except ValueError as error:  # more digits than a number may have
+        raise _malformed(text, found.start(), "a bad number") from error
 
 
-def _container(text: str, start: int, depth: int, kind: str, closing: str) -> Node:
+def _container(text: str, start: int, depth: int, grammar: _Grammar, *, closing: str) -> Node:
+    kind = "object" if closing == "}" else "array"
     members: list[Member] = []
-    at = _skip(text, start + 1)
+    at = _skip(text, start + 1, grammar)
     while text[at : at + 1] != closing:
         begin, key = at, ""
         if kind == "object":
-            name = _STRING.match(text, at)
+            name = grammar.string.match(text, at) or (grammar.name.match(text, at) if grammar.name else None)
             if name is None:
                 raise _malformed(text, at, "a key is missing")
-            key = _scalar(text, name)
-            at = _skip(text, name.end())
+            key = _unquoted(text, name)
+            at = _skip(text, name.end(), grammar)
             if text[at : at + 1] != ":":
                 raise _malformed(text, at, "a colon is missing")
-            at = _skip(text, at + 1)
-        node = _value(text, at, depth + 1)
+            at = _skip(text, at + 1, grammar)
+        node = _value(text, at, depth + 1, grammar)
         members.append(Member(key, begin, node))
-        at = _skip(text, node.end)
+        at = _skip(text, node.end, grammar)
         if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
+            at = _skip(text, at + 1, grammar)
         elif text[at : at + 1] != closing:
             raise _malformed(text, at, f"a comma or {closing} is missing")
     value: Any = (

@@ -1,0 +1,60 @@
+"""Which choices do users differ on, and where did each value come from? Settings are frozen once they are loaded.
+
+`keys` is the table of settings, `trust` says what a repository's own file may set, `loading` reads them;
+`own_folders` knows where the user's own files stand.
+"""
+
+from spec_kit_memory.settings.keys import (
+    BY_NAME,
+    KEYS,
+    STATE_FOLDER,
+    Allow,
+    Decay,
+    Isolation,
+    Key,
+    Search,
+    Semantic,
+    Settings,
+    Triggers,
+    Weights,
+    describe,
+    plain,
+)
+from spec_kit_memory.settings.loading import (
+    RESERVED_VARIABLES,
+    find_root,
+    load,
+    parse_flag,
+    places_of,
+    starter_config,
+)
+from spec_kit_memory.settings.own_folders import user_config_file, user_folder, user_state_folder
+from spec_kit_memory.settings.trust import TRUST, Trust
+
+__all__ = [
+    "BY_NAME",
+    "KEYS",
+    "RESERVED_VARIABLES",
+    "STATE_FOLDER",
+    "TRUST",
+    "Allow",
+    "Decay",
+    "Isolation",
+    "Key",
+    "Search",
+    "Semantic",
+    "Settings",
+    "Triggers",
+    "Trust",
+    "Weights",
+    "describe",
+    "find_root",
+    "load",
+    "parse_flag",
+    "places_of",
+    "plain",
+    "starter_config",
+    "user_config_file",
+    "user_folder",
+    "user_state_folder",
+]

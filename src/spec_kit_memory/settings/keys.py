@@ -1,0 +1,420 @@
+"""Which choices do users differ on? `KEYS` is the one table of them.
+
+Loading, validation, `skm config show` and the reference page are all made from it. What a repository's own file may
+set of it stands in `trust`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from spec_kit_memory.core.memory import ContextType, Scope, Tier
+
+STATE_FOLDER = ".spec-kit-memory"
+PREFIX = "SPEC_KIT_MEMORY_"
+SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Semantic:
+    enabled: bool = True
+    model: str = "local"  # local | openai | none | hashing (tests)
+    dimensions: int | None = None  # of the remote model; None asks it
+    index_path: Path | None = None  # None: .spec-kit-memory/index.sqlite
+    base_url: str = "https://api.openai.com/v1"
+    remote_model: str = "text-embedding-3-small"
+    api_key_env: str = "OPENAI_API_KEY"
+    api_key: str | None = field(default=None, repr=False)  # from the environment only
+
+
+@dataclass(frozen=True, slots=True)
+class Triggers:
+    auto_save_interval: int = 20
+    phrases: tuple[str, ...] = ()  # more phrases that suggest saving
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    enabled: bool = True
+    model: str = "half_life"  # half_life | linear | turns | states
+    half_life_days: float = 90.0
+    rates: Mapping[Tier, float] = field(
+        default_factory=lambda: {
+            Tier.CONSTITUTIONAL: 0.0,
+            Tier.CRITICAL: 0.001,
+            Tier.IMPORTANT: 0.005,
+            Tier.NORMAL: 0.01,
+            Tier.TEMPORARY: 0.05,
+            Tier.DEPRECATED: 0.1,
+        }
+    )  # linear model, per day
+    min_floor: float | None = None  # None: the tier's own floor
+    exempt_tiers: tuple[Tier, ...] = (Tier.CONSTITUTIONAL, Tier.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    relevance: float = 0.40
+    tier: float = 0.25
+    recency: float = 0.20
+    keywords: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    fusion: str = "best"  # best | rrf
+    weights: Weights = field(default_factory=Weights)
+    max_tokens: int = 4000
+    role_prior: Mapping[str, float] = field(default_factory=dict)  # speaker -> added relevance
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    user_id: str | None = None
+    project_id: str | None = None
+    allowed_paths: tuple[str, ...] | None = None  # None: the workspace root; (): nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """What the user lets a repository's own configuration do."""
+
+    network: bool = False
+    outside_paths: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    root: Path  # the workspace, canonical
+    semantic: Semantic = field(default_factory=Semantic)
+    triggers: Triggers = field(default_factory=Triggers)
+    decay: Decay = field(default_factory=Decay)
+    search: Search = field(default_factory=Search)
+    isolation: Isolation = field(default_factory=Isolation)
+    allow: Allow = field(default_factory=Allow)
+    default_tier: Tier = Tier.NORMAL
+    default_context_type: ContextType = ContextType.GENERAL
+    extra_paths: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    noise: tuple[str, ...] = ()  # more line patterns that saving leaves out
+    watch: str = "auto"  # auto | poll | off
+    sources: Mapping[str, str] = field(default_factory=dict)  # key -> default | file | user | environment | flag
+
+    @property
+    def state_folder(self) -> Path:
+        return self.root / STATE_FOLDER
+
+    @property
+    def index_path(self) -> Path:
+        return self.semantic.index_path or self.state_folder / "index.sqlite"
+
+    @property
+    def scope(self) -> Scope:
+        prefixes = self.isolation.allowed_paths
+        if prefixes is not None:
+            canonical = [(self.root / path).resolve() for path in prefixes]
+            # The root itself is what "unset" means; as a prefix it would be the empty text.
+            prefixes = None if self.root in canonical else tuple(self._stored(path) for path in canonical)
+        return Scope(user=self.isolation.user_id, project=self.isolation.project_id, prefixes=prefixes)
+
+    def _stored(self, path: Path) -> str:
+        return (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()
+
+
+# --- the table of keys ----------------------------------------------------------
+
+Kind = Literal["boolean", "integer", "number", "text", "choice", "texts", "choices", "numbers"]
+Place = Literal["file", "user", "environment", "flag"]
+OWN: tuple[Place, ...] = ("user", "environment", "flag")
+TIERS = tuple(tier.value for tier in Tier)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting. `choices` are the values, or for "numbers" the names that may carry one."""
+
+    name: str
+    kind: Kind
+    attribute: str  # where it stands in Settings
+    about: str
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    places: tuple[Place, ...] = OWN  # of the user's; what a repository's file may set stands in `trust`
+    nullable: bool = False
+
+    @property
+    def variable(self) -> str:
+        name = self.name.removeprefix("memory.")
+        return PREFIX + re.sub(r"(?<=[a-z])(?=[A-Z])|\.", "_", name).upper()
+
+    @property
+    def default(self) -> Any:
+        value: Any = Settings(root=Path())
+        for part in self.attribute.split("."):
+            value = getattr(value, part)
+        return value
+
+
+KEYS: tuple[Key, ...] = (
+    Key("semantic.enabled", "boolean", "semantic.enabled", "Search by meaning as well as by text."),
+    Key(
+        "semantic.model",
+        "choice",
+        "semantic.model",
+        "Who embeds: the bundled model, an OpenAI-compatible server, nobody, or a fake for tests.",
+        choices=("local", "openai", "none", "hashing"),
+    ),
+    Key(
+        "semantic.dimensions",
+        "integer",
+        "semantic.dimensions",
+        "Length of the remote model's vectors; unset asks the server.",
+        minimum=1,
+        maximum=65536,
+        nullable=True,
+    ),
+    Key(
+        "semantic.indexPath",
+        "text",
+        "semantic.index_path",
+        "The index file, relative to the workspace; unset is .spec-kit-memory/index.sqlite.",
+        nullable=True,
+    ),
+    Key("semantic.baseUrl", "text", "semantic.base_url", "Address of the OpenAI-compatible server, up to /v1."),
+    Key("semantic.remoteModel", "text", "semantic.remote_model", "The model asked for at that server."),
+    Key(
+        "semantic.apiKeyEnv",
+        "text",
+        "semantic.api_key_env",
+        "Name of the environment variable that holds the server's key.",
+    ),
+    Key(
+        "triggers.autoSaveInterval",
+        "integer",
+        "triggers.auto_save_interval",
+        "Suggest saving after this many turns without a save; 0 never does.",
+        minimum=0,
+        maximum=10_000,
+    ),
+    Key("triggers.phrases", "texts", "triggers.phrases", "More phrases that suggest saving."),
+    Key("memory.decay.enabled", "boolean", "decay.enabled", "Let old memories rank lower."),
+    Key(
+        "memory.decay.model",
+        "choice",
+        "decay.model",
+        "How relevance fades with time.",
+        choices=("half_life", "linear", "turns", "states"),
+    ),
+    Key(
+        "memory.decay.halfLifeDays",
+        "number",
+        "decay.half_life_days",
+        "Days until half is left (half_life).",
+        minimum=0.01,
+        maximum=100_000,
+    ),
+    Key(
+        "memory.decay.rates",
+        "numbers",
+        "decay.rates",
+        "Loss per day of each tier (linear).",
+        choices=TIERS,
+        minimum=0,
+        maximum=1,
+    ),
+    Key(
+        "memory.decay.minFloor",
+        "number",
+        "decay.min_floor",
+        "Never below this (linear); unset is the tier's own floor.",
+        minimum=0,
+        maximum=1,
+        nullable=True,
+    ),
+    Key("memory.decay.exemptTiers", "choices", "decay.exempt_tiers", "Tiers that never fade.", choices=TIERS),
+    Key("memory.defaultTier", "choice", "default_tier", "Tier of a memory that names none.", choices=TIERS[1:]),
+    Key(
+        "memory.defaultContextType",
+        "choice",
+        "default_context_type",
+        "Context type of a memory that names none.",
+        choices=tuple(kind.value for kind in ContextType),
+    ),
+    Key("memory.extraPaths", "texts", "extra_paths", "More files, folders or globs to index (source custom)."),
+    Key(
+        "search.fusion",
+        "choice",
+        "search.fusion",
+        "How text and meaning become one relevance: the measured best, or plain reciprocal rank.",
+        choices=("best", "rrf"),
+    ),
+    Key(
+        "search.weights",
+        "numbers",
+        "search.weights",
+        "Shares of the score.",
+        choices=("relevance", "tier", "recency", "keywords"),
+        minimum=0,
+        maximum=1,
+    ),
+    Key(
+        "search.maxTokens",
+        "integer",
+        "search.max_tokens",
+        "Token budget of a search's answer.",
+        minimum=100,
+        maximum=1_000_000,
+    ),
+    Key(
+        "search.rolePrior",
+        "numbers",
+        "search.role_prior",
+        "Relevance added to a speaker's turns in conversations.",
+        minimum=-1,
+        maximum=1,
+    ),
+    Key("exclude", "texts", "exclude", "Files and folders to leave out, written as in .gitignore."),
+    Key("save.noise", "texts", "noise", "More lines that saving leaves out."),
+    Key(
+        "watch",
+        "choice",
+        "watch",
+        "How a server notices file changes: by events, by looking (network drives), or not at all.",
+        choices=("auto", "poll", "off"),
+    ),
+    Key(
+        "isolation.userId",
+        "text",
+        "isolation.user_id",
+        "Whose namespace this process sees.",
+        nullable=True,
+    ),
+    Key(
+        "isolation.projectId",
+        "text",
+        "isolation.project_id",
+        "Which project's shared memory this process sees.",
+        nullable=True,
+    ),
+    Key(
+        "isolation.allowedPaths",
+        "texts",
+        "isolation.allowed_paths",
+        "The only paths this process sees; unset is the workspace, an empty list is nothing.",
+        nullable=True,
+    ),
+    Key(
+        "allow.network",
+        "boolean",
+        "allow.network",
+        "Let a repository's configuration choose `openai`; address and key stay yours.",
+        places=("user",),
+    ),
+    Key(
+        "allow.outsidePaths",
+        "boolean",
+        "allow.outside_paths",
+        "Let a repository's configuration read and write outside the workspace.",
+        places=("user",),
+    ),
+)
+BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
+
+
+# --- values -----------------------------------------------------------------------
+
+
+def convert(key: Key, raw: object) -> Any:
+    """A value of the file, the environment or a flag as the setting has it; ValueError says what it must be."""
+    if raw is None and key.nullable:
+        return None
+    if key.kind == "boolean":
+        return _boolean(raw)
+    if key.kind in ("integer", "number"):
+        return _number(key, raw)
+    if key.kind in ("text", "choice"):
+        return _text(key, raw)
+    if key.kind in ("texts", "choices"):
+        if not isinstance(raw, list | tuple):
+            raise ValueError("must be a list of texts")
+        return tuple(_text(key, each) for each in raw)
+    if not isinstance(raw, Mapping):
+        raise ValueError("must be an object of numbers")
+    return _numbers(key, raw)
+
+
+def shown_text(text: str) -> str:
+    """A text in a message: quoted, and short however long it is."""
+    return repr(text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "...")
+
+
+def _boolean(raw: object) -> bool:
+    if not isinstance(raw, bool):
+        raise ValueError("must be true or false")
+    return raw
+
+
+def _number(key: Key, raw: object) -> int | float:
+    endless = isinstance(raw, float) and not math.isfinite(raw)
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or endless:
+        raise ValueError(f"must be a{'n integer' if key.kind == 'integer' else ' number'}")
+    if key.kind == "integer" and raw != int(raw):
+        raise ValueError("must be an integer")
+    if (key.minimum is not None and raw < key.minimum) or (key.maximum is not None and raw > key.maximum):
+        raise ValueError(f"must be from {key.minimum:,} to {key.maximum:,}")
+    return int(raw) if key.kind == "integer" else float(raw)
+
+
+def _text(key: Key, raw: object) -> str:
+    if not isinstance(raw, str) or re.search("[\0\ud800-\udfff]", raw):  # no path and no key can have these
+        raise ValueError("must be a list of texts" if key.kind in ("texts", "choices") else "must be a text")
+    if key.choices and raw not in key.choices:
+        raise ValueError(f"must be {' or '.join(key.choices)}")
+    return raw
+
+
+def _numbers(key: Key, raw: Mapping[Any, object]) -> dict[str, float]:
+    if key.choices and (unknown := [name for name in raw if name not in key.choices]):
+        shown = ", ".join(shown_text(str(name)) for name in unknown[:3])
+        more = f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else ""
+        raise ValueError(f"may name {', '.join(key.choices)} and not {shown}{more}")
+    return {str(name): float(_number(key, value)) for name, value in raw.items()}
+
+
+# --- showing -----------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """A setting's value as JSON would write it."""
+    if isinstance(value, Weights):
+        return {name: getattr(value, name) for name in Weights.__slots__}
+    if isinstance(value, Mapping):
+        return {str(name): number for name, number in value.items()}
+    if isinstance(value, tuple):
+        return [str(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def describe(settings: Settings) -> list[dict[str, Any]]:
+    """Every key with its value and where that came from, for `skm config show`."""
+    rows = []
+    for key in KEYS:
+        value: Any = settings
+        for part in key.attribute.split("."):
+            value = getattr(value, part)
+        rows.append(
+            {
+                "key": key.name,
+                "value": plain(value),
+                "source": settings.sources.get(key.name, "default"),
+                "variable": key.variable,
+                "about": key.about,
+            }
+        )
+    return rows

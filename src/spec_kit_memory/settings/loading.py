@@ -1,0 +1,361 @@
+"""Where did each value come from? The only reader of the environment and of config.jsonc. Later sources win:
+
+default < .spec-kit-memory/config.jsonc < the user's config.jsonc < environment < flags
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.core import jsonc
+from spec_kit_memory.core.memory import ContextType, Tier
+from spec_kit_memory.errors import BadParameter, FileMissing
+from spec_kit_memory.settings.keys import (
+    BY_NAME,
+    KEYS,
+    PREFIX,
+    SHOWN_CHARACTERS,
+    STATE_FOLDER,
+    Allow,
+    Decay,
+    Isolation,
+    Key,
+    Place,
+    Search,
+    Semantic,
+    Settings,
+    Triggers,
+    Weights,
+    convert,
+    plain,
+    shown_text,
+)
+from spec_kit_memory.settings.own_folders import expanded, user_config_file
+from spec_kit_memory.settings.trust import TRUST, Trust, is_inside, overreach
+
+__all__ = ["RESERVED_VARIABLES", "find_root", "load", "parse_flag", "places_of", "starter_config"]
+
+CONFIG = f"{STATE_FOLDER}/config.jsonc"
+CONFIG_LIMIT_BYTES = 1_000_000
+ROOT_MARKS = (STATE_FOLDER, "specs", "MEMORY.md", ".git")
+# Read by the edges themselves, so they are no settings and no misspellings of one.
+RESERVED_VARIABLES = frozenset(
+    PREFIX + name for name in ("WORKSPACE", "USER_CONFIG", "TOKEN", "TOOLS", "SESSION_ID", "DEBUG")
+)
+SHOWN_PROBLEMS = 20
+
+
+# --- where the workspace is ------------------------------------------------------
+
+
+def find_root(
+    start: Path | None = None, *, workspace: str | Path | None = None, environ: Mapping[str, str] | None = None
+) -> Path:
+    """The named workspace, else the environment's, else the nearest folder upwards that looks like one."""
+    named = workspace or (os.environ if environ is None else environ).get(PREFIX + "WORKSPACE")
+    if named:
+        root = expanded(named)
+        if root is None or not root.is_dir():
+            raise FileMissing(
+                f"The workspace {str(named)!r} is not a folder.", hint="Name an existing folder with --workspace."
+            )
+        return root.resolve()
+    try:
+        here = (start or Path.cwd()).resolve()
+    except FileNotFoundError:
+        raise FileMissing(
+            "The working directory does not exist any more.", hint="Change to a folder that does, or use --workspace."
+        ) from None
+    for folder in (here, *here.parents):
+        if any((folder / mark).exists() for mark in ROOT_MARKS):
+            return folder
+    raise FileMissing(
+        f"No workspace at {str(here)!r} or above: nothing there has {', '.join(ROOT_MARKS)}.",
+        hint="Run `skm init` in your project's root, or name it with --workspace.",
+    )
+
+
+# --- loading ---------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Problems:
+    """What is wrong with the configuration. A file made to have a hundred thousand mistakes gets a short answer too."""
+
+    texts: list[str] = field(default_factory=list)
+    more: int = 0
+
+    @property
+    def full(self) -> bool:
+        return len(self.texts) >= SHOWN_PROBLEMS
+
+    def add(self, text: str) -> None:
+        if self.full:
+            self.more += 1
+        else:
+            self.texts.append(text)
+
+    def error(self) -> BadParameter:
+        texts = [*self.texts, *([f"And {self.more:,} more."] if self.more else [])]
+        return BadParameter(
+            "The configuration has problems: " + " ".join(texts),
+            hint="Correct the named keys; `skm config show` lists all keys.",
+            problems=texts,
+        )
+
+
+def load(
+    root: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    user_file: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Settings:
+    """The settings of the workspace at `root`. All problems of all sources are told at once."""
+    root = root.resolve()
+    environ = os.environ if environ is None else environ
+    user_file = user_file or user_config_file(environ)
+    problems = _Problems()
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {key.name: "default" for key in KEYS}
+    own = dict(_from_file(user_file, str(user_file), problems)) if user_file else {}
+    outside, network = own.get("allow.outsidePaths") is True, own.get("allow.network") is True
+    layers: tuple[tuple[Place, str, Iterator[tuple[str, object]]], ...] = (
+        ("file", CONFIG, _from_repository(root, problems, outside=outside)),
+        ("user", str(user_file), iter(own.items())),
+        ("environment", "the environment", _from_environment(environ, problems)),
+        ("flag", "the command line", iter((overrides or {}).items())),
+    )
+    for place, where, pairs in layers:
+        for name, raw in pairs:
+            _accept(name, raw, place, where, values=values, sources=sources, problems=problems)
+    for text in (*overreach(values, sources, root=root, outside=outside, network=network), *_homeless(values)):
+        problems.add(text)
+    if problems.texts:
+        raise problems.error()
+    return _build(root, values, sources, environ)
+
+
+def _homeless(values: Mapping[str, Any]) -> Iterator[str]:
+    index = values.get("semantic.indexPath")
+    for path in (*values.get("memory.extraPaths", ()), *([index] if index else [])):
+        if expanded(path) is None:
+            yield f"{shown_text(path)} begins with a home folder that there is not."
+
+
+def places_of(key: Key) -> tuple[Place, ...]:
+    """Where a key may be set at all."""
+    return key.places if TRUST[key.name] is Trust.NEVER else ("file", *key.places)
+
+
+def _accept(
+    name: str,
+    raw: object,
+    place: Place,
+    where: str,
+    *,
+    values: dict[str, Any],
+    sources: dict[str, str],
+    problems: _Problems,
+) -> None:
+    key = BY_NAME.get(name)
+    if key is None:
+        # Looking for a name that is meant takes time, and a file can have many that are wrong.
+        problems.add(f"{shown_text(name)} in {where} is not a key{'' if problems.full else _close(name)}.")
+    elif place not in (allowed := places_of(key)):
+        elsewhere = " or ".join(_PLACE_NAMES[each] for each in allowed)
+        problems.add(f"{name!r} may not be set in {where}, only in {elsewhere}.")
+    else:
+        try:
+            values[name] = convert(key, raw)
+            sources[name] = place
+        except ValueError as error:
+            problems.add(f"{name!r} in {where} {error}, not {_shown_value(raw)}.")
+
+
+_PLACE_NAMES: Mapping[str, str] = {
+    "file": "the workspace's config.jsonc",
+    "user": "the user's own config.jsonc",
+    "environment": "the environment",
+    "flag": "the command line",
+}
+
+
+def _shown_value(raw: object) -> str:
+    try:
+        text = json.dumps(raw, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):
+        return "something nested too deep"
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
+
+
+def _close(name: str) -> str:
+    from difflib import get_close_matches
+
+    meant = get_close_matches(name[:SHOWN_CHARACTERS], BY_NAME, n=3, cutoff=0.6)
+    last = name.rsplit(".", 1)[-1]
+    meant += [key for key in BY_NAME if key not in meant and key.rsplit(".", 1)[-1] == last]
+    return f" (did you mean {' or '.join(meant[:3])}?)" if meant else ""
+
+
+# --- files -------------------------------------------------------------------------
+
+
+def _from_repository(root: Path, problems: _Problems, *, outside: bool) -> Iterator[tuple[str, object]]:
+    real = Path(os.path.realpath(root / CONFIG))
+    if not outside and not is_inside(root, CONFIG):
+        problems.add(
+            f"{CONFIG} is a link out of the workspace, which a repository can bring along; it is not read. "
+            "That needs allow.outsidePaths in your own configuration."
+        )
+        return iter(())
+    return _from_file(real, CONFIG, problems)
+
+
+def _from_file(path: Path, where: str, problems: _Problems) -> Iterator[tuple[str, object]]:
+    try:
+        data = _regular_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        problems.add(f"{where} cannot be read: {error.strerror or error}.")
+        return
+    if len(data) > CONFIG_LIMIT_BYTES:
+        problems.add(f"{where} is larger than {CONFIG_LIMIT_BYTES:,} bytes.")
+        return
+    try:
+        content = jsonc.read(data.decode("utf-8-sig"))
+    except ValueError as error:
+        problems.add(f"{where} is not JSON with comments: {error}.")
+        return
+    if not isinstance(content, dict):
+        problems.add(f"{where} must hold an object {{...}}.")
+        return
+    yield from _flatten(content, "")
+
+
+def _regular_bytes(path: Path) -> bytes:
+    """A file's bytes up to the limit. A pipe, which would be waited for, or a device is no configuration."""
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, os.O_RDONLY | flags)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("it is not a regular file")
+        return file.read(CONFIG_LIMIT_BYTES + 1)
+
+
+def _flatten(content: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for part, value in content.items():
+        name = prefix + part
+        inner = any(key.startswith(name + ".") for key in BY_NAME)
+        if isinstance(value, dict) and inner and name not in BY_NAME:
+            yield from _flatten(value, name + ".")
+        elif name != "$schema":
+            yield name, value
+
+
+# --- environment and flags -----------------------------------------------------------
+
+
+def _from_environment(environ: Mapping[str, str], problems: _Problems) -> Iterator[tuple[str, object]]:
+    variables = {key.variable: key for key in KEYS}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX) or variable in RESERVED_VARIABLES:
+            continue
+        key = variables.get(variable)
+        if key is None:
+            from difflib import get_close_matches
+
+            found = get_close_matches(variable, variables, n=3)
+            close = f" (did you mean {' or '.join(found)}?)" if found else ""
+            problems.add(f"{variable!r} in the environment is not a setting{close}.")
+        elif environ[variable] or key.kind == "texts":
+            yield key.name, _from_text(key, environ[variable])
+
+
+def _from_text(key: Key, text: str) -> object:
+    """What a variable's text means for that key; where it means nothing, the text itself, to be refused."""
+    stripped = text.strip()
+    if key.kind == "boolean":
+        return {
+            "true": True,
+            "1": True,
+            "yes": True,
+            "on": True,
+            "false": False,
+            "0": False,
+            "no": False,
+            "off": False,
+        }.get(stripped.lower(), text)
+    if key.kind in ("texts", "choices") and not stripped.startswith("["):
+        return [part.strip() for part in stripped.split(",") if part.strip()]
+    if key.kind in ("text", "choice"):
+        return stripped
+    try:
+        return json.loads(stripped)
+    except (ValueError, RecursionError):
+        return text
+
+
+def parse_flag(pair: str) -> tuple[str, object]:
+    """KEY=VALUE of a command line as an override for `load`."""
+    name, equals, text = pair.partition("=")
+    if not equals:
+        raise BadParameter(f"{pair!r} is not of the form KEY=VALUE.", hint="For example semantic.model=none.")
+    key = BY_NAME.get(name.strip())
+    return name.strip(), text if key is None else _from_text(key, text)
+
+
+# --- building ----------------------------------------------------------------------
+
+
+def _build(root: Path, values: Mapping[str, Any], sources: Mapping[str, str], environ: Mapping[str, str]) -> Settings:
+    groups: dict[str, dict[str, Any]] = {"": {}}
+    for name, value in values.items():
+        group, _, attribute = BY_NAME[name].attribute.rpartition(".")
+        groups.setdefault(group, {})[attribute] = value
+    semantic = groups.setdefault("semantic", {})
+    if semantic.get("index_path"):
+        semantic["index_path"] = (root / (expanded(semantic["index_path"]) or semantic["index_path"])).resolve()
+    semantic["api_key"] = environ.get(semantic.get("api_key_env", BY_NAME["semantic.apiKeyEnv"].default)) or None
+    decay = groups.get("decay", {})
+    if "rates" in decay:
+        decay["rates"] = {**Decay().rates, **{Tier(tier): rate for tier, rate in decay["rates"].items()}}
+    if "exempt_tiers" in decay:
+        decay["exempt_tiers"] = tuple(Tier(tier) for tier in decay["exempt_tiers"])
+    search = groups.get("search", {})
+    if "weights" in search:
+        search["weights"] = Weights(**search["weights"])
+    top = groups[""]
+    if "default_tier" in top:
+        top["default_tier"] = Tier(top["default_tier"])
+    if "default_context_type" in top:
+        top["default_context_type"] = ContextType(top["default_context_type"])
+    return Settings(
+        root=root,
+        semantic=Semantic(**semantic),
+        triggers=Triggers(**groups.get("triggers", {})),
+        decay=Decay(**decay),
+        search=Search(**search),
+        isolation=Isolation(**groups.get("isolation", {})),
+        allow=Allow(**groups.get("allow", {})),
+        sources=dict(sources),
+        **top,
+    )
+
+
+def starter_config() -> str:
+    """The config.jsonc that `skm init` writes: what a repository may set freely, commented out, with its default."""
+    lines = ["{", "  // Settings of this workspace. Uncomment what you want to change."]
+    for key in KEYS:
+        if TRUST[key.name] not in (Trust.NEVER, Trust.NETWORK):
+            choices = f" ({' | '.join(key.choices)})" if key.kind == "choice" else ""
+            lines.append(f"  // {key.about}{choices}")
+            lines.append(f"  // {json.dumps(key.name)}: {json.dumps(plain(key.default))},")
+    return "\n".join([*lines, "}", ""])

@@ -1,0 +1,142 @@
+"""What may a configuration do that came with a repository? A stranger can have written it.
+
+It is about the project: what to index, how to rank, what to suggest. It names no address, no key and no person, leads
+nowhere outside the workspace, and costs nobody unbounded time. `TRUST` says so for every key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.settings.keys import STATE_FOLDER, shown_text
+from spec_kit_memory.settings.own_folders import expanded
+
+__all__ = ["MOST_OF_A_REPOSITORY", "TRUST", "Trust", "overreach"]
+
+
+class Trust(Enum):
+    """What a repository's own file may say about a key, in the words of the reference page."""
+
+    FREE = "yes"
+    INSIDE = "inside the workspace; elsewhere needs `allow.outsidePaths`"
+    LOCAL = "yes, but `openai` needs `allow.network`"
+    NETWORK = "needs `allow.network`"
+    NEVER = "no"
+
+
+TRUST: Mapping[str, Trust] = {
+    "semantic.enabled": Trust.FREE,
+    "semantic.model": Trust.LOCAL,
+    "semantic.dimensions": Trust.FREE,
+    "semantic.indexPath": Trust.INSIDE,
+    "semantic.baseUrl": Trust.NEVER,  # also not on this machine: another user or a container may be listening there
+    "semantic.remoteModel": Trust.NETWORK,  # what it costs is the user's
+    "semantic.apiKeyEnv": Trust.NEVER,
+    "triggers.autoSaveInterval": Trust.FREE,
+    "triggers.phrases": Trust.FREE,
+    "memory.decay.enabled": Trust.FREE,
+    "memory.decay.model": Trust.FREE,
+    "memory.decay.halfLifeDays": Trust.FREE,
+    "memory.decay.rates": Trust.FREE,
+    "memory.decay.minFloor": Trust.FREE,
+    "memory.decay.exemptTiers": Trust.FREE,
+    "memory.defaultTier": Trust.FREE,
+    "memory.defaultContextType": Trust.FREE,
+    "memory.extraPaths": Trust.INSIDE,
+    "search.fusion": Trust.FREE,
+    "search.weights": Trust.FREE,
+    "search.maxTokens": Trust.FREE,
+    "search.rolePrior": Trust.FREE,
+    "exclude": Trust.FREE,
+    "save.noise": Trust.FREE,
+    "watch": Trust.FREE,
+    "isolation.userId": Trust.NEVER,
+    "isolation.projectId": Trust.NEVER,
+    "isolation.allowedPaths": Trust.NEVER,
+    "allow.network": Trust.NEVER,
+    "allow.outsidePaths": Trust.NEVER,
+}
+
+# Lists cost time for every file or message, and tokens cost money with every search: in a repository's own file they
+# have an end. So many are far beyond what any project was seen to have.
+MOST_OF_A_REPOSITORY: Mapping[str, tuple[int, str]] = {
+    "memory.extraPaths": (100, "entries"),
+    "exclude": (1_000, "entries"),
+    "save.noise": (1_000, "entries"),
+    "triggers.phrases": (1_000, "entries"),
+    "memory.decay.exemptTiers": (100, "entries"),
+    "search.rolePrior": (100, "entries"),
+    "search.maxTokens": (50_000, "tokens"),
+}
+MOST_CHARACTERS = 10_000  # of all texts of a list together
+# The index is written where this says: nothing that another program reads as code or configuration.
+INDEX_NAMES = (".sqlite", ".sqlite3", ".db")
+
+
+def overreach(
+    values: Mapping[str, Any], sources: Mapping[str, str], *, root: Path, outside: bool, network: bool
+) -> Iterator[str]:
+    """Why values of the workspace's own file may not be used; nothing if all may. `NEVER` was refused before."""
+    given = [name for name, place in sources.items() if place == "file"]
+    for name in given:
+        value, trust = values[name], TRUST[name]
+        yield from _too_much(name, value)
+        if not network and (trust is Trust.NETWORK or (trust is Trust.LOCAL and value == "openai")):
+            yield (
+                f"{name!r} of the workspace's config.jsonc is about sending text away; "
+                "that needs allow.network in your own configuration."
+            )
+        if trust is Trust.INSIDE and not outside:
+            yield from _outside(name, value, root)
+    if not outside and not is_inside(root, STATE_FOLDER):
+        yield (
+            f"{STATE_FOLDER} is a link out of the workspace, which a repository can bring along; "
+            "that needs allow.outsidePaths in your own configuration."
+        )
+
+
+def _too_much(name: str, value: Any) -> Iterator[str]:
+    most, unit = MOST_OF_A_REPOSITORY.get(name, (None, ""))
+    if most is None:
+        return
+    amount = value if isinstance(value, int) else len(value)
+    if amount > most:
+        yield (
+            f"{name!r} of the workspace's config.jsonc has {amount:,} {unit}, more than the {most:,} that it may have; "
+            "your own configuration may say more."
+        )
+    elif not isinstance(value, int) and (length := sum(map(len, value))) > MOST_CHARACTERS:
+        yield (
+            f"{name!r} of the workspace's config.jsonc has {length:,} characters, more than the {MOST_CHARACTERS:,} "
+            "that it may have; your own configuration may say more."
+        )
+
+
+def _outside(name: str, value: Any, root: Path) -> Iterator[str]:
+    paths = (value,) if isinstance(value, str) else value or ()
+    for path in paths:
+        if not is_inside(root, path):
+            yield (
+                f"{name!r} of the workspace's config.jsonc names {shown_text(path)}, which is outside the workspace; "
+                "that needs allow.outsidePaths in your own configuration."
+            )
+        elif name == "semantic.indexPath" and not path.endswith(INDEX_NAMES):
+            endings = " or ".join(INDEX_NAMES)
+            yield f"{name!r} of the workspace's config.jsonc must end in {endings}, not {shown_text(path)}."
+
+
+def is_inside(root: Path, path: str) -> bool:
+    """Decided on the real path of what stands before the first wildcard."""
+    whole = expanded(path)
+    if whole is None:
+        return False
+    parts = whole.parts
+    wild = next((n for n, part in enumerate(parts) if re.search(r"[*?\[{]", part)), len(parts))
+    if ".." in parts[wild:]:
+        return False
+    return Path(os.path.realpath(root.joinpath(*parts[:wild]))).is_relative_to(root)
