@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.faults.conftest import filled
-from tests.faults.talking import Talk
+from tests.faults.talking import Talk, environment
 
 MEGABYTE = 1024 * 1024
 SAVE = {"context": {"title": "Saved at last", "sessionSummary": "The disk had room again. " * 40}}
@@ -65,6 +66,40 @@ def test_a_full_disk_still_answers_and_writes_once_there_is_room(disk: Path) -> 
         assert server.call("memory_stats").data["totals"]["memories"] == 21
         assert server.call("memory_health").data["healthy"]
     left = [path.name for path in root.rglob("*") if path.name.endswith(("_pending.md", ".skm.tmp"))]
+    assert left == []
+
+
+def test_a_checkpoint_that_fails_on_a_full_disk_leaves_nobody_waiting(disk: Path) -> None:
+    """Every lock of the server is taken once while the disk is full; another process then needs none of them."""
+    root = filled(disk / "work")
+    with Talk(root) as server:
+        server.ready()
+        assert not server.call("checkpoint_create", name="before").is_error
+        (root / ".spec-kit-memory" / "checkpoints" / ".lock").unlink()  # so that the full disk has to hold a new one
+        filler = fill(disk)
+        for number in range(3):
+            refused = server.call("checkpoint_create", name=f"full-{number}")
+            assert refused.code in ("E011", "E020"), refused
+            assert "space" in refused.hint
+        server.call("memory_validate", id=1, wasUseful=True)
+        server.call("memory_save", specFolder="001-core", **SAVE)
+        server.call("memory_index_scan", force=True)
+        filler.unlink()
+        for arguments in (["checkpoint", "create", "after"], ["validate", "2", "--was-useful"], ["index", "--force"]):
+            # A lock that nobody gives back is waited for 120 seconds.
+            other = subprocess.run(
+                [sys.executable, "-m", "spec_kit_memory", *arguments],
+                cwd=root,
+                env=environment(root),
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert other.returncode == 0, other.stderr
+        assert not server.call("checkpoint_create", name="after that").is_error
+        assert server.call("memory_health").data["healthy"]
+    left = [path.name for path in root.rglob("*") if path.name.endswith(".skm.tmp")]
     assert left == []
 
 

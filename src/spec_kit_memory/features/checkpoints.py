@@ -10,6 +10,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import Any
 
 from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, CheckpointListAnswer
@@ -116,7 +117,8 @@ def _make(
             automatic=automatic,
             scope=scope,
         )
-        return shelf.write(runtime.settings, wanted, runtime.store.snapshot(_where(spec_folder)))
+        with closing(runtime.store.snapshot(_where(spec_folder))) as rows:
+            return shelf.write(runtime.settings, wanted, rows)
 
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,11 +225,12 @@ def diff(runtime: Runtime, *, name: str) -> CheckpointDiffAnswer:
     """What a restore with clearExisting would take back: added, removed and changed since."""
     opened = find(runtime, name)
     opened.verify()
-    then_rows, now_rows = opened.rows(), iter(runtime.store.snapshot(_where(opened.header.spec_folder)))
-    # Ids mean the same memory only within one database.
-    key = "id" if next(then_rows)["instance"] == next(now_rows)["instance"] else "path"
-    then = {row[key]: _essence(row) for row in _memories(then_rows)}
-    present = {row[key]: _essence(row) for row in _memories(now_rows)}
+    then_rows = opened.rows()
+    with closing(runtime.store.snapshot(_where(opened.header.spec_folder))) as now_rows:
+        # Ids mean the same memory only within one database.
+        key = "id" if next(then_rows)["instance"] == next(now_rows)["instance"] else "path"
+        then = {row[key]: _essence(row) for row in _memories(then_rows)}
+        present = {row[key]: _essence(row) for row in _memories(now_rows)}
     added = [present[one] for one in present if one not in then]
     removed = [then[one] for one in then if one not in present]
     changed = [
@@ -330,7 +333,9 @@ def _refuse_renamed(runtime: Runtime, opened: Opened) -> None:
         return
     rows = opened.rows()
     instance = next(rows)["instance"]
-    if next(iter(runtime.store.snapshot(Filter(ids=frozenset()))))["instance"] != instance:
+    with closing(runtime.store.snapshot(Filter(ids=frozenset()))) as now_rows:
+        here = next(now_rows)["instance"]
+    if here != instance:
         return
     moved = runtime.store.many([row["id"] for row in _memories(rows)])
     if moved:

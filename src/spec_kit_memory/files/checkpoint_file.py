@@ -87,7 +87,11 @@ def alone(settings: Settings) -> Iterator[None]:
     """One process at a time makes and prunes checkpoints, so that a name is given once."""
     place = _made(settings)
     with locks.Lock(place / ".lock") as lock:
-        if not lock.wait(seconds=_LOCK_SECONDS):
+        try:
+            taken = lock.wait(seconds=_LOCK_SECONDS)
+        except OSError as error:
+            raise disk.disk_error(error, lock.path) from error
+        if not taken:
             raise DatabaseBusy("another process is making a checkpoint", hint="try again in a moment")
         for left in place.glob(f".*{disk.TEMPORARY}"):
             disk.remove_if_dead(left)

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -58,13 +59,15 @@ class Lock:
             if self._descriptor is not None:
                 return False
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-            if not try_lock(descriptor):
-                os.close(descriptor)
-                return False
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, str(os.getpid()).encode())
-            self._descriptor = descriptor
-            return True
+            try:
+                if try_lock(descriptor):
+                    _write_holder(descriptor)
+                    self._descriptor = descriptor
+            finally:
+                # An open descriptor that nobody knows of would keep the lock until the process ends.
+                if self._descriptor is None:
+                    os.close(descriptor)
+            return self._descriptor is not None
 
     def wait(self, *, seconds: float) -> bool:
         """Take the lock, waiting for it at most that long."""
@@ -88,6 +91,13 @@ class Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _write_holder(descriptor: int) -> None:
+    """Note who has the lock. It is only for `health`, and a lock holds on a full disk too, where this fails."""
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
 
 
 def holder(path: Path) -> int | None:

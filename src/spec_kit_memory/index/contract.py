@@ -11,7 +11,7 @@ What is outside the scope does not exist: it raises MemoryNotFound and is not co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -309,7 +309,10 @@ class Index(Protocol):
     def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]: ...
 
     # --- checkpoints and care
-    def snapshot(self, where: Filter = EVERYTHING) -> Iterator[Mapping[str, Any]]: ...
+    def snapshot(self, where: Filter = EVERYTHING) -> Generator[Mapping[str, Any], None, None]:
+        """Everything of one moment, row by row. Close it: until then the log cannot be cut back."""
+        ...
+
     def restore(
         self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter
     ) -> dict[str, int]: ...

@@ -5,7 +5,7 @@ Views made by `within` share the database and the arrays in memory; only their s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from decimal import Decimal
@@ -342,7 +342,7 @@ class SqliteIndex:
 
     # --- checkpoints and care
 
-    def snapshot(self, where: Filter = EVERYTHING) -> Iterator[Mapping[str, Any]]:
+    def snapshot(self, where: Filter = EVERYTHING) -> Generator[Mapping[str, Any], None, None]:
         return snapshot.snapshot(self._database, self._scope, where)
 
     def restore(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import apsw
@@ -29,7 +29,7 @@ LEFT JOIN override ON override.memory_id = memory.id WHERE memory.id = ?
 """
 
 
-def snapshot(database: Database, scope: Scope | None, where: Filter) -> Iterator[Mapping[str, Any]]:
+def snapshot(database: Database, scope: Scope | None, where: Filter) -> Generator[Mapping[str, Any], None, None]:
     with database.apart() as connection:
         memories = _memories(connection, scope, where)
         yield _header(connection) | {"memories": len(memories)}
