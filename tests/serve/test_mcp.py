@@ -67,7 +67,7 @@ async def test_tools_are_listed_in_order_with_schemas_and_annotations(live: Live
 @era
 @spoken
 async def test_the_listing_is_small(live: LiveWorkspace, mode: str) -> None:
-    for lean, most in ((False, 5000), (True, 1500)):
+    for lean, most in ((False, 5000), (True, 1900)):
         async with connected(live, mode, lean=lean) as client:
             listed = await client.list_tools()
         wire = json.dumps(

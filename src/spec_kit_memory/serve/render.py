@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import re
 from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -30,6 +31,8 @@ _SYSTEM = {
     errno.EROFS: "The disk is read-only: mount it for writing.",
     errno.EIO: "The disk failed: look at the system's log, and copy what you can.",
 }
+SMALLEST_PLAIN = 1e-4
+_ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _UNSAID = frozenset(("unsaid",))
 _OUTSIDE_DATA = frozenset(field.name for field in dataclasses.fields(Answer))
 
@@ -46,7 +49,7 @@ def envelope(answer: Answer, *, tool: str = "") -> dict[str, Any]:
         "hints": list(answer.hints),
         "meta": {
             "tool": tool or meta.tool,
-            "latencyMs": round(meta.latency_ms, 3),
+            "latencyMs": _number(round(meta.latency_ms, 3)),
             "tokens": count(compact(data)),
             "cacheHit": meta.cache_hit,
             "indexGeneration": meta.index_generation,
@@ -76,10 +79,8 @@ def value(thing: Any) -> Any:
         return thing.value
     if thing is None or isinstance(thing, str | bool | int):
         return thing
-    if isinstance(thing, float):
-        return round(thing, 6) if thing == thing and abs(thing) != float("inf") else None
-    if isinstance(thing, Decimal):
-        return float(thing)
+    if isinstance(thing, float | Decimal):
+        return _number(float(thing))
     if isinstance(thing, datetime):
         return thing.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     if isinstance(thing, date):
@@ -89,7 +90,7 @@ def value(thing: Any) -> Any:
     if dataclasses.is_dataclass(thing):
         return _fields(thing)
     if isinstance(thing, Mapping):
-        return {_key(name): value(each) for name, each in thing.items()}
+        return _ordered({_key(name): value(each) for name, each in thing.items()})
     if isinstance(thing, Set):
         return sorted((value(each) for each in thing), key=str)
     if isinstance(thing, bytes | bytearray):
@@ -97,6 +98,25 @@ def value(thing: Any) -> Any:
     if isinstance(thing, Sequence):
         return [value(each) for each in thing]
     return str(thing)
+
+
+def _number(number: float) -> float | int | None:
+    """A number whose JSON is the same when JavaScript reads it and writes it again.
+
+    Hosts compare the text of an answer with its structured content and pay for one of them only where they are equal.
+    """
+    if number != number or abs(number) == float("inf"):
+        return None
+    rounded = round(number, 6)
+    if abs(rounded) < SMALLEST_PLAIN:
+        rounded = round(number, 4)  # below it the two languages write exponents differently
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _ordered(mapping: dict[str, Any]) -> dict[str, Any]:
+    """Keys that are whole numbers first, rising, as JavaScript keeps them."""
+    numbers = sorted((name for name in mapping if _ARRAY_INDEX.fullmatch(name)), key=int)
+    return {name: mapping[name] for name in (*numbers, *mapping)} if numbers else mapping
 
 
 def compact(data: Any) -> str:

@@ -26,6 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         hooks.main(given[1:])
         return
+    if "serve" in given:
+        from spec_kit_memory.serve.mcp import handshake
+
+        if handshake.wants_stdio(given):
+            handshake.start(given)  # a host does not wait for what is imported below
     # Making hundreds of classes sets collecting off again and again, and none of them is garbage.
     gc.disable()
     from spec_kit_memory.serve.cli.tool_commands import INTERRUPTED, run

@@ -19,10 +19,11 @@ import anyio.to_thread
 import mcp_types as types
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from spec_kit_memory import __version__
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.serve.mcp import handshake
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, leave_when_told, must_exist, open_at
 from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema
 
@@ -45,6 +46,9 @@ INSTRUCTIONS = (
 # The index has one writer and this many readers keep two cores busy; more only queue.
 WORKERS = 8
 PROGRESS_SECONDS = 0.1
+STRUCTURED_SINCE = "2025-06-18"
+# Claude Code puts every other tool behind a search of its own.
+ALWAYS_LOADED = frozenset(("memory_context", "memory_search", "memory_save"))
 
 Context = Any  # ServerRequestContext[Any, Any]; named for the reader
 T = TypeVar("T")
@@ -97,7 +101,8 @@ class _Served:
     # --- tools
 
     async def list_tools(self, ctx: Context, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in self.tools])
+        structured = _is_structured(ctx)
+        return types.ListToolsResult(tools=[_described(tool, structured=structured) for tool in self.tools])
 
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
@@ -109,9 +114,12 @@ class _Served:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name[:200]}")
         try:
             arguments = read_arguments(tool, params.arguments)
-            return await self._called(ctx, params, tool, arguments)
+            result = await self._called(ctx, params, tool, arguments)
         except Exception as error:  # noqa: BLE001 - the edge: the client gets a code and a hint, never a traceback
-            return _failure(error)
+            result = _failure(error)
+        if isinstance(result, types.CallToolResult) and not _is_structured(ctx):
+            result.structured_content = None
+        return result
 
     async def _called(
         self, ctx: Context, params: types.CallToolRequestParams, tool: Tool, arguments: dict[str, Any]
@@ -239,13 +247,19 @@ class _Served:
 # --- results ------------------------------------------------------------------------------------
 
 
-def _described(tool: Tool) -> types.Tool:
+def _is_structured(ctx: Context) -> bool:
+    """Does the client's protocol know structured content? Some hosts pass it on all the same, beside the text."""
+    return is_version_at_least(ctx.protocol_version, STRUCTURED_SINCE)
+
+
+def _described(tool: Tool, *, structured: bool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         description=tool.about,
         input_schema=input_schema(tool),
-        output_schema=dict(OUTPUT_SCHEMA),
+        output_schema=dict(OUTPUT_SCHEMA) if structured else None,
         annotations=types.ToolAnnotations.model_validate(behaviour(tool)),
+        _meta={"anthropic/alwaysLoad": True} if tool.name in ALWAYS_LOADED else None,
     )
 
 
@@ -373,7 +387,8 @@ async def _ask(ctx: Context, params: types.CallToolRequestParams, question: _Que
 def serve_stdio(*, workspace: str | None, flags: Mapping[str, object], lean: bool = False) -> None:
     """Serve until the client closes the connection; then end the process."""
     live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
-    leave = leave_when_told(live)
+    front = handshake.running()
+    leave = leave_when_told(live, parent=front.parent if front else None)
     try:
         anyio.run(_stdio, build_server(live, lean=lean))
     except (KeyboardInterrupt, BrokenPipeError):
@@ -383,10 +398,14 @@ def serve_stdio(*, workspace: str | None, flags: Mapping[str, object], lean: boo
 
 
 async def _stdio(server: Server[Any]) -> None:
-    # The SDK keeps standard output for the protocol: what anything prints goes to standard error.
+    # The SDK, or what answered before it, keeps standard output for the protocol: prints go to standard error.
     from mcp.server.stdio import stdio_server
 
     from spec_kit_memory.serve.mcp.stdio import Answered
 
-    async with stdio_server() as (incoming, outgoing):
+    front: Any = handshake.running()
+    if front is not None:
+        front.hand_over()
+        front = anyio.wrap_file(front)
+    async with stdio_server(front, front) as (incoming, outgoing):
         await server.run(Answered(incoming, outgoing), outgoing, server.create_initialization_options())

@@ -130,7 +130,7 @@ class LiveWorkspace:
                 self._opening.release()
 
 
-def leave_when_told(live: LiveWorkspace) -> Callable[[], None]:
+def leave_when_told(live: LiveWorkspace, *, parent: int | None = None) -> Callable[[], None]:
     """End the process on SIGTERM, or when the parent died; returns what ends it on other occasions.
 
     The thread that reads standard input sits in a blocking read that nothing can interrupt,
@@ -149,7 +149,7 @@ def leave_when_told(live: LiveWorkspace) -> Callable[[], None]:
     # Not in the handler itself: it runs on the main thread, which may hold a lock that closing needs.
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=leave, daemon=True).start())
     if sys.platform != "win32":
-        threading.Thread(target=_watch_parent, args=(os.getppid(), leave), daemon=True).start()
+        threading.Thread(target=_watch_parent, args=(parent or os.getppid(), leave), daemon=True).start()
     return leave
 
 

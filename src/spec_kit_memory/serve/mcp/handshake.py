@@ -1,0 +1,248 @@
+"""What does a host hear while the server is still being imported? The answers that are always the same.
+
+Hosts do not wait for a slow server. `initialize`, `server/discover` and `tools/list` have answers that depend on
+nothing but the protocol's version, so they are kept in `first_answers.json` and sent by a thread that needs only the
+standard library. Every line is kept as it came: when the SDK is there it gets the same lines, and what it answers to
+requests that were answered here is dropped. `python -m tools.first_answers` makes the file from the SDK's own
+answers, and a test compares.
+
+`server/discover` never reaches the SDK as long as it opens the connection: a host that asks and then shakes hands
+the older way (Copilot CLI does) would be refused, because the SDK takes the question for the choice of an era.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+
+TYPE_CHECKING = False  # as of typing, which need not be loaded for it
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["FirstAnswers", "Front", "running", "start", "wants_stdio"]
+
+HEAD_START_SECONDS = 0.02  # imports wait this long for the host's first message, which is mostly there already
+CHUNK_BYTES = 65_536
+_META_PREFIX = "io.modelcontextprotocol/"
+
+
+class FirstAnswers:
+    """Which lines can be answered from what is known beforehand? Fed in order; a line it does not know is None."""
+
+    def __init__(self, *, lean: bool) -> None:
+        with open(os.path.join(os.path.dirname(__file__), "first_answers.json"), encoding="utf-8") as file:
+            known = json.load(file)
+        self._results: list[str] = known["results"]
+        self._places: dict[str, int] = known["lean" if lean else "all"]
+        self._handshakes: list[str] = known["handshakes"]
+        self._modern: str = known["modern"]
+        self._version: str | None = None  # of the connection, once a request has chosen it
+
+    @property
+    def is_open(self) -> bool:
+        """Has no request chosen the protocol's era yet?"""
+        return self._version is None
+
+    def answer(self, line: bytes) -> tuple[bytes | None, bool]:
+        """What to send for this line, if that is known, and whether the SDK needs to see the line."""
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            return None, True
+        if not isinstance(message, dict) or "method" not in message or message.get("jsonrpc") != "2.0":
+            return None, True
+        request = message.get("id")
+        if not (isinstance(request, str) or type(request) is int):
+            return None, True
+        method, params = message["method"], message.get("params")
+        opening = self.is_open
+        key = self._key(method, params)
+        if key is None:
+            if opening:
+                self._version = "unknown"  # the SDK decides about this connection
+            return None, True
+        text = f'{{"jsonrpc":"2.0","id":{json.dumps(request)},"result":{self._results[self._places[key]]}}}\n'
+        return text.encode("utf-8"), not (opening and method == "server/discover")
+
+    def _key(self, method: object, params: object) -> str | None:
+        """The name of the answer, where the request is of the common form; everything else is left to the SDK."""
+        if method == "initialize" and self.is_open:
+            return self._initialize(params)
+        modern = self._is_modern(params)
+        if method == "server/discover" and modern and self._version in (None, self._modern):
+            return "server/discover"
+        if method == "tools/list" and modern and self._version in (None, self._modern):
+            self._version = self._modern
+            return f"tools/list {self._modern}"
+        if self._version not in self._handshakes or modern or (params and params != {}):
+            return None
+        if method == "tools/list":
+            return f"tools/list {self._version}"
+        return "ping" if method == "ping" else None
+
+    def _initialize(self, params: object) -> str | None:
+        if not isinstance(params, dict) or not isinstance(params.get("capabilities"), dict) or "_meta" in params:
+            return None
+        client, wanted = params.get("clientInfo"), params.get("protocolVersion")
+        if not isinstance(client, dict) or not all(isinstance(client.get(name), str) for name in ("name", "version")):
+            return None
+        if not isinstance(wanted, str):
+            return None
+        self._version = wanted if wanted in self._handshakes else self._handshakes[-1]
+        return f"initialize {self._version}"
+
+    def _is_modern(self, params: object) -> bool:
+        """Does a request carry the whole envelope of the newer era, and nothing else?"""
+        meta = params.get("_meta") if isinstance(params, dict) and set(params) == {"_meta"} else None
+        return (
+            isinstance(meta, dict)
+            and meta.get(f"{_META_PREFIX}protocolVersion") == self._modern
+            and isinstance(meta.get(f"{_META_PREFIX}clientCapabilities"), dict)
+            and "progressToken" not in meta
+        )
+
+
+class Front:
+    """Standard input and output, answered by a thread until the SDK takes them over."""
+
+    def __init__(self, *, lean: bool) -> None:
+        self.parent = os.getppid()  # looked at before imports: it may be gone when they are done
+        self._answers = FirstAnswers(lean=lean)
+        self._pending: list[bytes] = []  # lines that the SDK has not seen
+        self._answered: set[str] = set()  # requests, as JSON, whose second answer is dropped
+        self._buffer = b""
+        self._ended = False
+        self._first = threading.Event()
+        self._wake_read, self._wake_write = os.pipe()
+        # What anything else prints goes to standard error, and what it reads is empty: the pipes are the protocol's.
+        self._in, self._out = os.dup(0), os.dup(1)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        os.dup2(2, 1)
+        self._thread = threading.Thread(target=self._run, name="first answers", daemon=True)
+        self._thread.start()
+        self._first.wait(HEAD_START_SECONDS)
+
+    # --- until the SDK is there
+
+    def _run(self) -> None:
+        try:
+            while not self._ended:
+                ready, _, _ = select.select([self._in, self._wake_read], [], [])
+                if self._wake_read in ready:
+                    return
+                self._read()
+                while (line := self._take_line()) is not None:
+                    self._handle(line)
+        except (OSError, ValueError):
+            self._ended = True  # the host has gone; the SDK finds the same out
+
+    def _read(self) -> None:
+        data = os.read(self._in, CHUNK_BYTES)
+        self._buffer += data
+        if not data:
+            self._ended = True
+            self._buffer += b"\n" if self._buffer else b""
+
+    def _take_line(self) -> bytes | None:
+        line, separator, rest = self._buffer.partition(b"\n")
+        if not separator:
+            return None
+        self._buffer = rest
+        return line + separator
+
+    def _handle(self, line: bytes) -> None:
+        answer, wanted = self._answers.answer(line)
+        if answer is not None:
+            self._send(answer)
+            self._first.set()
+        if wanted:
+            self._pending.append(line)
+            if answer is not None:
+                self._answered.add(json.dumps(json.loads(line)["id"]))
+
+    def _send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._out, view) :]
+
+    # --- from then on: what the SDK uses as its standard input and output
+
+    def hand_over(self) -> None:
+        """End the thread; from now on `readline` and `write` are the only ones at the pipes."""
+        os.write(self._wake_write, b"x")
+        self._thread.join()
+
+    def readline(self) -> str:
+        """The next line for the SDK; empty at the end. Blocks: it is called in a thread."""
+        while True:
+            if self._pending:
+                return self._pending.pop(0).decode("utf-8", "replace")
+            line = self._take_line()
+            if line is None:
+                if self._ended:
+                    return ""
+                self._read()
+            elif self._answers.is_open:
+                self._handle(line)
+            else:
+                return line.decode("utf-8", "replace")
+
+    def write(self, text: str) -> None:
+        """Send a line of the SDK's, unless it answers what was answered."""
+        if self._answered and self._is_second(text):
+            return
+        self._send(text.encode("utf-8"))
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _is_second(self, text: str) -> bool:
+        message: dict[str, Any] = json.loads(text)
+        key = json.dumps(message.get("id"))
+        if "method" in message or key not in self._answered:
+            return False
+        self._answered.discard(key)
+        return True
+
+
+_running: Front | None = None
+
+
+def wants_stdio(arguments: Sequence[str]) -> bool:
+    """Is this `skm serve` on standard input and output? Anything unusual is left to the ordinary way."""
+    if sys.platform == "win32" or "serve" not in arguments:  # where pipes cannot be waited for
+        return False
+    before = list(arguments[: list(arguments).index("serve")])
+    if before and not (len(before) == 2 and before[0] == "--workspace"):
+        return False
+    return not {"--http", "--help", "-h"} & set(arguments)
+
+
+def start(arguments: Sequence[str]) -> None:
+    """Begin to answer; `serve_stdio` takes over. Where descriptors are missing nothing happens."""
+    global _running
+    given = list(arguments)
+    lean = os.environ.get("SPEC_KIT_MEMORY_TOOLS") == "lean"
+    for place, word in enumerate(given):
+        if word == "--tools" and place + 1 < len(given):
+            lean = given[place + 1] == "lean"
+        elif word.startswith("--tools="):
+            lean = word == "--tools=lean"
+    # Until the workspace is open nothing needs to be put in order.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    try:
+        _running = Front(lean=lean)
+    except OSError:
+        return
+
+
+def running() -> Front | None:
+    """The front that answers in this process, if one does."""
+    return _running
