@@ -43,7 +43,6 @@ HEAVY = {
     "mcp_types",
     "numpy",
     "onnxruntime",
-    "pathspec",
     "platformdirs",
     "rich",
     "starlette",

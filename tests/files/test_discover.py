@@ -365,3 +365,41 @@ def test_areas_are_the_real_folders_that_exist(settings: Settings, write: Write,
     write("memory/a.md")
     (root / "specs").symlink_to(".opencode/specs")
     assert areas(settings) == (root / ".opencode/specs", root / "memory")
+
+
+# --- what a hostile repository brings
+
+
+def test_a_pattern_that_fits_in_many_ways_does_not_hold_up_the_walk(settings: Settings, write: Write) -> None:
+    for number in range(20):
+        write(f"memory/{'a' * 200}{number}.md")
+    hostile = tuple(f"*{'a*' * 12}{number}b" for number in range(100))
+    seen = discover(replace(settings, exclude=(*hostile, "*a*a*a*a*a*ab")))
+    assert len(seen.files) == 20
+
+
+def test_folders_that_are_nested_without_end_are_named_and_left_alone(settings: Settings, root: Path) -> None:
+    (root / "specs" / "/".join("f" * 150)).mkdir(parents=True)
+    for given in (settings, replace(settings, extra_paths=("specs",)), replace(settings, exclude=("**/x" * 50,))):
+        seen = discover(given)
+        assert [problem.code for problem in seen.problems] == ["E014"] * len(seen.problems)
+        assert 1 <= len(seen.problems) <= 2
+        assert "nested in more than 100 folders" in seen.problems[0].message
+
+
+def test_a_folder_that_many_patterns_name_is_walked_once(
+    settings: Settings, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        write(f"docs/{name}/x.md")
+    walked: list[str] = []
+    scandir = os.scandir
+
+    def counted(path: str) -> object:
+        walked.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    many = replace(settings, extra_paths=tuple(f"docs/**/x{'*' * number}.md" for number in range(50)))
+    assert [one.path for one in discover(many, count=False).files] == ["docs/a/x.md", "docs/b/x.md", "docs/c/x.md"]
+    assert walked.count(str(root / "docs/a")) == 1

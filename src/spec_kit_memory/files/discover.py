@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from spec_kit_memory.core.ignore import Ignore
 from spec_kit_memory.core.memory import Source, Tier, owner_of
 from spec_kit_memory.errors import BadPath, FileMissing, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.files import disk
@@ -37,11 +37,9 @@ from spec_kit_memory.files.discovery_rules import (
 from spec_kit_memory.index.contract import BadFile
 from spec_kit_memory.settings import Settings
 
-if TYPE_CHECKING:
-    import pathspec
-
 __all__ = ["Discovery", "Found", "areas", "discover", "locate", "place"]
 
+DEEPEST = 100  # folders in folders; what is asked of every folder above a file must not grow without end
 COUNTED_FOLDERS = 20_000  # beyond the rules' own places a walk only counts, and a home folder must not hold it up
 
 
@@ -129,6 +127,11 @@ class _Walk:
         if folder:
             self.unreadable.append(name)
 
+    def too_deep(self, path: Path, *, counted: bool = False) -> None:
+        if not counted:  # where nothing is looked for but counted, nothing is missing
+            nested = BadPath(f"nested in more than {DEEPEST} folders", hint="move it up, or add it to `exclude`")
+            self.trouble(path, nested)
+
 
 def discover(
     settings: Settings,
@@ -148,8 +151,7 @@ def discover(
     _start(walk, [settings.root] if only is None else only)
     while walk.links:
         _follow(walk, *walk.links.pop(0))
-    for extra in settings.extra_paths:
-        _extra(walk, extra, only)
+    _extras(walk, only)
     behind = [path for path in only or () if _may_be_behind_a_link(walk, path, targets)]
     if behind:
         everything = discover(settings, count=False).files
@@ -259,6 +261,9 @@ def _entry(
             return
         if not _is_unicode(name):
             walk.trouble(Path(entry.path), _unreadable_name(), folder=True)
+            return
+        if len(segments) >= DEEPEST:
+            walk.too_deep(Path(entry.path), counted=not in_area(segments))
             return
         below.append(((*segments, name), entry.path))
         if rule is not None and rule.accepts(name) and not is_passing(name):
@@ -414,31 +419,40 @@ def _leads_outside(walk: _Walk, link: Path) -> SpecKitMemoryError:
 # --- extra paths and exclusions -----------------------------------------------------
 
 
-def _extra(walk: _Walk, extra: str, only: Sequence[Path] | None) -> None:
-    base, pattern = disk.split_glob(walk.settings, extra)
-    real = Path(os.path.realpath(base))
-    if not real.exists():
-        missing = FileMissing(f"the extra path {extra} does not exist", hint="mend `memory.extraPaths`")
-        walk.trouble(base, missing)
-        return
+def _extras(walk: _Walk, only: Sequence[Path] | None) -> None:
+    """Each folder is walked once, however many patterns name it."""
+    patterns: dict[Path, list[Segments]] = {}
+    for extra in walk.settings.extra_paths:
+        base, pattern = disk.split_glob(walk.settings, extra)
+        real = Path(os.path.realpath(base))
+        if real.exists():
+            patterns.setdefault(real, []).append(pattern)
+        else:
+            missing = FileMissing(f"the extra path {extra} does not exist", hint="mend `memory.extraPaths`")
+            walk.trouble(base, missing)
+    for real, wanted in patterns.items():
+        _extra(walk, real, wanted, only)
+
+
+def _extra(walk: _Walk, real: Path, patterns: Collection[Segments], only: Sequence[Path] | None) -> None:
     if real.is_file():
         if only is None or any(_inside(real, start) for start in only):
             _file(walk, (), Rule(Source.CUSTOM, lambda name: True), real.name, str(real), lambda: os.stat(real))
         return
     for start in [real] if only is None else only:
         if _inside(start, real):
-            _extra_folder(walk, real, pattern, start)
+            _extra_folder(walk, real, patterns, start)
         elif _inside(real, start):
-            _extra_folder(walk, real, pattern, real)
+            _extra_folder(walk, real, patterns, real)
 
 
-def _extra_folder(walk: _Walk, base: Path, pattern: Segments, start: Path) -> None:
+def _extra_folder(walk: _Walk, base: Path, patterns: Collection[Segments], start: Path) -> None:
     first = start.relative_to(base).parts
     if any(skips(part) for part in first[:-1]):
         return
     if not start.is_dir():
         if start.is_file():
-            _extra_file(walk, pattern, first, start)
+            _extra_file(walk, patterns, first, start)
         return
     stack, seen = [(first, start)], {start}
     while stack:
@@ -456,15 +470,18 @@ def _extra_folder(walk: _Walk, base: Path, pattern: Segments, start: Path) -> No
             if not (_inside(real, base) or _inside(real, walk.settings.root)):
                 continue
             if not entry.is_dir():
-                _extra_file(walk, pattern, below, real)
+                _extra_file(walk, patterns, below, real)
+            elif len(below) > DEEPEST:
+                walk.too_deep(real)
             elif real not in seen and not skips(entry.name) and not walk.excluded("/".join((*below, ""))):
                 seen.add(real)
                 stack.append((below, real))
 
 
-def _extra_file(walk: _Walk, pattern: Segments, segments: Segments, real: Path) -> None:
-    wanted = glob_matches(segments, pattern) if pattern else True
-    if wanted and segments[-1].lower().endswith((".md", ".txt")):
+def _extra_file(walk: _Walk, patterns: Collection[Segments], segments: Segments, real: Path) -> None:
+    if not segments[-1].lower().endswith((".md", ".txt")):
+        return
+    if any(not pattern or glob_matches(segments, pattern) for pattern in patterns):
         rule = Rule(Source.CUSTOM, markdown_or_text)
         _file(walk, segments[:-1], rule, segments[-1], str(real), lambda: os.stat(real))
 
@@ -485,16 +502,10 @@ def glob_matches(segments: Segments, pattern: Segments) -> bool:
 
 
 def _exclusion(patterns: tuple[str, ...]) -> Callable[[str], bool]:
-    if not patterns:
-        return lambda path: False
-    return _ignore(patterns).match_file
+    return _ignore(patterns) if patterns else lambda path: False
 
 
-@lru_cache(maxsize=8)
-def _ignore(patterns: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
-    import pathspec
-
-    return pathspec.GitIgnoreSpec.from_lines(patterns)
+_ignore = lru_cache(maxsize=8)(Ignore)
 
 
 def areas(settings: Settings) -> tuple[Path, ...]:

@@ -1,0 +1,200 @@
+"""Does a list written as in `.gitignore` name this path? Decided as git decides it, in time that grows with the length.
+
+A list may have come with a stranger's repository: `*a*a*a*a*ab` must not be tried in every way there is. What stands
+between two stars is found at the first place where it fits and stays there, which is right because a star takes
+anything: no later place could make the rest fit that the first one does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+__all__ = ["Ignore"]
+
+_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r" \t\n\r\f\v",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
+}
+_FOLDERS_KEPT = 4096
+_ANY = "[^/]"
+
+
+class _NeverMatches(ValueError):  # noqa: N818 - named after what it means
+    """A pattern that git takes for a mistake: it names nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    negated: bool
+    folders_only: bool
+    by_name: bool  # held against the last segment alone
+
+
+class Ignore:
+    """A list of patterns. Paths are relative, with `/` between segments, and a folder's ends with one."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        # The last rule that fits decides, so an earlier one that is the same is never asked.
+        rules = dict.fromkeys(reversed(list(lines)))
+        self._rules = tuple(rule for line in rules if (rule := _rule(line)))
+        self._folders: dict[str, bool] = {}  # every file of a folder asks about the same ones
+
+    def __call__(self, path: str) -> bool:
+        folder = path.endswith("/")
+        above, _, name = path.rstrip("/").rpartition("/")
+        if folder:
+            return self._folder_is_named(path.rstrip("/"))
+        return (above != "" and self._folder_is_named(above)) or self._fits(path, name, folder=False)
+
+    def _folder_is_named(self, path: str) -> bool:
+        """A folder, or one above it: what is below a named folder is not looked at."""
+        unknown = []
+        while path and path not in self._folders:
+            unknown.append(path)
+            path = path.rpartition("/")[0]
+        named = self._folders.get(path, False)
+        if len(self._folders) > _FOLDERS_KEPT:
+            self._folders.clear()
+        for folder in reversed(unknown):
+            named = named or self._fits(folder, folder.rpartition("/")[2], folder=True)
+            self._folders[folder] = named
+        return named
+
+    def _fits(self, path: str, name: str, *, folder: bool) -> bool:
+        for rule in self._rules:
+            if (folder or not rule.folders_only) and rule.pattern.fullmatch(name if rule.by_name else path):
+                return not rule.negated
+        return False
+
+
+def _rule(line: str) -> _Rule | None:
+    text = _without_trailing_blanks(line.rstrip("\r\n"))
+    if not text or text.startswith("#"):
+        return None
+    negated = text.startswith("!")
+    text = text[1:] if negated else text
+    folders_only = text.endswith("/")
+    text = text[:-1] if folders_only else text
+    by_name = "/" not in text
+    try:
+        segments = list(_segments(text.removeprefix("/")))
+    except _NeverMatches:
+        return None
+    expression = _segment(segments[0]) if by_name else _path(segments)
+    return _Rule(re.compile(expression, re.DOTALL), negated, folders_only, by_name)
+
+
+def _without_trailing_blanks(text: str) -> str:
+    kept = text.rstrip(" ")
+    slashes = len(kept) - len(kept.rstrip("\\"))
+    # An escaped blank stays.
+    return kept + " " if slashes % 2 and len(kept) < len(text) else kept
+
+
+def _segments(text: str) -> Iterator[list[str]]:
+    """The signs of each segment. Brackets and escapes come first: a slash in them divides nothing, and fits nothing."""
+    segment: list[str] = []
+    for sign in (*_signs(text), "/"):
+        if sign != "/":
+            segment.append(sign)
+        elif segment:
+            yield segment
+            segment = []
+        else:
+            raise _NeverMatches
+
+
+def _path(segments: list[list[str]]) -> str:
+    """Runs of segments between `**`; each run is found at the first folder where it fits, the last one at the end."""
+    runs: list[list[str]] = [[]]
+    for segment in segments:
+        if segment == ["*", "*"]:
+            runs.append([])
+        else:
+            runs[-1].append(_segment(segment))
+    first, *others = ("/".join(run) for run in runs)
+    if not others:
+        return first
+    last = others.pop()
+    middle = "".join(f"(?>(?:[^/]*/)*?{run}/)" for run in others if run)
+    start = f"{first}/" if first else ""
+    return start + middle + (f"(?:[^/]*/)*?{last}" if last else ".+")
+
+
+def _segment(signs: list[str]) -> str:
+    """One name with wildcards, which never reach over a slash."""
+    pieces: list[list[str]] = [[]]
+    for sign in signs:
+        if sign == "*":
+            pieces.append([])
+        else:
+            pieces[-1].append(sign)
+    first, *others = ("".join(piece) for piece in pieces)
+    if not others:
+        return first
+    last = others.pop()
+    return first + "".join(f"(?>{_ANY}*?{piece})" for piece in others if piece) + f"(?>{_ANY}*{last}(?![^/]))"
+
+
+def _signs(text: str) -> Iterator[str]:
+    """The pattern sign by sign, as expressions; stars and slashes stay what they are."""
+    at = 0
+    while at < len(text):
+        sign = text[at]
+        at += 1
+        if sign in "*/":
+            yield sign
+        elif sign == "?":
+            yield _ANY
+        elif sign == "[":
+            expression, at = _bracket(text, at)
+            yield expression
+        elif sign == "\\":
+            if at == len(text):
+                raise _NeverMatches
+            yield re.escape(text[at])
+            at += 1
+        else:
+            yield re.escape(sign)
+
+
+def _bracket(text: str, at: int) -> tuple[str, int]:
+    """What stands in brackets as an expression, and where it ends."""
+    negated = text[at : at + 1] in ("!", "^")
+    at += negated
+    parts: list[str] = []
+    start = at
+    while text[at : at + 1] != "]" or at == start:
+        if name := re.compile(r"\[:([^\]:]*):\]").match(text, at):
+            if name[1] not in _CLASSES:
+                raise _NeverMatches
+            parts.append(_CLASSES[name[1]])
+            at = name.end()
+            continue
+        low, at = _literal(text, at)
+        if text[at : at + 1] == "-" and text[at + 1 : at + 2] not in ("", "]"):
+            high, at = _literal(text, at + 1)
+            if low <= high:
+                parts.append(f"{re.escape(low)}-{re.escape(high)}")
+        parts.append(re.escape(low))  # also where the range goes backwards
+    return f"(?!/)[{'^' if negated else ''}{''.join(parts)}]", at + 1
+
+
+def _literal(text: str, at: int) -> tuple[str, int]:
+    at += text[at : at + 1] == "\\"
+    if at >= len(text):
+        raise _NeverMatches
+    return text[at], at + 1
