@@ -179,7 +179,7 @@ def _responses_read(body: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     tools = []
     for tool in body.get("tools") or ():
         if tool.get("type") == "namespace":  # Codex keeps a server's tools together
-            tools += [f"{tool['name']}{inner['name']}" for inner in tool.get("tools", ())]
+            tools += [f"{tool['name']}/{inner['name']}" for inner in tool.get("tools", ())]
         elif "name" in tool:
             tools.append(tool["name"])
     given = body.get("input") or ()
@@ -212,14 +212,15 @@ def _response(output: list[dict[str, Any]], *, status: str) -> dict[str, Any]:
 
 def _responses_item(tool: str | None, arguments: Mapping[str, Any], text: str) -> dict[str, Any]:
     if tool:
+        space, _, name = tool.rpartition("/")
         return {
             "id": "fc_1",
             "type": "function_call",
             "status": "completed",
             "call_id": "call_1",
-            "name": tool,
+            "name": name,
             "arguments": json.dumps(arguments),
-        }
+        } | ({"namespace": space} if space else {})
     content = [{"type": "output_text", "text": text, "annotations": []}]
     return {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": content}
 
