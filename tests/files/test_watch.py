@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +30,14 @@ def now() -> datetime:
 
 
 @contextmanager
-def watching(store: Index, settings: Settings, *, polling: bool = False, ready: bool = True) -> Iterator[Watcher]:
+def watching(
+    store: Index,
+    settings: Settings,
+    *,
+    polling: bool = False,
+    ready: bool = True,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Watcher]:
     watcher = Watcher(
         Sync(store, settings, now=now),
         settings,
@@ -38,6 +46,7 @@ def watching(store: Index, settings: Settings, *, polling: bool = False, ready: 
         take_over_seconds=0.05,
         retry_seconds=0.05,
         polling=polling,
+        clock=clock,
     )
     stop = threading.Event()
     thread = threading.Thread(target=watcher.run, args=(stop,))
@@ -78,6 +87,16 @@ def test_files_that_come_change_move_and_go_are_followed(
         becomes(watcher, store, {"memory/b.md"})
         assert watcher.settle(seconds=SECONDS)
         assert watcher.problem == ""
+
+
+@pytest.mark.parametrize("polling", [False, True])
+def test_a_watcher_is_ready_on_a_machine_that_was_just_started(
+    store: Index, settings: Settings, write: Write, polling: bool
+) -> None:
+    started = time.monotonic()
+    write("memory/before.md", "# Before\n\nWas there.\n")
+    with watching(store, settings, polling=polling, clock=lambda: time.monotonic() - started) as watcher:
+        becomes(watcher, store, {"memory/before.md"})
 
 
 def test_an_editor_that_replaces_the_file_is_followed(

@@ -52,6 +52,7 @@ class Watcher:
         take_over_seconds: float = TAKE_OVER_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
         polling: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sync = sync
         self._settings = settings
@@ -61,6 +62,7 @@ class Watcher:
         self._take_over = take_over_seconds
         self._retry = retry_seconds
         self._polling = settings.watch == "poll" if polling is None else polling
+        self._clock = clock
         self._changed: set[Path] = set()
         self._first = self._last = self._retry_at = 0.0
         self._applied = threading.Condition()
@@ -124,14 +126,15 @@ class Watcher:
         folders = discover.areas(self._settings)
         linked = discover.discover(self._settings, count=False).linked
         loose = self._loose()
-        looked_at = 0.0
+        looked_at: float | None = None  # not 0: the clock starts with the machine, which may just have been started
         # Each answer is a set of changes, empty at every tick; the first one says that the system listens.
         for changes in self._events({*folders, *linked}, stop):
             before, loose = loose, self._loose()
             self._collect(Path(path) for _, path in changes)
             self._collect(path for path, *_ in set(before).symmetric_difference(loose))
-            if time.monotonic() - looked_at > RESCAN_SECONDS and self._apply(None, stop):
-                looked_at = time.monotonic()
+            due = looked_at is None or self._clock() - looked_at > RESCAN_SECONDS
+            if due and self._apply(None, stop):
+                looked_at = self._clock()
                 self.ready.set()
             elif self._changed and self._is_quiet():
                 self._apply(self._changed, stop)
@@ -167,7 +170,7 @@ class Watcher:
     def _collect(self, paths: Iterable[Path]) -> None:
         kept = {path for path in paths if not self._is_noise(path)}
         if kept:
-            self._last = time.monotonic()
+            self._last = self._clock()
             self._first = self._first if self._changed else self._last
             self._changed |= kept
 
@@ -179,13 +182,13 @@ class Watcher:
         return hidden or (discovery_rules.is_passing(path.name) and path.name not in discovery_rules.SHOWN)
 
     def _is_quiet(self) -> bool:
-        now = time.monotonic()
+        now = self._clock()
         return now - self._last >= self._debounce or now - self._first >= LONGEST_SECONDS
 
     def _apply(self, paths: set[Path] | None, stop: threading.Event) -> bool:
         """Bring these paths into step, or everything; on failure they are tried again later."""
         only = None if paths is None or len(paths) > MANY else sorted(paths)
-        if time.monotonic() < self._retry_at:
+        if self._clock() < self._retry_at:
             return False
         try:
             report = self._sync.scan(only=only, count=False, cancel=stop.is_set)
@@ -205,7 +208,7 @@ class Watcher:
         if problem != self.problem:
             logger.warning("the watcher will try again: %s", problem)
         self.problem = problem
-        self._retry_at = time.monotonic() + self._retry
+        self._retry_at = self._clock() + self._retry
 
 
 def _signature(path: Path) -> Signature | None:
