@@ -50,6 +50,7 @@ def essence(workspace: Workspace) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for row in rows:
         row.pop("stamp", None)
+        row.pop("ledger_sequence", None)  # of the header: a restore appends
         key = f"{row['kind']} {row.get('id', row.get('hash', ''))}"
         kept[key] = row
     return kept
@@ -464,7 +465,7 @@ def _newer(path: Path, lines: list[bytes]) -> None:
 
 
 def _newer_rows(path: Path, lines: list[bytes]) -> None:
-    rewrite(path, [lines[0], lines[1].replace(b'"format":1', b'"format":99'), *lines[2:]], sign=True)
+    rewrite(path, [lines[0], lines[1].replace(b'"format":2', b'"format":99'), *lines[2:]], sign=True)
 
 
 def _not_gzip(path: Path, lines: list[bytes]) -> None:
