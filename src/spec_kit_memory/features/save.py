@@ -7,6 +7,7 @@ file like any other. Nothing is invented, and nothing given is dropped.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,8 +24,9 @@ from spec_kit_memory.core.session_document import Rendered
 from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
 from spec_kit_memory.features import choose_folder, near_duplicates, sessions
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk, git, vector_queue
+from spec_kit_memory.files import disk, git, paths, vector_queue
 from spec_kit_memory.index.contract import PutResult
+from spec_kit_memory.settings import Settings
 
 TEMPLATE = "context_template.md"
 ON_SIMILAR = ("warn", "merge", "distinct")
@@ -67,7 +69,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool) -> SaveAnswer:
         from spec_kit_memory.features import chats
 
         return chats.save_transcript(runtime, file_path, dry_run=dry_run)
-    path = disk.contained(runtime.settings, file_path)
+    path = paths.contained(runtime.settings, file_path)
     if dry_run:
         entry = runtime.sync.preview(path)
         return SaveAnswer(
@@ -234,6 +236,7 @@ def _write(
         if merged is not None:
             near_duplicates.retire(runtime, merged, successor=saved.result.memory_id)
         _metadata(
+            runtime.settings,
             saved.path,
             rendered,
             triggers,
@@ -273,14 +276,15 @@ def _rendered(
 
 def _template(runtime: Runtime) -> str | None:
     path = runtime.settings.state_folder / TEMPLATE
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
-    template = disk.read(path).text
+    template = disk.read(paths.state_text(runtime.settings, TEMPLATE)).text
     session_document.check_template(template)
     return template
 
 
 def _metadata(
+    settings: Settings,
     path: Path,
     rendered: Rendered,
     triggers: tuple[str, ...],
@@ -300,7 +304,8 @@ def _metadata(
         vector_status=status.value,
         git=git_,
     )
-    disk.write_atomic(path.parent / "metadata.json", json.dumps(told, ensure_ascii=False, indent=2) + "\n")
+    place = paths.place(settings, path).beside("metadata.json")
+    disk.write_atomic(place, json.dumps(told, ensure_ascii=False, indent=2) + "\n")
 
 
 def _session_saved(runtime: Runtime, session_id: str | None) -> None:
@@ -313,7 +318,7 @@ def _after(
     runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult, status: VectorStatus, merged: int | None
 ) -> SaveAnswer:
     memory = runtime.store.get(result.memory_id)
-    said = f"saved {answer.title} as memory {memory.id} in {disk.stored_form(runtime.settings, path)}"
+    said = f"saved {answer.title} as memory {memory.id} in {paths.stored_form(runtime.settings, path)}"
     if result.alias:
         said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
     if merged is not None:
@@ -325,7 +330,7 @@ def _after(
         answer,
         summary=said,
         id=memory.id,
-        path=disk.stored_form(runtime.settings, path),
+        path=paths.stored_form(runtime.settings, path),
         created=result.created,
         duplicate_of=memory.id if result.alias else None,
         vector_status=status,
