@@ -10,14 +10,14 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spec_kit_memory import answers, filesystem
+from spec_kit_memory import answers
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core.memory import Actor, ContextType, Source, State, Tier
 from spec_kit_memory.embed import Embedder
@@ -64,20 +64,6 @@ def open_workspace(
     return Workspace(settings, actor=actor, now=now)
 
 
-def make_workspace(root: Path) -> tuple[str, ...]:
-    """Make a folder a workspace; returns the names of the files that were made in its state folder."""
-    from spec_kit_memory.files import disk
-
-    return disk.make_workspace(Settings(root=root), config=settings_module.starter_config())
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> int:
-    """A file that a person named, with these lines; it appears when it is whole. Returns how many they were."""
-    from spec_kit_memory.files import disk
-
-    return disk.write_lines(path, lines)
-
-
 @accepting
 class Workspace:
     """A project's memories. Use it as a context manager, or call `close`."""
@@ -91,12 +77,11 @@ class Workspace:
         store: Index | None = None,
         embedder: Embedder | None = None,
     ) -> None:
-        from spec_kit_memory.files.disk import refuse_links
-        from spec_kit_memory.files.paths import index_file, scope_of
+        from spec_kit_memory.files.disk import refuse_links, scope_of
 
         self.settings = settings
         refuse_links(settings)
-        whole = store or open_index(index_file(settings))
+        whole = store or open_index(settings.index_path)
         self._runtime = Runtime(
             settings=settings,
             store=whole.within(scope_of(settings)),
@@ -615,10 +600,9 @@ def _sync(whole: Index, settings: Settings, now: Callable[[], datetime]) -> Sync
 
 def _left_pending(settings: Settings) -> bool:
     """Is there a record of a save that may have died? Looked at here, so that a hook loads nothing to find none."""
-    from spec_kit_memory.files.paths import state_folder
-
     try:
-        return bool(filesystem.names(state_folder(settings, "pending")))
+        with os.scandir(settings.state_folder / "pending") as records:
+            return next(records, None) is not None
     except OSError:
         return False
 

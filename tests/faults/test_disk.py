@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from spec_kit_memory.index import open_index
 from tests.faults.conftest import filled
 from tests.faults.talking import Talk, environment
 
@@ -87,20 +88,130 @@ def test_a_checkpoint_that_fails_on_a_full_disk_leaves_nobody_waiting(disk: Path
         filler.unlink()
         for arguments in (["checkpoint", "create", "after"], ["validate", "2", "--was-useful"], ["index", "--force"]):
             # A lock that nobody gives back is waited for 120 seconds.
-            other = subprocess.run(
-                [sys.executable, "-m", "spec_kit_memory", *arguments],
-                cwd=root,
-                env=environment(root),
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
+            other = skm(root, *arguments)
             assert other.returncode == 0, other.stderr
         assert not server.call("checkpoint_create", name="after that").is_error
         assert server.call("memory_health").data["healthy"]
     left = [path.name for path in root.rglob("*") if path.name.endswith(".skm.tmp")]
     assert left == []
+
+
+READS: tuple[tuple[str, ...], ...] = (
+    ("search", "zebra3"),
+    ("search", "okapi"),
+    ("list",),
+    ("load", "3"),
+    ("get", "specs/001-core/memory/note-3.md"),
+    ("stats",),
+    ("triggers", "zebra"),
+    ("context",),
+    ("history",),
+    ("ledger", "verify"),
+    ("why", "1"),
+    ("checkpoint", "list"),
+    ("health",),
+)
+WRITES: tuple[tuple[str, ...], ...] = (
+    ("validate", "1", "--was-useful"),
+    ("update", "1", "--title", "New"),
+    ("index", "--force"),
+)
+
+
+def skm(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "spec_kit_memory", *arguments],
+        cwd=root,
+        env=environment(root),
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+def left_by_a_server(root: Path, *, killed: bool) -> None:
+    """An indexed workspace that no process has open; after a kill most of it is in the log."""
+    server = Talk(root)
+    server.__enter__()
+    about = {"title": "Okapi", "sessionSummary": "The okapi came last."}
+    saved = server.ready().call("memory_save", specFolder="001-core", context=about)
+    assert not saved.is_error, saved
+    if killed:
+        server.process.kill()
+    server.__exit__(KeyboardInterrupt if killed else None, None, None)
+    log = root / ".spec-kit-memory" / "index.sqlite-wal"
+    assert log.exists() is killed
+    (root / ".spec-kit-memory" / "index.sqlite-shm").unlink(missing_ok=True)  # so that it needs room again
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["ended", "killed"])
+def test_a_full_disk_without_a_server_is_read_and_a_write_says_that_it_is_full(disk: Path, killed: bool) -> None:
+    root = filled(disk / "work")
+    left_by_a_server(root, killed=killed)
+    filler = fill(disk)
+    for command in READS:
+        done = skm(root, *command)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert "Note 3" in skm(root, "search", "zebra3").stdout
+    assert "Okapi" in skm(root, "search", "okapi").stdout
+    for command in WRITES:
+        refused = skm(root, *command)
+        assert refused.returncode == 1, command
+        assert "space" in refused.stderr, refused.stderr
+        assert "permissions" not in refused.stderr
+    with Talk(root) as server:
+        assert server.search("zebra4").titles[0] == "Note 4"
+        refused_call = server.call("memory_validate", id=1, wasUseful=True)
+        assert refused_call.code == "E020"
+        assert "space" in refused_call.hint
+        filler.unlink()
+        # No restart is needed: the next write finds that there is room.
+        assert not server.call("memory_validate", id=1, wasUseful=True).is_error
+        assert server.search("okapi").titles[0] == "Okapi"
+        assert server.call("memory_health").data["healthy"]
+        assert skm(root, "validate", "2", "--was-useful").returncode == 0  # beside the server, as always
+    assert skm(root, "ledger", "verify").returncode == 0
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["ended", "killed"])
+def test_who_reads_on_a_full_disk_sees_what_another_process_writes_once_there_is_room(disk: Path, killed: bool) -> None:
+    root = filled(disk / "work")
+    left_by_a_server(root, killed=killed)
+    filler = fill(disk)
+    reader = open_index(root / ".spec-kit-memory" / "index.sqlite")
+    assert reader.read_only
+    assert reader.count() == 21
+    filler.unlink()
+    (root / "specs" / "001-core" / "memory" / "new.md").write_text("# New\n\nA quagga, written since.\n")
+    assert skm(root, "index").returncode == 0
+    assert reader.count() == 22
+    assert [memory.title for memory in reader.find(order="path") if memory.title == "New"] == ["New"]
+    reader.close()
+
+
+def test_a_full_disk_that_has_no_index_yet_says_what_to_do(disk: Path) -> None:
+    root = filled(disk / "work")
+    filler = fill(disk)
+    for command in (("search", "zebra3"), ("index",)):
+        refused = skm(root, *command)
+        assert refused.returncode == 1
+        assert "space" in refused.stderr, refused.stderr
+    filler.unlink()
+    assert skm(root, "index").returncode == 0
+    assert "Note 3" in skm(root, "search", "zebra3").stdout
+
+
+def test_a_log_on_a_read_only_disk_is_read_too(disk: Path) -> None:
+    root = filled(disk / "work")
+    left_by_a_server(root, killed=True)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert "Okapi" in skm(root, "search", "okapi").stdout
+    refused = skm(root, "validate", "1", "--was-useful")
+    assert refused.returncode == 1
+    assert "E020" in refused.stderr
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    assert skm(root, "validate", "1", "--was-useful").returncode == 0
 
 
 def test_a_server_started_on_a_read_only_disk_searches(disk: Path) -> None:

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Link, Memory
 from spec_kit_memory.errors import (
     BadParameter,
@@ -51,6 +50,7 @@ def essence(workspace: Workspace) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for row in rows:
         row.pop("stamp", None)
+        row.pop("ledger_sequence", None)  # of the header: a restore appends
         key = f"{row['kind']} {row.get('id', row.get('hash', ''))}"
         kept[key] = row
     return kept
@@ -65,12 +65,7 @@ def searched(workspace: Workspace) -> list[Any]:
 
 
 def file_of(workspace: Workspace, name: str) -> Path:
-    found, _ = shelf.headers(workspace.settings, workspace.settings.scope)
-    return next(one.place.path for one in found if one.name == name)
-
-
-def rows_of(workspace: Workspace, name: str) -> list[dict[str, Any]]:
-    return list(shelf.read(filesystem.Place.of(file_of(workspace, name))).rows())
+    return next(one.path for one in shelf.headers(workspace.settings, workspace.settings.scope)[0] if one.name == name)
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -293,7 +288,7 @@ def test_a_path_that_became_a_link_elsewhere_is_not_written_through(filled: Plac
 def test_any_name_is_a_safe_file_name_or_is_refused(tmp_path: Path, name: str) -> None:
     from spec_kit_memory.core.memory import Scope
 
-    path = shelf.place_of(Settings(root=tmp_path), name, Scope()).path
+    path = shelf.path_of(Settings(root=tmp_path), name, Scope())
     assert path.parent == tmp_path / ".spec-kit-memory" / "checkpoints"
     assert path.name.isascii()
     assert len(path.name) <= 120
@@ -317,7 +312,7 @@ def test_names_that_differ_in_case_are_two(filled: Place) -> None:
     workspace = filled.open()
     workspace.checkpoint_create("One")
     workspace.checkpoint_create("one")
-    files = [path.name.lower() for path in shelf.folder(workspace.settings).path.glob("*.gz")]
+    files = [path.name.lower() for path in shelf.folder(workspace.settings).glob("*.gz")]
     assert len(set(files)) == 2
 
 
@@ -470,7 +465,7 @@ def _newer(path: Path, lines: list[bytes]) -> None:
 
 
 def _newer_rows(path: Path, lines: list[bytes]) -> None:
-    rewrite(path, [lines[0], lines[1].replace(b'"format":1', b'"format":99'), *lines[2:]], sign=True)
+    rewrite(path, [lines[0], lines[1].replace(b'"format":2', b'"format":99'), *lines[2:]], sign=True)
 
 
 def _not_gzip(path: Path, lines: list[bytes]) -> None:
@@ -549,7 +544,7 @@ def test_one_changed_byte_anywhere_is_found(damaged: tuple[Path, bytes], data: s
     path.write_bytes(good[:at] + bytes([value]) + good[at + 1 :])
     plain = gzip.decompress(good)
     try:
-        opened = shelf.read(filesystem.Place.of(path))
+        opened = shelf.read(path)
         rows = list(opened.rows())
     except RestoreFailed:
         return
@@ -568,7 +563,7 @@ def damaged(filled: Place) -> tuple[Path, bytes]:
 def test_an_unreadable_file_among_them_does_not_hide_the_others(filled: Place) -> None:
     workspace = filled.open()
     workspace.checkpoint_create("good")
-    (shelf.folder(workspace.settings) / "bad.jsonl.gz").path.write_bytes(b"nonsense")
+    (shelf.folder(workspace.settings) / "bad.jsonl.gz").write_bytes(b"nonsense")
     answer = workspace.checkpoint_list()
     assert [row["name"] for row in answer.checkpoints] == ["good"]
     assert any("bad.jsonl.gz" in hint for hint in answer.hints)
@@ -634,7 +629,7 @@ def test_a_session_sees_and_restores_only_checkpoints_of_its_own_scope(place: Pl
     assert [row["memories"] for row in ann.checkpoint_list().checkpoints if row["name"] == "mine"] == [2]
     with pytest.raises(CheckpointNotFound):
         everybody.checkpoint_restore("mine")
-    paths = {row["path"] for row in rows_of(ann, "mine") if row["kind"] == "memory"}
+    paths = {row["path"] for row in shelf.read(file_of(ann, "mine")).rows() if row["kind"] == "memory"}
     assert paths == {"memory/users/ann/plan.md", "specs/001-core/memory/shared.md"}
     ann.checkpoint_restore("mine", clear_existing=True)
     assert bob.load(place.id_of(bob, "bob")).memory.title == "Plan of bob"
@@ -696,11 +691,11 @@ def test_a_killed_writer_leaves_no_checkpoint_and_its_remains_are_removed(filled
     )
     done = subprocess.run([sys.executable, "-c", program, str(filled.root)], check=False, timeout=60)
     assert done.returncode < 0
-    left = list(shelf.folder(workspace.settings).path.glob(".*.tmp"))
+    left = list(shelf.folder(workspace.settings).glob(".*.tmp"))
     assert len(left) == 1
     assert workspace.checkpoint_list().checkpoints == ()
     workspace.checkpoint_create("alive")
-    assert not list(shelf.folder(workspace.settings).path.glob(".*.tmp"))
+    assert not list(shelf.folder(workspace.settings).glob(".*.tmp"))
 
 
 def test_a_file_is_written_row_by_row(tmp_path: Path) -> None:
@@ -716,7 +711,7 @@ def test_a_file_is_written_row_by_row(tmp_path: Path) -> None:
     for count in (500, 5_000):
         tracemalloc.start()
         made = shelf.write(Settings(root=tmp_path), shelf.Checkpoint(name=f"n{count}", created=Clock()()), rows(count))
-        shelf.read(made.place).verify()
+        shelf.read(made.path).verify()
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] * 2 + 2_000_000
@@ -726,7 +721,7 @@ def test_the_parts_of_a_memory_are_all_in_the_file(filled: Place) -> None:
     """Elsewhere a restore brought back 18 of 45 columns: nothing that a memory has may be left out here."""
     workspace = filled.open()
     workspace.checkpoint_create("all")
-    row = next(row for row in rows_of(workspace, "all") if row["kind"] == "memory")
+    row = next(row for row in shelf.read(file_of(workspace, "all")).rows() if row["kind"] == "memory")
     derived = {"vector_status", "presence", "tokens", "warnings"}
     names = set(Memory.__dataclass_fields__) - {"attributes"} | set(
         workspace._runtime.store.get(1).attributes.__dataclass_fields__

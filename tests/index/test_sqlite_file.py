@@ -78,9 +78,9 @@ def test_text_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     path.write_text("this is a text file, and it is longer than the header of a database would be\n" * 20)
     before = path.read_bytes()
-    with pytest.raises(DatabaseUnusable, match="not a database") as refused:
+    with pytest.raises(DatabaseCorrupt, match="not a database") as refused:
         open_index(path)
-    assert "move the file away" in refused.value.hint
+    assert "skm index --rebuild" in refused.value.hint
     assert path.read_bytes() == before
 
 
@@ -117,10 +117,25 @@ def test_a_damaged_page_is_reported_with_the_way_out(tmp_path: Path) -> None:
     assert "index" in damaged.value.hint
 
 
-def test_an_empty_file_becomes_an_index(tmp_path: Path) -> None:
+def test_an_empty_file_was_cut_off_and_is_no_new_index(tmp_path: Path) -> None:
+    """Answering from it would be a success that finds nothing."""
+    path = made(tmp_path / "index.sqlite")
+    os.truncate(path, 0)
+    for _ in range(2):
+        with pytest.raises(DatabaseCorrupt, match="cut off") as refused:
+            open_index(path)
+        assert "skm index" in refused.value.hint
+    assert path.read_bytes() == b""
+
+
+def test_an_index_whose_maker_was_killed_before_it_wrote_anything_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     path.touch()
+    Path(f"{path}-making").touch()
     assert open_index(path).count() == 0
+    assert sorted(file.name for file in tmp_path.iterdir() if "-wal" not in file.name and "-shm" not in file.name) == [
+        "index.sqlite"
+    ]
 
 
 def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:

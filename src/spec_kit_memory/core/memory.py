@@ -406,6 +406,15 @@ class Link:
     origin: Origin = Origin.HAND
     created_at: datetime | None = None
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        return self.source_id, self.target_id
+
+    @property
+    def key(self) -> tuple[int, int, Relation]:
+        """What there is one link of."""
+        return self.source_id, self.target_id, self.relation
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory import filesystem
 from spec_kit_memory.core import front_edit, markdown, operation, tokens, words
 from spec_kit_memory.core import similar as likeness
 from spec_kit_memory.core.memory import Filter, Memory, Source, Tier
@@ -19,7 +18,7 @@ from spec_kit_memory.core.session_document import Rendered
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.sessions import body
-from spec_kit_memory.files import discover, trash
+from spec_kit_memory.files import disk, trash
 
 # Near-copies share most words, so they are among the best text matches.
 CANDIDATES = 20
@@ -125,8 +124,8 @@ def retire(runtime: Runtime, memory_id: int, *, successor: int) -> None:
 
 
 def _discard(runtime: Runtime, old: Memory) -> tuple[operation.FileChange, ...]:
-    place = discover.file_to_change(runtime.settings, old.path)
-    if not filesystem.exists(place):
+    path = disk.absolute(runtime.settings, old.path)
+    if not path.exists():
         return ()
-    moved = trash.discard(place, settings=runtime.settings, at=runtime.now())
+    moved = trash.discard(path, settings=runtime.settings, at=runtime.now())
     return (trash.as_change(old.path, moved, settings=runtime.settings),)

@@ -7,7 +7,6 @@ is said in the answer. The past is rebuilt in a store of its own, kept for furth
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import tempfile
@@ -19,20 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.answers import SearchAnswer
-from spec_kit_memory.core import dates, markdown, passages
-from spec_kit_memory.core.memory import (
-    Actor,
-    Change,
-    Document,
-    Event,
-    HistoryEntry,
-    Memory,
-    Source,
-    embedded,
-)
+from spec_kit_memory.core import dates
+from spec_kit_memory.core.memory import Actor, Change, Event, HistoryEntry, Memory
 from spec_kit_memory.errors import BadParameter, CheckpointNotFound, OutOfRange, SpecKitMemoryError
-from spec_kit_memory.features import checkpoints, search_answer
+from spec_kit_memory.features import checkpoints, history_rows, search_answer
 from spec_kit_memory.features import search as searching
+from spec_kit_memory.features.history_rows import State
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.search import Request
 from spec_kit_memory.files import vector_queue
@@ -209,15 +200,6 @@ def _from_checkpoint(runtime: Runtime, name: str) -> _Known | None:
 # --- from history -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """A memory after its last change before the moment."""
-
-    id: int
-    values: Mapping[str, Any]
-    at: datetime
-
-
 def _from_history(runtime: Runtime, moment: datetime) -> _Known:
     # History comes newest first; its order, not its times, says what followed what.
     history = runtime.store.history()[::-1]
@@ -232,8 +214,8 @@ def _from_history(runtime: Runtime, moment: datetime) -> _Known:
 
 def _replay(
     history: Iterable[HistoryEntry], moment: datetime
-) -> tuple[dict[int, _State], dict[tuple[int, int, str], Mapping[str, Any]]]:
-    states: dict[int, _State] = {}
+) -> tuple[dict[int, State], dict[tuple[int, int, str], Mapping[str, Any]]]:
+    states: dict[int, State] = {}
     links: dict[tuple[int, int, str], Mapping[str, Any]] = {}
     for entry in history:
         values = entry.after if entry.event is not Event.DELETE else entry.before
@@ -242,7 +224,7 @@ def _replay(
         if entry.event is Event.DELETE:
             states.pop(entry.memory_id, None)
         else:
-            states[entry.memory_id] = _State(entry.memory_id, values, entry.at)
+            states[entry.memory_id] = State(entry.memory_id, values, entry.at)
         _replay_link(links, entry)
     return states, links
 
@@ -262,7 +244,7 @@ def _key(link: Mapping[str, Any]) -> tuple[int, int, str]:
 
 def _rows(
     runtime: Runtime,
-    states: Mapping[int, _State],
+    states: Mapping[int, State],
     texts: Mapping[int, str | None],
     links: Mapping[tuple[int, int, str], Mapping[str, Any]],
     moment: datetime,
@@ -272,86 +254,19 @@ def _rows(
     now = {memory.id: memory for memory in runtime.store.find()}
     for id_, text in texts.items():
         if text is not None:
-            yield _row(runtime, states[id_], text, now.get(id_), moment)
+            memory = now.get(id_)
+            last_access = _last_use(states[id_], memory, moment)
+            yield history_rows.snapshot_row(runtime, states[id_], text, memory=memory, last_access=last_access)
     for number, link in enumerate(links.values(), start=1):
         if texts.get(link["source_id"]) is not None and texts.get(link["target_id"]) is not None:
             yield {**link, "kind": "link", "id": number, "claimant": None, "created_at": None}
 
 
-def _row(runtime: Runtime, state: _State, text: str, memory: Memory | None, moment: datetime) -> dict[str, Any]:
-    values = state.values
-    document = markdown.parse(text)
-    nothing = {"raw_hash": "", "stamp": [0, 0, 0]}
-    return {
-        **{name: value for name, value in values.items() if name not in ("link", "overrides")},
-        "kind": "memory",
-        "id": state.id,
-        "updated_at": _precise(state.at),
-        "text": text,
-        "said": None,
-        "said_trusted": values["trusted"],
-        "vouched": None,
-        "overrides": {},
-        "warnings": [],
-        "access_count": 0,
-        "last_access": _precise(_last_use(state, memory, moment)),
-        **nothing,
-        "aliases": [
-            {"path": path, "fingerprint": values["fingerprint"], "triggers": [], **nothing}
-            for path in values["aliases"]
-        ],
-        "claims": _claims(document) if values["source"] != Source.CHAT else [],
-        "passages": _passages(runtime, values, document, memory),
-    }
-
-
-def _last_use(state: _State, memory: Memory | None, moment: datetime) -> datetime:
+def _last_use(state: State, memory: Memory | None, moment: datetime) -> datetime:
     """The last use where it was before the moment, else the last change: use has no history."""
     if memory and memory.last_access and memory.last_access <= moment:
         return max(memory.last_access, state.at)
     return state.at
-
-
-def _precise(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _claims(document: Document) -> list[dict[str, Any]]:
-    return [
-        {"relation": str(claim.relation), "target": claim.target, "inward": claim.inward, "strength": claim.strength}
-        for claim in document.front.links
-    ]
-
-
-def _passages(
-    runtime: Runtime, values: Mapping[str, Any], document: Document, memory: Memory | None
-) -> list[dict[str, Any]]:
-    """Those of today where the text is the same; a conversation only grows, so its first ones are the same too."""
-    lines = document.text.split("\n")
-    found: Iterable[Any] = ()
-    if memory and memory.content_hash == values["content_hash"]:
-        found = runtime.store.passages_of(memory.id)
-    elif memory and values["source"] == Source.CHAT:
-        found = [one for one in runtime.store.passages_of(memory.id) if _says_the_same(one, lines)]
-    return [
-        {
-            "first_line": one.first_line,
-            "last_line": one.last_line,
-            "hash": one.hash,
-            "tokens": one.tokens,
-            "anchor": one.anchor,
-            "headings": list(one.headings),
-            "speaker": one.speaker,
-        }
-        for one in found or passages.split(document)
-    ]
-
-
-def _says_the_same(passage: Any, lines: list[str]) -> bool:
-    if passage.last_line > len(lines):
-        return False
-    words = embedded(passage.headings, "\n".join(lines[passage.first_line - 1 : passage.last_line]))
-    return bool(hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest() == passage.hash)
 
 
 def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment: datetime) -> list[str]:

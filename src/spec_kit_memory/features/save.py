@@ -7,7 +7,6 @@ file like any other. Nothing is invented, and nothing given is dropped.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,9 +23,8 @@ from spec_kit_memory.core.session_document import Rendered
 from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
 from spec_kit_memory.features import choose_folder, near_duplicates, sessions
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk, git, paths, vector_queue
+from spec_kit_memory.files import disk, git, vector_queue
 from spec_kit_memory.index.contract import PutResult
-from spec_kit_memory.settings import Settings
 
 TEMPLATE = "context_template.md"
 ON_SIMILAR = ("warn", "merge", "distinct")
@@ -69,7 +67,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool) -> SaveAnswer:
         from spec_kit_memory.features import chats
 
         return chats.save_transcript(runtime, file_path, dry_run=dry_run)
-    path = paths.contained(runtime.settings, file_path)
+    path = disk.contained(runtime.settings, file_path)
     if dry_run:
         entry = runtime.sync.preview(path)
         return SaveAnswer(
@@ -236,7 +234,6 @@ def _write(
         if merged is not None:
             near_duplicates.retire(runtime, merged, successor=saved.result.memory_id)
         _metadata(
-            runtime.settings,
             saved.path,
             rendered,
             triggers,
@@ -276,15 +273,14 @@ def _rendered(
 
 def _template(runtime: Runtime) -> str | None:
     path = runtime.settings.state_folder / TEMPLATE
-    if not os.path.lexists(path):
+    if not path.exists():
         return None
-    template = disk.read(paths.state_text(runtime.settings, TEMPLATE)).text
+    template = disk.read(path).text
     session_document.check_template(template)
     return template
 
 
 def _metadata(
-    settings: Settings,
     path: Path,
     rendered: Rendered,
     triggers: tuple[str, ...],
@@ -304,8 +300,7 @@ def _metadata(
         vector_status=status.value,
         git=git_,
     )
-    place = paths.place(settings, path).beside("metadata.json")
-    disk.write_atomic(place, json.dumps(told, ensure_ascii=False, indent=2) + "\n")
+    disk.write_atomic(path.parent / "metadata.json", json.dumps(told, ensure_ascii=False, indent=2) + "\n")
 
 
 def _session_saved(runtime: Runtime, session_id: str | None) -> None:
@@ -318,7 +313,7 @@ def _after(
     runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult, status: VectorStatus, merged: int | None
 ) -> SaveAnswer:
     memory = runtime.store.get(result.memory_id)
-    said = f"saved {answer.title} as memory {memory.id} in {paths.stored_form(runtime.settings, path)}"
+    said = f"saved {answer.title} as memory {memory.id} in {disk.stored_form(runtime.settings, path)}"
     if result.alias:
         said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
     if merged is not None:
@@ -330,7 +325,7 @@ def _after(
         answer,
         summary=said,
         id=memory.id,
-        path=paths.stored_form(runtime.settings, path),
+        path=disk.stored_form(runtime.settings, path),
         created=result.created,
         duplicate_of=memory.id if result.alias else None,
         vector_status=status,

@@ -1,466 +1,405 @@
-"""How is the last change taken back? Delete, update, merge, restore, and opinions and links too.
+"""How is the last change taken back? Delete, update, merge, restore, and opinions, links and trust too.
 
-The ledger says what was done last and what an undo has taken back already; history, trash and
-checkpoints say how it was before. An undo is a change like any other: it is recorded, and its
-reason names the entries that it takes back, so that the next one goes one further.
+The operation says which files it changed, its history rows how every memory and link was before. An undo is a change
+like any other: recorded, in one transaction, naming what it takes back, so that the next one goes one further. What
+was changed since by other means stays as it is, and the answer says so.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from spec_kit_memory import filesystem
 from spec_kit_memory.answers import UndoAnswer
-from spec_kit_memory.core import front_edit, markdown
-from spec_kit_memory.core.memory import (
-    Change,
-    Filter,
-    FrontMatter,
-    HistoryEntry,
-    LedgerEntry,
-    Link,
-    Memory,
-    Mutation,
-    Origin,
-    Presence,
-    Relation,
-)
-from spec_kit_memory.errors import CheckpointNotFound, Invalid
-from spec_kit_memory.features import checkpoints, file_restore, freshness
+from spec_kit_memory.core import front_edit, markdown, operation
+from spec_kit_memory.core.memory import Change, FrontMatter, Link, Memory, Mutation, Presence, Relation, Source
+from spec_kit_memory.errors import Invalid
+from spec_kit_memory.features import file_restore, file_undo, freshness, link_undo, undo_restore
+from spec_kit_memory.features.file_undo import Former, PutBack
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import discover, disk, rewrite, trash
-from spec_kit_memory.filesystem import Place
+from spec_kit_memory.features.undoable import Act, Step, acts
+from spec_kit_memory.files import disk
 
-_PAGE = 500
-_UNDONE = re.compile(r"undo of (\d+)(?:-(\d+))?")
-_IN_TRASH = re.compile(r"; file in (trash/.+)$")
-_RESTORED = re.compile(r"restore checkpoint (.+); before it (.+?)$")
-_MERGED = re.compile(r"merge into (\d+)")
-# What the words in a ledger entry's reason mean; anything else was not asked for by a person or agent.
-_KINDS: tuple[tuple[str, str], ...] = (
-    (r"delete\b", "delete"),
-    (r"update ", "update"),
-    (r"merge into ", "merge"),
-    (r"restore checkpoint ", "restore"),
-    (r"validated as ", "validation"),
-    (r"(?:not )?outdated$", "outdated"),
-    (r"(?:un)?link$", "link"),
-    (r"trust(?: revoked)?$", "trust"),
-)
+_CALLED = {"validate": "validation", "unlink": "link"}  # in answers
+
+
+class _Impossible(Exception):  # noqa: N818  a reason, not an error
+    """The operation cannot be taken back any more, and why; the one before it may."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Operation:
-    """What one call did: its entries, in their order."""
-
-    kind: str
-    entries: tuple[LedgerEntry, ...]
-
-    @property
-    def first(self) -> LedgerEntry:
-        return self.entries[0]
-
-    @property
-    def reason(self) -> str:
-        return self.first.reason
-
-    @property
-    def whole(self) -> str:
-        """The reason of an undo that takes all of it back at once."""
-        last = self.entries[-1].sequence
-        return f"undo of {self.first.sequence}" + (f"-{last}" if last != self.first.sequence else "")
-
-
-@dataclass(slots=True)
 class _Done:
     """What an undo did, in words."""
 
-    said: str
-    ids: Sequence[int]
-    hints: list[str] = field(default_factory=list)
+    summary: str
+    memory_ids: Sequence[int]
+    hints: Sequence[str] = ()
 
 
 def undo(runtime: Runtime) -> UndoAnswer:
-    """Take back the newest change that was not taken back yet."""
+    """Take back the newest operation that was not taken back yet."""
     runtime.flush()
-    for operation in _operations(runtime):
-        done = _WAYS[operation.kind](runtime, operation)
-        if done is not None:
-            return UndoAnswer(
-                summary=done.said,
-                hints=(*done.hints, "say it again for the change before"),
-                undone=operation.kind,
-                memory_ids=tuple(dict.fromkeys(done.ids)),
-            )
+    passed: list[str] = []
+    walk = acts(runtime, _WAYS)
+    for act in walk:
+        taken_back = operation.Undo(of=act.id, undone=act.kind)
+        change = runtime.change(f"undo of {_name(act)}", taken_back)
+        try:
+            done = _WAYS[act.kind](runtime, act, change)
+        except _Impossible as reason:
+            passed.append(f"{_name(act)} cannot be taken back: {reason}")
+            continue
+        following = next(walk, None)
+        again = f"say it again for the change before: {_name(following)}" if following else "there is no change before"
+        return UndoAnswer(
+            summary=done.summary,
+            hints=(*done.hints, *passed, again),
+            undone=_CALLED.get(act.kind, act.kind),
+            memory_ids=tuple(dict.fromkeys(done.memory_ids)),
+        )
     raise Invalid(
-        "there is nothing to undo",
+        "; ".join(["there is nothing to undo", *passed]),
         hint="undo takes back deletes, updates, merges, restores, opinions and links; skm history shows what happened",
     )
 
 
-# --- what was done last -----------------------------------------------------------
+def _name(act: Act) -> str:
+    ids = act.memory_ids
+    about = f"#{ids[0]}" if len(ids) == 1 else f"{len(ids)} memories"
+    return f"{_CALLED.get(act.kind, act.kind)} of {about}"
 
 
-def _operations(runtime: Runtime) -> Iterator[_Operation]:
-    """Newest first, without what was undone."""
-    undone: set[int] = set()
-    held: list[LedgerEntry] = []
-    for entry in _newest_first(runtime):
-        taken = _UNDONE.fullmatch(entry.reason)
-        if taken:
-            undone.update(range(int(taken[1]), int(taken[2] or taken[1]) + 1))
-        if held and not _together(held[-1], entry):
-            yield from _operation(held)
-            held = []
-        if entry.sequence not in undone:
-            held.append(entry)
-    yield from _operation(held)
+@contextmanager
+def _applied(runtime: Runtime, files: Callable[[], list[PutBack]]) -> Iterator[list[PutBack]]:
+    """Files first, then everything in the index at once; if that fails, files are as they were.
+
+    Killed in between, the files are back already, which the next undo notices.
+    """
+    done = files()
+    try:
+        with runtime.store.together():
+            yield done
+    except BaseException:
+        file_undo.revert(runtime, done)
+        raise
 
 
-def _newest_first(runtime: Runtime) -> Iterator[LedgerEntry]:
-    head = runtime.whole.ledger_head()
-    last = head.sequence if head else 0
-    while last > 0:
-        after = max(0, last - _PAGE)
-        page = [entry for entry in runtime.store.ledger(after=after, limit=_PAGE) if entry.sequence <= last]
-        yield from reversed(page)
-        last = after
+def _with_files(change: Change, files: Sequence[PutBack]) -> Change:
+    told = change.operation
+    return replace(change, operation=replace(told, files=tuple(one.file for one in files))) if told else change
 
 
-def _together(newer: LedgerEntry, older: LedgerEntry) -> bool:
-    """Entries of one call. A folder's delete and a restore name a checkpoint that no other call names."""
-    words, before = (_IN_TRASH.sub("", entry.reason) for entry in (newer, older))
-    if words != before:
-        return False
-    if words.startswith(("delete specFolder ", "restore checkpoint ")):
-        return True
-    follows = len(newer.memory_ids) > 1 or newer.type not in (Mutation.UPDATE, Mutation.REINDEX)
-    return words.startswith("update ") and newer.at == older.at and follows
-
-
-def _operation(held: list[LedgerEntry]) -> Iterator[_Operation]:
-    if held:
-        kind = next((kind for words, kind in _KINDS if re.match(words, held[0].reason)), None)
-        if kind:
-            yield _Operation(kind, tuple(reversed(held)))
-
-
-def _before(runtime: Runtime, entry: LedgerEntry) -> HistoryEntry:
-    """The history of that ledger entry: both are written together, one for one."""
-    memory_id = entry.memory_ids[0]
-    at = datetime.fromisoformat(entry.at)
-    same = [one for one in runtime.store.history(memory_id) if one.at == at]
-    later = [
-        other
-        for other in runtime.store.ledger(after=entry.sequence)
-        if other.memory_ids[0] == memory_id and other.at == entry.at
-    ]
-    if len(later) >= len(same):
-        raise Invalid(f"the history of ledger entry {entry.sequence} is missing", hint="run skm health")
-    return same[len(later)]
+def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
+    """Everything that could stop an undo half-way is looked at before it starts."""
+    for former in formers:
+        problem = file_undo.obstacle(runtime, former)
+        if problem:
+            kept = former.file.trash
+            where = f", or take what you need from {(runtime.settings.state_folder / kept).as_posix()}" if kept else ""
+            raise Invalid(f"{problem}, so it cannot be put back", hint=f"move it away{where}, then undo again")
 
 
 # --- delete and merge --------------------------------------------------------------
 
 
-def _undelete(runtime: Runtime, operation: _Operation) -> _Done | None:
-    gone = [(entry, _gone(runtime, entry.memory_ids[0])) for entry in operation.entries]
-    left = [(entry, memory) for entry, memory in gone if memory is not None]
+def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
+    left, hints = [], []
+    for step in act.steps:
+        memory = runtime.store.get(step.memory_id, any_presence=True)
+        other = runtime.store.by_path(memory.path)
+        if memory.presence is not Presence.FORGOTTEN:
+            hints.append(f"{memory.title} (#{memory.id}) came back by itself")
+        elif other is not None and other.id != memory.id:
+            hints.append(f"{memory.path} is memory {other.id} now, so memory {memory.id} stays forgotten")
+        else:
+            left.append((step, memory))
     if not left:
-        return None  # it came back by itself: its file was changed or named
-    for entry, memory in left:
-        _check_way_back(runtime, entry, memory)
-    hints = [hint for entry, memory in left for hint in _bring_back(runtime, entry, memory)]
+        raise _Impossible("; ".join(hints))
+    formers = [former for step, memory in left for former in _formers(runtime, step, memory)]
+    _refuse(runtime, formers)
+    with _applied(runtime, lambda: file_undo.put_back(runtime, formers)) as files:
+        for _, memory in left:
+            own = [one for one in files if one.file.path == memory.path]
+            runtime.store.recall(memory.id, _with_files(change, own))
+    for _, memory in left:
+        hints += _read_again(runtime, memory)
     names = ", ".join(f"{memory.title} (#{memory.id})" for _, memory in left[:3])
     what = names if len(left) <= 3 else f"{len(left)} memories"
     return _Done(f"took back the delete of {what}", [memory.id for _, memory in left], hints)
 
 
-def _gone(runtime: Runtime, memory_id: int) -> Memory | None:
-    memory = runtime.store.get(memory_id, any_presence=True)
-    return memory if memory.presence is Presence.FORGOTTEN else None
+def _formers(runtime: Runtime, step: Step, memory: Memory) -> list[Former]:
+    """The files of a step, with the text that its memory had; redacted text is not what a file said."""
+    hashes = [step.before.get("content_hash")] if not memory.redactions else []
+    texts = tuple(text for hash_ in hashes if hash_ and (text := runtime.store.text_of(hash_)) is not None)
+    return [Former(file, texts) for file in step.operation.files]
 
 
-def _trashed(runtime: Runtime, entry: LedgerEntry) -> Place | None:
-    found = _IN_TRASH.search(entry.reason)
-    return trash.trashed(runtime.settings, found[1]) if found else None
-
-
-def _check_way_back(runtime: Runtime, entry: LedgerEntry, memory: Memory) -> None:
-    """Everything that could stop an undo half-way is looked at before it starts."""
-    trashed = _trashed(runtime, entry)
-    if trashed is None:
-        return
-    if filesystem.exists(discover.file_to_change(runtime.settings, memory.path)):
-        raise Invalid(
-            f"{memory.path} exists again, so the deleted file cannot go back there",
-            hint=f"move it away, or take what you need from {trashed.path.as_posix()}",
-        )
-    if not filesystem.exists(trashed) and memory.redactions:
-        raise Invalid(
-            f"{trashed.path.as_posix()} is gone, and the stored text of {memory.path} was redacted",
-            hint="bring the file back from a backup, then run skm save with its path",
-        )
-
-
-def _bring_back(runtime: Runtime, entry: LedgerEntry, memory: Memory) -> list[str]:
-    trashed = _trashed(runtime, entry)
-    if trashed is not None:
-        place = discover.file_to_change(runtime.settings, memory.path)
-        if filesystem.exists(trashed):
-            trash.recall(trashed, settings=runtime.settings, to=place)
-        else:
-            disk.write_new(place, runtime.store.text(memory.id))
-    runtime.store.recall(memory.id, runtime.change(f"undo of {entry.sequence}"))
-    if memory.source in file_restore.WRITTEN and not freshness.stands(runtime, memory.path):
+def _read_again(runtime: Runtime, memory: Memory) -> list[str]:
+    """The file may say something else by now; without one the memory does not last."""
+    if memory.source in file_restore.WRITTEN and not disk.absolute(runtime.settings, memory.path).exists():
         return [f"{memory.path} has no file; the next scan takes it out again unless you save it"]
     freshness.refresh(runtime, memory.path)
     return []
 
 
-def _unmerge(runtime: Runtime, operation: _Operation) -> _Done | None:
-    """The old memory comes back and is no longer superseded; the new one keeps what it took in."""
-    done = _undelete(runtime, operation)
-    found = _MERGED.match(operation.reason)
-    if done is None or found is None:
-        return done
-    successor, old = int(found[1]), operation.first.memory_ids[0]
-    for link in runtime.store.links([old]):
-        if (link.source_id, link.target_id, link.relation) == (successor, old, Relation.SUPERSEDES):
-            runtime.store.drop_link(link.id, runtime.change(f"undo of {operation.first.sequence}"))
-    done.said = f"took back the merge of #{old} into #{successor}"
-    done.hints.append(f"memory {successor} keeps the text that it took over")
-    return done
+def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
+    """The merged memory comes back and is no longer superseded; the other one gets its former text."""
+    told = act.first.operation
+    assert isinstance(told, operation.Merge)
+    old = runtime.store.get(told.merged, any_presence=True)
+    other = runtime.store.by_path(old.path)
+    if old.presence is not Presence.FORGOTTEN:
+        raise _Impossible(f"{old.title} (#{old.id}) came back by itself")
+    if other is not None and other.id != old.id:
+        raise _Impossible(f"{old.path} is memory {other.id} now")
+    formers, hints = [], []
+    for step in act.steps:
+        memory = runtime.store.get(step.memory_id, any_presence=True)
+        for former in _formers(runtime, step, memory):
+            if former.file.path == old.path:
+                _refuse(runtime, [former])
+                formers.append(former)
+            elif problem := file_undo.obstacle(runtime, former):
+                hints.append(f"memory {told.into} keeps the text that it took over: {problem}")
+            else:
+                formers.append(former)
+    with _applied(runtime, lambda: file_undo.put_back(runtime, formers)) as files:
+        runtime.store.recall(old.id, _with_files(change, [one for one in files if one.file.path == old.path]))
+        for link in runtime.store.links([old.id]):
+            if link.key == (told.into, old.id, Relation.SUPERSEDES) and _made_by(link, act):
+                runtime.store.drop_link(link.id, change)
+        for one in files:
+            if one.file.path != old.path:
+                path = disk.absolute(runtime.settings, one.file.path)
+                runtime.sync.index_file(path, _with_files(change, [one]))
+    hints += _read_again(runtime, old)
+    if not any(former.file.path != old.path for former in formers) and not hints:
+        hints.append(f"memory {told.into} keeps the text that it took over")
+    return _Done(f"took back the merge of #{old.id} into #{told.into}", [old.id], hints)
 
 
-# --- update -------------------------------------------------------------------------
+def _made_by(link: Link, act: Act) -> bool:
+    """A link of the same meaning that somebody had made before the merge stays."""
+    return link.created_at is not None and link.created_at == datetime.fromisoformat(act.first.entry.at)
 
 
-def _unupdate(runtime: Runtime, operation: _Operation) -> _Done | None:
-    entry = operation.first
-    memory = _live(runtime, entry.memory_ids[0])
-    if memory is None:
-        return None
-    keys = [key.strip() for key in entry.reason.removeprefix("update ").split(",")]
-    history = _before(runtime, entry)
-    before, after = history.before or {}, history.after or {}
-    change = runtime.change(operation.whole)
-    if "overrides" in after:
-        old: Any = before.get("overrides") or {}
-        runtime.store.override(memory.id, {key: _typed(key, old.get(key)) for key in keys}, change)
-        place = "the index"
-    else:
-        place = memory.path
-        _edit_back(runtime, memory, keys, str(before["content_hash"]), str(after["content_hash"]), change)
-    return _Done(f"took back the update of {', '.join(keys)} of {memory.title} (#{memory.id}) in {place}", [memory.id])
+# --- update, opinions, links, trust -----------------------------------------------------
 
 
-def _typed(key: str, value: Any) -> Any:
-    return tuple(value) if key == "triggers" and value is not None else value
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How one step is taken back: its file first, then its rows."""
+
+    summary: str
+    memory_ids: tuple[int, ...]
+    apply: Callable[[Change], object]
+    file: Callable[[], list[PutBack]] = list
+    hints: tuple[str, ...] = ()
 
 
-def _live(runtime: Runtime, memory_id: int) -> Memory | None:
+def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
+    """What one call did in several steps is taken back together, the last one first."""
+    plans, hints = [], []
+    for step in reversed(act.steps):
+        try:
+            plan = _STEPS[step.operation.kind](runtime, step)
+        except _Impossible as reason:
+            hints.append(str(reason))
+            continue
+        plans += [plan] if plan else []
+    if not plans:
+        raise _Impossible("; ".join(hints) or "nothing of it is left")
+    with _applied(runtime, lambda: [one for plan in plans for one in plan.file()]):
+        for plan in plans:
+            plan.apply(change)
+    ids = [memory_id for plan in plans for memory_id in plan.memory_ids]
+    return _Done(plans[-1].summary, ids, [*(hint for plan in plans for hint in plan.hints), *hints])
+
+
+def _live(runtime: Runtime, memory_id: int) -> Memory:
     memory = runtime.store.get(memory_id, any_presence=True)
-    return memory if memory.presence is Presence.LIVE else None
+    if memory.presence is not Presence.LIVE:
+        raise _Impossible(f"{memory.title} (#{memory.id}) is {memory.presence.value}")
+    return memory
 
 
-def _edit_back(
-    runtime: Runtime, memory: Memory, keys: Sequence[str], hash_before: str, hash_after: str, change: Change
-) -> None:
-    """The whole text where nothing else changed since, else only the keys that the update set."""
-    was, became = runtime.store.text_of(hash_before), runtime.store.text_of(hash_after)
-    if was is None:
-        raise Invalid(f"the text of {memory.path} before the update is not recorded", hint="skm history shows it")
-    said = markdown.parse(was).front
-    values = {key: _said(said, key) for key in keys}
-    place = discover.file_to_change(runtime.settings, memory.path)
+def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
+    told = step.operation
+    assert isinstance(told, operation.Update)
+    if step.is_link or step.entry.type not in (Mutation.UPDATE, Mutation.REINDEX):
+        return None  # what followed from the file follows again
+    memory = _live(runtime, step.memory_id)
+    keys = ", ".join(told.keys)
+    if told.place == "index":
+        old = step.before.get("overrides") or {}
+        values = {key: _typed(key, old.get(key)) for key in told.keys}
+        return _Plan(
+            f"took back the update of {keys} of {memory.title} (#{memory.id}) in the index",
+            (memory.id,),
+            lambda change: runtime.store.override(memory.id, values, change),
+        )
+    former = next(iter(_formers(runtime, step, memory)), None)
+    path = disk.absolute(runtime.settings, memory.path)
+    changed_since: list[str] = []
+
+    def write() -> list[PutBack]:
+        if former is not None and not file_undo.obstacle(runtime, former):
+            return file_undo.put_back(runtime, [former])
+        return file_undo.edit_back(runtime, memory.path, _edit_of(runtime, step, memory, changed_since))
+
+    if not path.is_file():
+        raise _Impossible(f"{memory.path} is gone")
+    _edit_of(runtime, step, memory, changed_since)(disk.read(path).text)
+    if set(changed_since) == set(told.keys):
+        raise _Impossible(f"{', '.join(changed_since)} of {memory.path} was changed since")
+    hints = (f"{', '.join(changed_since)} was changed since in {memory.path} and stays",) if changed_since else ()
+    return _Plan(
+        f"took back the update of {keys} of {memory.title} (#{memory.id}) in {memory.path}",
+        (memory.id,),
+        lambda change: runtime.sync.index_file(path, change),
+        write,
+        hints,
+    )
+
+
+def _edit_of(runtime: Runtime, step: Step, memory: Memory, changed_since: list[str]) -> Callable[[str], str]:
+    """Only the keys that the update set, and of those only what still says what it set."""
+    told = step.operation
+    assert isinstance(told, operation.Update)
+    was = runtime.store.text_of(str(step.before.get("content_hash")))
+    became = runtime.store.text_of(str(step.after.get("content_hash")))
+    previous, values = dict(told.previous), dict(told.values)
+    if not values:  # 0.1 kept the texts only
+        if was is None or became is None:
+            raise _Impossible(f"the text of {memory.path} before the update is not recorded")
+        previous, values = (_front(markdown.parse(text).front, told.keys) for text in (was, became))
 
     def edit(text: str) -> str:
         ends = "\r\n" if "\r\n" in text else "\n"
-        if text == (became or "").replace("\n", ends) and not memory.redactions:
+        changed_since.clear()
+        if was is not None and became is not None and text == became.replace("\n", ends) and not memory.redactions:
             return was.replace("\n", ends)
-        return front_edit.edit_front_matter(text, values)
+        present = _front(markdown.parse(text).front, told.keys)
+        changed_since.extend(key for key in told.keys if present[key] not in (values.get(key), previous.get(key)))
+        kept = {key: _typed(key, previous.get(key)) for key in told.keys if key not in changed_since}
+        return front_edit.edit_front_matter(text, {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()})
 
-    rewrite.rewrite(place, edit)
-    runtime.sync.index_file(place.path, change)
+    return edit
 
 
-def _said(front: FrontMatter, key: str) -> Any:
-    """What front matter said; None where it said nothing, which removes the key."""
-    value = getattr(front, key)
-    if isinstance(value, tuple):
-        return list(value) or None
-    return str(value) if isinstance(value, str) else value
+def _front(front: FrontMatter, keys: Sequence[str]) -> dict[str, Any]:
+    """What front matter says, as an operation has it; None where it says nothing, which removes the key."""
+    said = {key: getattr(front, key) for key in keys}
+    return {
+        key: list(value) or None if isinstance(value, tuple) else None if value is None else str(value)
+        for key, value in said.items()
+    }
+
+
+def _typed(key: str, value: Any) -> Any:
+    if value is None:
+        return None
+    return tuple(value) if key == "triggers" else float(value) if key == "weight" else value
+
+
+def _unvalidate(runtime: Runtime, step: Step) -> _Plan:
+    memory = _live(runtime, step.memory_id)
+    now = {"confidence": str(memory.confidence), "validation_count": memory.validation_count}
+    if any(step.after[name] != value for name, value in now.items()):
+        raise _Impossible(f"other opinions on {memory.title} (#{memory.id}) came since")
+    confidence, count = Decimal(str(step.before["confidence"])), int(step.before["validation_count"])
+    return _Plan(
+        f"took back the opinion on {memory.title} (#{memory.id})",
+        (memory.id,),
+        lambda change: runtime.store.validate(memory.id, confidence, count, change),
+    )
+
+
+def _unmark(runtime: Runtime, step: Step) -> _Plan:
+    memory, was = _live(runtime, step.memory_id), bool(step.before["outdated"])
+    return _Plan(
+        f"{memory.title} (#{memory.id}) is {'outdated' if was else 'not outdated'} again",
+        (memory.id,),
+        lambda change: runtime.store.mark_outdated(memory.id, was, change),
+    )
+
+
+def _unlink(runtime: Runtime, step: Step) -> _Plan:
+    back = link_undo.plan(runtime, step)
+    if back is None:
+        source, target = step.entry.memory_ids
+        raise _Impossible(f"the link between #{source} and #{target} was changed since, or an end of it is gone")
+    return _Plan(back.summary, step.entry.memory_ids, back.apply)
+
+
+def _untrust(runtime: Runtime, step: Step) -> _Plan | None:
+    told = step.operation
+    assert isinstance(told, operation.Trust)
+    if step.entry.version > 1 and "vouched" not in step.before:
+        return None  # the text that was read again: it is read again below
+    memory = _live(runtime, step.memory_id)
+    vouched = step.before.get("vouched", None if told.trusted else True)
+
+    def apply(change: Change) -> None:
+        runtime.store.trust(memory.id, vouched, change)
+        if memory.source is Source.CUSTOM:
+            runtime.sync.index_file(disk.absolute(runtime.settings, memory.path), change)
+
+    return _Plan(
+        f"{memory.title} (#{memory.id}) is {'trusted' if vouched else 'not trusted'} again", (memory.id,), apply
+    )
+
+
+_STEPS: dict[str, Callable[[Runtime, Step], _Plan | None]] = {
+    "update": _unupdate,
+    "validate": _unvalidate,
+    "outdated": _unmark,
+    "link": _unlink,
+    "unlink": _unlink,
+    "trust": _untrust,
+}
 
 
 # --- restore ------------------------------------------------------------------------
 
 
-def _unrestore(runtime: Runtime, operation: _Operation) -> _Done | None:
-    """From the checkpoint that was made before it; what changed since the restore stays as it is."""
-    found = _RESTORED.fullmatch(operation.reason)
-    if found is None:
-        return None
-    try:
-        opened = checkpoints.find(runtime, found[2])
-    except CheckpointNotFound as error:
-        raise Invalid(
-            f"checkpoint {found[2]}, made before the restore of {found[1]}, is gone, so it cannot be undone",
-            hint="skm checkpoint list shows what is there; skm history shows single memories",
-        ) from error
-    opened.verify()
-    untouched = {entry.memory_ids[0] for entry in operation.entries if _as_left(runtime, entry)}
-    if not untouched:
-        return None
-    rows = [row for row in opened.rows() if _concerns(row, untouched)]
-    where = Filter(ids=frozenset(untouched))
-    written = _filed(runtime, operation, found[1])
-    new = written & untouched - {row["id"] for row in rows if row["kind"] == "memory"}
-    hints = [_taken_away(runtime, operation, memory_id) for memory_id in sorted(new)]
-    runtime.store.restore(_without_loose(rows), runtime.change(operation.whole), clear=True, where=where)
-    filed = file_restore.write_back(runtime, rows, reason=operation.whole) if written else file_restore.Filed()
+def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
+    found = undo_restore.prepare(runtime, act)
+    if found.is_empty:
+        raise _Impossible("; ".join(found.hints) or "everything that it changed was changed since")
+    with _applied(runtime, lambda: file_undo.put_back(runtime, found.formers)) as files:
+        undo_restore.apply(runtime, found, change)
+        for one in files:
+            if one.file.after is not None:
+                _note_file(runtime, one, change)
     runtime.embed_soon()
-    hints += [f"not written: {path} ({reason})" for path, reason in filed.refused.items()]
-    kept = len({entry.memory_ids[0] for entry in operation.entries}) - len(untouched)
-    if kept:
-        hints.append(f"{kept} memories changed since and were left as they are")
-    return _Done(f"took back the restore of {found[1]}: {len(untouched)} memories", sorted(untouched), hints)
-
-
-def _as_left(runtime: Runtime, entry: LedgerEntry) -> bool:
-    memory = runtime.store.get(entry.memory_ids[0], any_presence=True)
-    if entry.hash_after is None:
-        return memory.presence is not Presence.LIVE
-    return memory.presence is Presence.LIVE and memory.content_hash == entry.hash_after
-
-
-def _concerns(row: dict[str, Any], ids: set[int]) -> bool:
-    match row["kind"]:
-        case "memory":
-            return row["id"] in ids
-        case "link":
-            return row["source_id"] in ids and row["target_id"] in ids
-        case "session":
-            return False
-    return True
-
-
-def _without_loose(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Links whose other end was not in the checkpoint would be refused."""
-    held = {row["id"] for row in rows if row["kind"] == "memory"}
-    for row in rows:
-        if row["kind"] != "link" or (row["source_id"] in held and row["target_id"] in held):
-            yield row
-
-
-def _filed(runtime: Runtime, operation: _Operation, name: str) -> set[int]:
-    """The memories whose files the restore wrote."""
-    following = runtime.store.ledger(after=operation.entries[-1].sequence)
-    return {entry.memory_ids[0] for entry in following if entry.reason == f"file of checkpoint {name}"}
-
-
-def _taken_away(runtime: Runtime, operation: _Operation, memory_id: int) -> str:
-    """Where there was no file before the restore there is none after its undo; a scan would not know why there is."""
-    memory = runtime.store.get(memory_id)
-    place = discover.file_to_change(runtime.settings, memory.path)
-    stored = runtime.store.stored(memory.path).get(memory.path)
-    if stored is None or disk.hash_of(place) != stored.raw_hash:
-        return f"{memory.path} was changed since the restore and stays; the next scan reads it"
-    moved = trash.discard(place, settings=runtime.settings, at=runtime.now())
-    entry = next(entry for entry in operation.entries if entry.memory_ids[0] == memory_id)
-    if not _was_forgotten(runtime, entry):
-        runtime.store.vanish(memory.path, runtime.change(operation.whole))  # gone, as it was: it may come back
-    return f"{memory.path}, which the restore had written, is in {moved.path.as_posix()}"
-
-
-def _was_forgotten(runtime: Runtime, restored: LedgerEntry) -> bool:
-    earlier = [
-        entry
-        for entry in runtime.store.ledger()
-        if entry.sequence < restored.sequence and entry.memory_ids[0] == restored.memory_ids[0]
+    hints = [
+        f"{one.file.path}, which the restore had written, is in {one.file.trash}"
+        for one in files
+        if one.file.after is None
     ]
-    return bool(earlier) and _IN_TRASH.sub("", earlier[-1].reason).startswith(("delete", "merge into "))
+    return _Done(found.summary, sorted(found.memory_ids), [*hints, *found.hints])
 
 
-# --- opinions, links, trust ------------------------------------------------------------
+def _note_file(runtime: Runtime, put_back: PutBack, change: Change) -> None:
+    """The index knows the file again; one that had said something else than its memory before goes on to do so."""
+    path = disk.absolute(runtime.settings, put_back.file.path)
+    entry = runtime.sync.preview(path)
+    memory = runtime.store.by_path(put_back.file.path)
+    if memory is None or memory.content_hash == entry.content_hash:
+        runtime.sync.index_file(path, _with_files(change, [put_back]), explicit=True)
+    else:
+        runtime.store.touch({put_back.file.path: entry.stamp})
 
 
-def _unvalidate(runtime: Runtime, operation: _Operation) -> _Done | None:
-    memory = _live(runtime, operation.first.memory_ids[0])
-    if memory is None:
-        return None
-    before = _before(runtime, operation.first).before or {}
-    confidence, count = Decimal(str(before["confidence"])), int(str(before["validation_count"]))
-    runtime.store.validate(memory.id, confidence, count, runtime.change(operation.whole))
-    return _Done(f"took back the opinion on {memory.title} (#{memory.id})", [memory.id])
-
-
-def _unmark(runtime: Runtime, operation: _Operation) -> _Done | None:
-    memory = _live(runtime, operation.first.memory_ids[0])
-    if memory is None:
-        return None
-    was = operation.reason != "outdated"
-    runtime.store.mark_outdated(memory.id, was, runtime.change(operation.whole))
-    return _Done(f"{memory.title} (#{memory.id}) is {'outdated' if was else 'not outdated'} again", [memory.id])
-
-
-def _unlink(runtime: Runtime, operation: _Operation) -> _Done | None:
-    history = _before(runtime, operation.first)
-    before, after = _link(history.before), _link(history.after)
-    ends = operation.first.memory_ids
-    if any(_live(runtime, memory_id) is None for memory_id in ends):
-        return None
-    change = runtime.change(operation.whole)
-    if before is not None:
-        runtime.store.put_link(before, change)
-        return _Done(f"#{ends[0]} {before.relation.value} #{ends[1]} again", ends)
-    for link in runtime.store.links([ends[0]]):
-        if after and (link.source_id, link.target_id, link.relation) == (
-            after.source_id,
-            after.target_id,
-            after.relation,
-        ):
-            runtime.store.drop_link(link.id, change)
-            return _Done(f"took back the link from #{ends[0]} to #{ends[1]}", ends)
-    return None
-
-
-def _link(state: Any) -> Link | None:
-    said = (state or {}).get("link")
-    if not said:
-        return None
-    return Link(
-        id=0,
-        source_id=said["source_id"],
-        target_id=said["target_id"],
-        relation=Relation(said["relation"]),
-        strength=said["strength"],
-        evidence=said["evidence"],
-        origin=Origin(said["origin"]),
-    )
-
-
-def _untrust(runtime: Runtime, operation: _Operation) -> _Done | None:
-    memory = _live(runtime, operation.first.memory_ids[0])
-    if memory is None:
-        return None
-    trusted = operation.reason != "trust"
-    runtime.store.trust(memory.id, trusted, runtime.change(operation.whole))
-    return _Done(f"{memory.title} (#{memory.id}) is {'trusted' if trusted else 'not trusted'} again", [memory.id])
-
-
-_WAYS: dict[str, Callable[[Runtime, _Operation], _Done | None]] = {
+_WAYS: dict[str, Callable[[Runtime, Act, Change], _Done]] = {
     "delete": _undelete,
-    "update": _unupdate,
     "merge": _unmerge,
     "restore": _unrestore,
-    "validation": _unvalidate,
-    "outdated": _unmark,
-    "link": _unlink,
-    "trust": _untrust,
+    **dict.fromkeys(_STEPS, _step_by_step),
 }

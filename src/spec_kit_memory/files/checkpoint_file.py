@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import os
 import re
+import secrets
 import unicodedata
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -23,12 +23,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Scope
-from spec_kit_memory.errors import BadPath, DatabaseBusy, OutsideScope, RestoreFailed, SpecKitMemoryError, TooLarge
-from spec_kit_memory.files import disk, locks, paths
-from spec_kit_memory.files.file_errors import disk_error
-from spec_kit_memory.filesystem import Place
+from spec_kit_memory.errors import DatabaseBusy, RestoreFailed, TooLarge
+from spec_kit_memory.files import disk, locks
 from spec_kit_memory.index.sqlite.conditions import below
 from spec_kit_memory.settings import Settings
 
@@ -41,7 +38,7 @@ __all__ = [
     "covers",
     "folder",
     "headers",
-    "place_of",
+    "path_of",
     "read",
     "remove",
     "write",
@@ -50,7 +47,6 @@ __all__ = [
 FORMAT = "spec-kit-memory checkpoint"
 VERSION = 1  # raised when an older program could not read the lines
 SUFFIX = ".jsonl.gz"
-FOLDER = "checkpoints"
 HINT = "nothing was changed; `skm checkpoint list` shows the others"
 
 # Most of a file is vectors, which hardly shrink: more effort gains two percent.
@@ -78,49 +74,44 @@ class Checkpoint:
     automatic: bool = False
     scope: Scope = field(default_factory=Scope)
     memories: int = 0
-    place: Place = field(default_factory=lambda: Place(Path()))
+    path: Path = Path()
     size_bytes: int = 0
 
 
-def folder(settings: Settings) -> Place:
-    """Resolved whenever it is used: a repository may bring a link in its place."""
-    try:
-        return paths.state_folder(settings, FOLDER)
-    except OSError as error:
-        raise disk_error(error, settings.state_folder / FOLDER) from error
+def folder(settings: Settings) -> Path:
+    return settings.state_folder / "checkpoints"
 
 
 @contextmanager
 def alone(settings: Settings) -> Iterator[None]:
     """One process at a time makes and prunes checkpoints, so that a name is given once."""
     place = _made(settings)
-    with locks.Lock(settings, FOLDER, ".lock") as lock:
+    with locks.Lock(place / ".lock") as lock:
         try:
             taken = lock.wait(seconds=_LOCK_SECONDS)
         except OSError as error:
-            raise disk_error(error, (place / ".lock").path) from error
+            raise disk.disk_error(error, lock.path) from error
         if not taken:
             raise DatabaseBusy("another process is making a checkpoint", hint="try again in a moment")
-        for name in filesystem.names(place):
-            if name.endswith(filesystem.TEMPORARY):
-                disk.remove_if_dead(place / name)
+        for left in place.glob(f".*{disk.TEMPORARY}"):
+            disk.remove_if_dead(left)
         yield
 
 
-def _made(settings: Settings) -> Place:
+def _made(settings: Settings) -> Path:
     disk.ensure_state_folder(settings)
     place = folder(settings)
     try:
-        filesystem.make_folders(place, mode=0o700)
+        place.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise disk_error(error, place.path) from error
+        raise disk.disk_error(error, place) from error
     return place
 
 
 # --- names and scopes -----------------------------------------------------------
 
 
-def place_of(settings: Settings, name: str, scope: Scope) -> Place:
+def path_of(settings: Settings, name: str, scope: Scope) -> Path:
     """A file name that every system can have. Names of another case or scope never share a file."""
     plain = _PLAIN_NAME.fullmatch(name) and not _DEVICE.fullmatch(name) and not name.endswith(".")
     if plain and scope == Scope():
@@ -152,17 +143,25 @@ def _plain_scope(scope: Scope) -> dict[str, Any]:
 
 def write(settings: Settings, checkpoint: Checkpoint, rows: Iterable[Mapping[str, Any]]) -> Checkpoint:
     """Write all of it or nothing. The first row says how many memories follow."""
-    _made(settings)
-    target = place_of(settings, checkpoint.name, checkpoint.scope)
+    target = path_of(settings, checkpoint.name, checkpoint.scope)
+    temporary = _made(settings) / f".{target.name[:150]}.{secrets.token_hex(4)}{disk.TEMPORARY}"
     try:
-        with filesystem.staging(target, mode=0o600) as staged:
-            with io.BufferedWriter(staged.file(), buffer_size=_BUFFER) as raw:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        try:
+            locks.try_lock(descriptor)
+            with os.fdopen(descriptor, "wb", buffering=_BUFFER, closefd=False) as raw:
                 _write_lines(raw, checkpoint, rows)
-            staged.finish()
-            staged.install()
-        filesystem.sync(target.parent)
+            os.fsync(descriptor)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, target)
+        disk.sync_folder(target.parent)
     except OSError as error:
-        raise disk_error(error, target.path) from error
+        temporary.unlink(missing_ok=True)
+        raise disk.disk_error(error, target) from error
     return read(target).header
 
 
@@ -230,15 +229,15 @@ class Opened:
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows of the snapshot; damage found on the way raises before the last one is given."""
         for number, line in enumerate(self._lines(), start=2):
-            yield _parsed(line, self.header.place, number)
+            yield _parsed(line, self.header.path, number)
 
     def _lines(self) -> Iterator[bytes]:
         """Lines between header and trailer, each one given only when a further line was read."""
-        place = self.header.place
+        path = self.header.path
         digest = hashlib.sha256()
         held: bytes | None = None
         count = 0
-        for number, line in enumerate(_unpacked(place)):
+        for number, line in enumerate(_unpacked(path)):
             if held is not None:
                 digest.update(held)
                 if number > 1:
@@ -246,40 +245,40 @@ class Opened:
                     yield held
             held = line
         if held is None or not count:
-            raise _bad(place, "it ends after its header")
-        trailer = _parsed(held, place, count + 2)
+            raise _bad(path, "it ends after its header")
+        trailer = _parsed(held, path, count + 2)
         if trailer.get("kind") != "trailer":
-            raise _bad(place, "its end is missing: the file was cut off")
+            raise _bad(path, "its end is missing: the file was cut off")
         if trailer.get("rows") != count:
-            raise _bad(place, f"it has {count} rows, and its last line says {trailer.get('rows')}")
+            raise _bad(path, f"it has {count} rows, and its last line says {trailer.get('rows')}")
         if trailer.get("sha256") != digest.hexdigest():
-            raise _bad(place, "it was changed after it was written: its hash does not fit its content")
+            raise _bad(path, "it was changed after it was written: its hash does not fit its content")
 
 
-def read(place: Place) -> Opened:
+def read(path: Path) -> Opened:
     """Open a checkpoint and read its header only."""
-    lines = _unpacked(place)
+    lines = _unpacked(path)
     first = next(lines, None)
     lines.close()
     if first is None:
-        raise _bad(place, "it is empty")
-    said = _parsed(first, place, 1)
+        raise _bad(path, "it is empty")
+    said = _parsed(first, path, 1)
     if said.get("kind") != "checkpoint" or said.get("format") != FORMAT:
-        raise _bad(place, "it is not a checkpoint of Spec Kit Memory")
+        raise _bad(path, "it is not a checkpoint of Spec Kit Memory")
     version = said.get("version")
     if not isinstance(version, int) or not 1 <= version <= VERSION:
         raise RestoreFailed(
-            f"{place.name} has format version {version}; this program reads versions up to {VERSION}",
+            f"{path.name} has format version {version}; this program reads versions up to {VERSION}",
             hint="upgrade spec-kit-memory; nothing was changed",
-            path=str(place),
+            path=str(path),
         )
     try:
-        return Opened(_checkpoint(said, place))
+        return Opened(_checkpoint(said, path))
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-        raise _bad(place, f"its header is damaged: {error!r}") from error
+        raise _bad(path, f"its header is damaged: {error!r}") from error
 
 
-def _checkpoint(said: Mapping[str, Any], place: Place) -> Checkpoint:
+def _checkpoint(said: Mapping[str, Any], path: Path) -> Checkpoint:
     scope = said["scope"]
     prefixes = scope["prefixes"]
     texts = [said["name"], said["description"], *(prefixes or ())]
@@ -297,55 +296,54 @@ def _checkpoint(said: Mapping[str, Any], place: Place) -> Checkpoint:
         automatic=bool(said["automatic"]),
         scope=Scope(scope["user"], scope["project"], None if prefixes is None else tuple(prefixes)),
         memories=int(said["memories"]),
-        place=place,
-        size_bytes=filesystem.look(place).st_size,
+        path=path,
+        size_bytes=path.stat().st_size,
     )
 
 
-def _unpacked(place: Place) -> Generator[bytes, None, None]:
+def _unpacked(path: Path) -> Generator[bytes, None, None]:
     """Lines of a file that may be anything: cut off, foreign, or made to fill the memory."""
     try:
+        most = path.stat().st_size * _MOST_RATIO + _MOST_SLACK
         total = 0
-        with os.fdopen(filesystem.open_reading(place), "rb") as raw, gzip.GzipFile(fileobj=raw, mode="rb") as packed:
-            most = os.fstat(raw.fileno()).st_size * _MOST_RATIO + _MOST_SLACK
+        with path.open("rb") as raw, gzip.GzipFile(fileobj=raw, mode="rb") as packed:
             while line := packed.readline(_LONGEST_LINE + 1):
                 total += len(line)
                 if len(line) > _LONGEST_LINE or total > most:
-                    raise _bad(place, f"it unpacks to more than {total:,} bytes, which no checkpoint does")
+                    raise _bad(path, f"it unpacks to more than {total:,} bytes, which no checkpoint does")
                 if not line.endswith(b"\n"):
-                    raise _bad(place, "its last line is cut off")
+                    raise _bad(path, "its last line is cut off")
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise _bad(place, f"it is cut off or not gzip: {error}") from error
+        raise _bad(path, f"it is cut off or not gzip: {error}") from error
     except OSError as error:
-        raise disk_error(error, place.path) from error
+        raise disk.disk_error(error, path) from error
 
 
-def _parsed(line: bytes, place: Place, number: int) -> dict[str, Any]:
+def _parsed(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _bad(place, f"line {number} is not JSON: {error}") from error
+        raise _bad(path, f"line {number} is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise _bad(place, f"line {number} is not an object")
+        raise _bad(path, f"line {number} is not an object")
     return value
 
 
-def _bad(place: Place, reason: str) -> RestoreFailed:
-    return RestoreFailed(f"{place.name} cannot be used: {reason}", hint=HINT, path=str(place))
+def _bad(path: Path, reason: str) -> RestoreFailed:
+    return RestoreFailed(f"{path.name} cannot be used: {reason}", hint=HINT, path=str(path))
 
 
 # --- all of them ----------------------------------------------------------------
 
 
-def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[SpecKitMemoryError]]:
+def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[RestoreFailed]]:
     """What a session of that scope may see, newest first, and files that cannot be read."""
-    found: list[Checkpoint] = []
-    bad: list[SpecKitMemoryError] = []
-    for place in _files(settings):
+    found, bad = [], []
+    for path in sorted(folder(settings).glob(f"*{SUFFIX}")):
         try:
-            header = read(place).header
-        except (RestoreFailed, BadPath, OutsideScope) as error:  # a link or a pipe is no checkpoint
+            header = read(path).header
+        except RestoreFailed as error:
             bad.append(error)
             continue
         if covers(scope, header.scope):
@@ -354,18 +352,8 @@ def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[Sp
     return found, bad
 
 
-def _files(settings: Settings) -> list[Place]:
-    place = folder(settings)
-    try:
-        return [place / name for name in filesystem.names(place) if name.endswith(SUFFIX) and not name.startswith(".")]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise disk_error(error, place.path) from error
-
-
 def remove(checkpoint: Checkpoint) -> None:
     try:
-        filesystem.remove(checkpoint.place)
+        checkpoint.path.unlink(missing_ok=True)
     except OSError as error:
-        raise disk_error(error, checkpoint.place.path) from error
+        raise disk.disk_error(error, checkpoint.path) from error

@@ -19,21 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Warning_
 from spec_kit_memory.errors import BadPath, SpecKitMemoryError
-from spec_kit_memory.files import disk, paths, write_counters
+from spec_kit_memory.files import disk, locks, write_counters
 from spec_kit_memory.files.discovery_rules import PENDING
 from spec_kit_memory.files.disk import FileText
-from spec_kit_memory.files.file_errors import disk_error
-from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.settings import Settings
 
 __all__ = ["Recovery", "Saved", "adopt", "pending_of", "recover", "save"]
 
 _OURS = re.compile(r"\d\d-\d\d-\d\d_\d\d-\d\d__.*_pending\.md", re.DOTALL)
 _MOST_NAMES = 10_000
-_MOST_BYTES = 64 << 20  # of a text that was saved
 
 T = TypeVar("T")
 Step = Callable[[str], None]
@@ -58,10 +54,6 @@ def pending_of(final: Path) -> Path:
     return final.with_name(final.name.removesuffix(".md") + PENDING)
 
 
-def _pending_place(final: Place) -> Place:
-    return final.beside(pending_of(final.path).name)
-
-
 # --- saving -------------------------------------------------------------------
 
 
@@ -79,10 +71,9 @@ def save(
     Whatever `index` raises, the text stays on disk and the error names its path.
     """
     data = text.encode("utf-8")
-    place = paths.resolved(settings, folder)
     try:
-        filesystem.make_folders(place)
-        record = _claim(settings, place, stem)
+        folder.mkdir(parents=True, exist_ok=True)
+        record = _claim(settings, folder, stem)
     except OSError as error:
         raise _failed(settings, error, folder / f"{stem}.md") from error
     with record:
@@ -92,44 +83,39 @@ def save(
             step("recorded")
             _write_pending(record.pending, data, step)
         except OSError as error:
-            _remove_all(record)
-            raise _failed(settings, error, record.final.path) from error
+            record.pending.unlink(missing_ok=True)
+            record.remove()
+            raise _failed(settings, error, record.final) from error
         result = _indexed(settings, record, disk.read(record.pending), index)
         step("indexed")
-        final = _rename(record)
+        final = _rename(settings, record)
         step("renamed")
         if final != record.final:  # somebody else took the name meanwhile
-            result = index(final.path, disk.read(final))
+            result = index(final, disk.read(final))
         record.remove()
     step("done")
     write_counters.count(settings, atomic_writes=1)
-    return Saved(final.path, result)
+    return Saved(final, result)
 
 
-def _write_pending(place: Place, data: bytes, step: Step) -> None:
-    descriptor = filesystem.create(place)
+def _write_pending(path: Path, data: bytes, step: Step) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o666)
     try:
         middle = len(data) // 2
-        filesystem.write_all(descriptor, data[:middle])
+        disk.write_all(descriptor, data[:middle])
         step("half")
-        filesystem.write_all(descriptor, data[middle:])
-        filesystem.flush(descriptor)
+        disk.write_all(descriptor, data[middle:])
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    filesystem.sync(place.parent)
+    disk.sync_folder(path.parent)
     step("written")
-
-
-def _remove_all(record: _Record) -> None:
-    """Nothing was acknowledged yet. What cannot be removed now, the next recovery removes."""
-    with contextlib.suppress(OSError):
-        filesystem.remove(record.pending)
-        record.remove()
 
 
 def _indexed(settings: Settings, record: _Record, text: FileText, index: Callable[[Path, FileText], T]) -> T:
     try:
-        return index(record.final.path, text)
+        return index(record.final, text)
     except SpecKitMemoryError as error:
         kept = _keep(settings, record)
         raise type(error)(
@@ -145,31 +131,47 @@ def _indexed(settings: Settings, record: _Record, text: FileText, index: Callabl
 def _keep(settings: Settings, record: _Record) -> Path:
     """Indexing failed: give the text its name, so that the next scan finds it."""
     write_counters.count(settings, errors=1)
-    final = _rename(record)
+    final = _rename(settings, record)
     record.remove()
-    return final.path
+    return final
 
 
 def _failed(settings: Settings, error: OSError, path: Path) -> SpecKitMemoryError:
     write_counters.count(settings, errors=1)
-    return disk_error(error, path)
+    return disk.disk_error(error, path)
 
 
-def _rename(record: _Record) -> Place:
+def _rename(settings: Settings, record: _Record) -> Path:
     """Give the pending file its name without ever replacing another file."""
     for number in range(1, _MOST_NAMES):
         final = record.final if number == 1 else _numbered(record.final, number)
         try:
-            filesystem.move_new(record.pending, final)
+            _rename_new(record.pending, final)
         except FileExistsError:
             continue
-        filesystem.sync(final.parent)
+        disk.sync_folder(final.parent)
         return final
     raise BadPath(f"there are too many files named like {record.final.name}", hint="choose another title")
 
 
-def _numbered(final: Place, number: int) -> Place:
-    return final.beside(f"{final.name.removesuffix('.md')}-{number}.md")
+def _numbered(final: Path, number: int) -> Path:
+    return final.with_name(f"{final.name.removesuffix('.md')}-{number}.md")
+
+
+def _rename_new(source: Path, target: Path) -> None:
+    if sys.platform == "win32":
+        os.rename(source, target)  # refuses to replace
+        return
+    try:
+        os.link(source, target)
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(target):
+            raise FileExistsError(str(target)) from None
+        os.rename(source, target)
+        return
+    os.unlink(source)
 
 
 # --- records ------------------------------------------------------------------
@@ -178,25 +180,22 @@ def _numbered(final: Place, number: int) -> Place:
 class _Record:
     """A claim on a name, locked by the save that made it."""
 
-    def __init__(self, place: Place, descriptor: int, final: Place) -> None:
-        self.place = place
+    def __init__(self, path: Path, descriptor: int, final: Path) -> None:
+        self.path = path
         self.final = final
-        self.pending = _pending_place(final)
+        self.pending = pending_of(final)
         self._descriptor = descriptor
 
     def write(self, settings: Settings, data: bytes) -> None:
-        fields = {
-            "final": paths.stored_form(settings, self.final.path),
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
-        filesystem.write_all(self._descriptor, json.dumps(fields).encode())
-        filesystem.flush(self._descriptor)
-        filesystem.sync(self.place.parent)
+        fields = {"final": disk.stored_form(settings, self.final), "sha256": hashlib.sha256(data).hexdigest()}
+        disk.write_all(self._descriptor, json.dumps(fields).encode())
+        os.fsync(self._descriptor)
+        disk.sync_folder(self.path.parent)
 
     def remove(self) -> None:
         if sys.platform == "win32":
             self.close()  # an open file cannot be removed there
-        filesystem.remove(self.place)
+        self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -210,47 +209,47 @@ class _Record:
         self.close()
 
 
-def _records(settings: Settings) -> Place:
-    return paths.state_folder(settings, "pending")
+def _records(settings: Settings) -> Path:
+    return settings.state_folder / "pending"
 
 
-def _record_place(settings: Settings, final: Place) -> Place:
-    name = hashlib.sha256(paths.stored_form(settings, final.path).encode()).hexdigest()[:24]
+def _record_path(settings: Settings, final: Path) -> Path:
+    name = hashlib.sha256(disk.stored_form(settings, final).encode()).hexdigest()[:24]
     return _records(settings) / f"{name}.json"
 
 
-def _claim(settings: Settings, folder: Place, stem: str) -> _Record:
+def _claim(settings: Settings, folder: Path, stem: str) -> _Record:
     """Take the first free name of `<stem>.md`, `<stem>-2.md`, ... for this process alone."""
     disk.ensure_state_folder(settings)
-    filesystem.make_folders(_records(settings), mode=0o700)
-    first = folder / f"{stem}.md"
+    _records(settings).mkdir(mode=0o700, exist_ok=True)
+    first = Path(os.path.realpath(folder)) / f"{stem}.md"
     for number in range(1, _MOST_NAMES):
         final = first if number == 1 else _numbered(first, number)
-        record = _take(_record_place(settings, final), final)
+        record = _take(_record_path(settings, final), final)
         if record is None:
             continue
         # Looked at after the claim: a save that finished before it has made the file by now.
-        if not filesystem.exists(record.pending) and not filesystem.exists(final):
+        if not os.path.lexists(record.pending) and not os.path.lexists(final):
             return record
         record.remove()
         record.close()
     raise BadPath(f"there are too many files named like {first.name}", hint="choose another title")
 
 
-def _take(place: Place, final: Place) -> _Record | None:
+def _take(path: Path, final: Path) -> _Record | None:
     try:
-        descriptor = filesystem.create(place, mode=0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     except FileExistsError:
         return None
-    if filesystem.try_lock(descriptor) and _is_same(descriptor, place):
-        return _Record(place, descriptor, final)
+    if locks.try_lock(descriptor) and _is_same(descriptor, path):
+        return _Record(path, descriptor, final)
     os.close(descriptor)  # a recovery was quicker and took it for a dead one's
     return None
 
 
-def _is_same(descriptor: int, place: Place) -> bool:
+def _is_same(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), filesystem.look(place))
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
 
@@ -266,13 +265,12 @@ def recover(settings: Settings, *, index: Callable[[Path], object] = lambda fina
     """
     done = Recovery()
     try:
-        folder = _records(settings)
-        records = [folder / name for name in filesystem.names(folder) if name.endswith(".json")]
+        records = sorted(_records(settings).glob("*.json"))
     except OSError:
         return done
-    for place in records:
+    for path in records:
         try:
-            _recover_one(settings, place, index, done)
+            _recover_one(settings, path, index, done)
         except OSError:
             write_counters.count(settings, errors=1)  # read-only or taken away: the next start tries again
     if done.completed or done.removed:
@@ -280,22 +278,18 @@ def recover(settings: Settings, *, index: Callable[[Path], object] = lambda fina
     return done
 
 
-def _recover_one(settings: Settings, place: Place, index: Callable[[Path], object], done: Recovery) -> None:
+def _recover_one(settings: Settings, path: Path, index: Callable[[Path], object], done: Recovery) -> None:
     try:
-        descriptor = filesystem.open_lock(place, make=False)
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
         return
-    except (Redirected, NotAFile):  # a repository can bring these along; none of them is ours
-        return
     try:
-        if not filesystem.try_lock(descriptor) or not _is_same(descriptor, place):
+        if not locks.try_lock(descriptor) or not _is_same(descriptor, path):
             return
         final, expected = _read_record(settings, os.read(descriptor, 65_536))
-        if final is None:
-            filesystem.remove(place)
-            return
-        record = _Record(place, descriptor, final)
-        _settle(settings, record, expected, index, done)
+        record = _Record(path, descriptor, final or path)
+        if final is not None:
+            _settle(settings, record, expected, index, done)
         record.remove()
     finally:
         with contextlib.suppress(OSError):
@@ -309,16 +303,16 @@ def _try_index(settings: Settings, final: Path, index: Callable[[Path], object])
         write_counters.count(settings, errors=1)
 
 
-def _read_record(settings: Settings, data: bytes) -> tuple[Place | None, str]:
-    """What a record says, if it is whole and names a file of the workspace in a place of memories."""
+def _read_record(settings: Settings, data: bytes) -> tuple[Path | None, str]:
+    """What a record says, if it is whole and names a file inside the workspace."""
     try:
         fields = json.loads(data)
         stored, expected = str(fields["final"]), str(fields["sha256"])
-        final = paths.place(settings, stored)
-    except (ValueError, KeyError, TypeError, OSError, SpecKitMemoryError):
+        final = settings.root / stored
+        inside = final.is_relative_to(settings.root) and Path(os.path.realpath(final.parent)) == final.parent
+    except (ValueError, KeyError, TypeError, OSError):
         return None, ""  # it is synced before the pending file is made: there is none
-    inside = final.base == settings.root and final.name.endswith(".md")
-    return (final, expected) if inside else (None, "")
+    return (final, expected) if inside and final.name.endswith(".md") else (None, "")
 
 
 def _settle(
@@ -326,25 +320,24 @@ def _settle(
 ) -> None:
     text, final = _hash(record.pending), _hash(record.final)
     if text is not None and text != expected:
-        filesystem.remove(record.pending)  # half written, so never acknowledged
-        done.removed.append(record.pending.path)
+        record.pending.unlink(missing_ok=True)  # half written, so never acknowledged
+        done.removed.append(record.pending)
         return
     completed = record.final
     if text is not None and final == expected:
-        filesystem.remove(record.pending)  # died between the two halves of the rename
+        record.pending.unlink(missing_ok=True)  # died between the two halves of the rename
     elif text is not None:
-        completed = _rename(record)
+        completed = _rename(settings, record)
     elif final != expected:
         return  # nothing was written, or a person has changed it since
-    done.completed.append(completed.path)
-    _try_index(settings, completed.path, index)
+    done.completed.append(completed)
+    _try_index(settings, completed, index)
 
 
-def _hash(place: Place) -> str | None:
-    """None: there is no such file, or what stands there, or on the way, is none of ours."""
+def _hash(path: Path) -> str | None:
     try:
-        return hashlib.sha256(filesystem.read(place, limit=_MOST_BYTES)[0]).hexdigest()
-    except (FileNotFoundError, NotADirectoryError, Redirected, NotAFile):
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
         return None
 
 
@@ -354,16 +347,15 @@ def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
     """
     done = Recovery()
     for path in leftovers:
-        place = paths.place(settings, path)
-        if path.name.endswith(filesystem.TEMPORARY):
-            if disk.remove_if_dead(place):
+        if path.name.endswith(disk.TEMPORARY):
+            if disk.remove_if_dead(path):
                 done.removed.append(path)
             continue
-        final = place.beside(path.name.removesuffix(PENDING) + ".md")
-        if filesystem.exists(_record_place(settings, final)):
+        final = path.with_name(path.name.removesuffix(PENDING) + ".md")
+        if _record_path(settings, final).exists():
             continue  # a living save, or one that `recover` looks after
         if _OURS.fullmatch(path.name):
-            _adopt_one(settings, place, final, done)
+            _adopt_one(settings, path, final, done)
         else:
             message = f"files that end in {PENDING} are taken for unfinished saves and not indexed; rename it"
             done.warnings.append((path, Warning_(message, code="pending")))
@@ -372,14 +364,14 @@ def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
     return done
 
 
-def _adopt_one(settings: Settings, place: Place, final: Place, done: Recovery) -> None:
+def _adopt_one(settings: Settings, path: Path, final: Path, done: Recovery) -> None:
     try:
-        if filesystem.look(place).st_size == 0 or _hash(place) == _hash(final):
-            filesystem.remove(place)
-            done.removed.append(place.path)
+        if path.stat().st_size == 0 or _hash(path) == _hash(final):
+            path.unlink()
+            done.removed.append(path)
         else:
-            done.completed.append(_rename(_Record(_record_place(settings, final), -1, final)).path)
+            done.completed.append(_rename(settings, _Record(_record_path(settings, final), -1, final)))
     except FileNotFoundError:
         return  # its save has just finished
     except OSError as error:
-        done.warnings.append((place.path, Warning_(disk_error(error, place.path).message, code="pending")))
+        done.warnings.append((path, Warning_(disk.disk_error(error, path).message, code="pending")))

@@ -94,6 +94,7 @@ class BadFile:
 
 
 EVERYTHING = Filter()  # no condition
+NOBODY: Mapping[int, Presence] = {}
 
 
 class Index(Protocol):
@@ -124,7 +125,7 @@ class Index(Protocol):
         """Inside, this thread's writes are one transaction: all of them or, if one fails, none.
 
         Others see them, and who waits to write may, when the block is left: stay for a moment only. To this
-        thread `get`, `by_path`, `find` and `alike` tell of them at once.
+        thread `get`, `by_path`, `find`, `alike` and `links` tell of them at once.
         """
         ...
 
@@ -180,7 +181,10 @@ class Index(Protocol):
         ...
 
     def mark_outdated(self, memory_id: int, outdated: bool, change: Change) -> None: ...
-    def trust(self, memory_id: int, trusted: bool, change: Change) -> None: ...
+    def trust(self, memory_id: int, trusted: bool | None, change: Change) -> None:
+        """What a person says about a text; None: nobody says anything any more."""
+        ...
+
     def validate(self, memory_id: int, confidence: Decimal, count: int, change: Change) -> None: ...
     def record_use(self, counts: Mapping[int, float], at: datetime) -> None:
         """Add to access counts. No history, no ledger, no generation, no full-text write."""
@@ -188,6 +192,8 @@ class Index(Protocol):
 
     def put_link(self, link: Link, change: Change) -> Link:
         """Make or change the link of that source, target and relation; one made by hand stays so.
+
+        A new one gets the id that is given, where that is free.
 
         Links that front matter asks for are made by `put`, and again when their target appears.
         """
@@ -284,7 +290,12 @@ class Index(Protocol):
         """Does the ledger have an entry of this operation? What a recovery after a crash asks; any scope may."""
         ...
 
-    def ledger(self, *, after: int = 0, limit: int | None = None) -> Iterator[LedgerEntry]: ...
+    def ledger(
+        self, *, after: int = 0, limit: int | None = None, operation: str | None = None
+    ) -> Iterator[LedgerEntry]:
+        """In order; with `operation`, the entries of that one."""
+        ...
+
     def ledger_head(self) -> LedgerEntry | None: ...
     def session(self, session_id: str) -> Session | None: ...
     def bad_files(self) -> list[BadFile]: ...
@@ -314,8 +325,23 @@ class Index(Protocol):
         ...
 
     def restore(
-        self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter
-    ) -> dict[str, int]: ...
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        change: Change,
+        *,
+        clear: bool,
+        where: Filter,
+        links: bool = True,
+        presence: Mapping[int, Presence] = NOBODY,
+    ) -> dict[str, int]:
+        """Bring the rows of a snapshot back; the answer counts what was done.
+
+        `clear` also takes back what is newer and forgets what the rows lack, within `where`. `links=False` leaves
+        links alone. `presence` names memories that are not live afterwards, gone or forgotten, with their row or
+        without.
+        """
+        ...
+
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
         """Name of each check -> what is wrong. Sessions are looked at only with `now`.
 

@@ -1,8 +1,11 @@
 """How are threads, processes and crashes kept from harming the file?
 
 One write connection under a lock, one reader per thread, write-ahead log, every acknowledged
-write synced. A fork, or a file that was replaced on disk, is noticed and opened anew. Errors
-of SQLite become ours, with the next step.
+write synced. A fork, or a file that was replaced on disk, is noticed and opened anew. Where there
+is no room for what several processes need beside the file, it is still read.
+
+The file itself is never opened but through SQLite: closing any other handle on it would give up
+all locks that this process has on it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -19,7 +23,7 @@ from weakref import WeakSet
 import apsw
 
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
-from spec_kit_memory.index.sqlite import schema
+from spec_kit_memory.index.sqlite import failures, log, schema
 
 __all__ = ["BUSY_SECONDS", "Database", "fetch", "first"]
 
@@ -31,16 +35,27 @@ _CACHE_KIB = 4_096  # per connection, and a server has one for each of its worke
 _WRITER_CACHE_KIB = 16_384
 _LOG_BYTES = 64_000_000  # a log that grew in one long write is cut back to this
 _WAL_PAGES = 4_000  # a checkpoint every 16 MB: scans spend less time copying pages
+_REFUSED_SECONDS = 5.0  # before what a read leaves behind asks a full disk again
+_LOCKING_BYTE = 0x40000000  # SQLite leaves the page with this byte out
 _abandoned: list[object] = []  # connections of a parent process: closing them here would harm the parent's log
 
 
 _PRAGMAS = (
     "foreign_keys = ON",
     "trusted_schema = OFF",  # an index may have come with a repository
+    "cell_size_check = ON",  # damage is noticed when a page is read, not when its rows make no sense
     "fullfsync = ON",  # macOS: without it a sync may stay in the drive's cache
     "temp_store = MEMORY",
     f"cache_size = -{_CACHE_KIB}",
 )
+
+
+class _Access(Enum):
+    """How the file is read."""
+
+    SHARED = "beside other processes, with the log and its index"
+    FROZEN = "as it is: there is no log"
+    ALONE = "with the log's index in our own memory, and without locks"
 
 
 class Database:
@@ -49,11 +64,9 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = path
         self._name_on_disk = str(path)
-        self.read_only = read_only
+        self._asked_to_read = read_only
         self.busy_seconds = busy_seconds
         self.on_new_file: Callable[[], None] = lambda: None
-        self._size = 0  # the largest that this file was seen: it shrinks only by another program
-        self._immutable = False
         self._closed = False
         self._bulks = threading.local()  # which file each thread's bulk is about; a new file does not change that
         self._reads = _Reads()
@@ -64,6 +77,8 @@ class Database:
         """Everything that belongs to one process and one file."""
         self._pid = os.getpid()
         self._identity: tuple[int, int] | None = None
+        self._size = 0  # the largest that this file was seen
+        self._measuring = threading.Lock()
         self._lock = threading.RLock()
         self._registering = threading.Lock()  # of its own: a writer may hold the other one while it waits for others
         self._threads = threading.local()
@@ -71,79 +86,130 @@ class Database:
         self._writer: apsw.Connection | None = None
         self._sync = "FULL"  # of the writer
         self._beside: dict[str, int] = {}  # the files beside ours, which are part of it: their inodes by path
+        self._access = _Access.SHARED
+        self._stamps: tuple[object, ...] | None = None  # of the files, where nobody tells us of changes
+        self._refusal: SpecKitMemoryError | None = None  # why it cannot be written, though it should be
+        self._refused_at = 0.0
+
+    @property
+    def read_only(self) -> bool:
+        return self._writer is None
 
     # --- opening
 
     def _open(self) -> None:
         with self._translated():
-            self._prepare_file()
-            connection = self._connect()
+            making = self._prepare_file()
+            try:
+                if self._asked_to_read or not self._may_write():
+                    self._register(self._connect_for_reading())
+                else:
+                    self._open_for_writing()
+                self._require_all_pages(self._writer or self._reader())
+            except BaseException:
+                self._close_all()
+                raise
+            self._identity = self._on_disk()
+            self._size = max(self._size, self._size_on_disk())
+            if not self.read_only:
+                self._beside = {name: inode for name in self._names_beside() if (inode := _inode(name))}
+            if making:
+                self._making.unlink(missing_ok=True)
+
+    def _prepare_file(self) -> bool:
+        """Make an empty file where there is none, which SQLite then fills; True while it is being filled.
+
+        One that is empty and not being filled was cut off, and SQLite would throw its log away.
+        """
+        if not self.path.exists():
+            if self._asked_to_read:
+                raise DatabaseUnusable(f"there is no index at {self.path}", hint="run `skm index` first")
+            if not self.path.parent.exists():
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.close(os.open(self._making, os.O_CREAT | os.O_RDWR, 0o600))
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            return True
+        if self.path.stat().st_size:
+            return False
+        if not self._making.exists() and not self.path.stat().st_size:
+            raise self._cut_off()
+        return True
+
+    @property
+    def _making(self) -> Path:
+        """A mark beside a file that is being made: what is empty without it was not always so."""
+        return Path(f"{self.path}-making")
+
+    def _may_write(self) -> bool:
+        return os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+
+    def _open_for_writing(self) -> None:
+        try:
+            connection = self._connect(apsw.SQLITE_OPEN_READWRITE)
             try:
                 schema.refuse_foreign(connection, str(self.path))
-                if not self.read_only:
-                    self._bring_up_to_date(connection)
-                elif not schema.is_current(connection):
-                    raise DatabaseUnusable(
-                        f"{self.path} has an older schema and cannot be written, so it cannot be brought up to date",
-                        hint="make the folder writable and run `skm index`",
-                    )
-            except BaseException:
+                self._bring_up_to_date(connection)
+            except BaseException as error:
+                failures.note_errno(error, connection)
                 connection.close()
                 raise
-            if self.read_only:
-                self._register(connection)
-            else:
-                self._writer = connection
-            self._identity = self._on_disk()
-            with suppress(OSError):  # deleted again: the next use opens it anew
-                self._size = self.path.stat().st_size
-            if not self.read_only:
-                self._beside = {name: found for name in self._names_beside() if (found := _inode(name))}
+            self._writer = connection
+        except failures.CANNOT_BE_SHARED as error:
+            self._refusal, self._refused_at = self._as_ours(error), time.monotonic()
+            try:
+                self._register(self._connect_for_reading())
+            except (*failures.CANNOT_BE_SHARED, SpecKitMemoryError):
+                raise self._refusal from error
 
-    def _prepare_file(self) -> None:
-        """An index that cannot be written is still read; one that does not exist must be creatable."""
-        if self.path.exists():
-            if self.path.stat().st_size == 0 and self._log_has_changes():
-                raise self._cut_off()  # opening it now would make SQLite throw the log away
-            if not self.read_only and not (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)):
-                self.read_only = True
-            return
-        if self.read_only:
-            raise DatabaseUnusable(f"there is no index at {self.path}", hint="run `skm index` first")
-        if not self.path.parent.exists():
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-    def _connect(self) -> apsw.Connection:
-        flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
-        # The path is real: a link in it now was put there since, and may lead anywhere.
-        flags |= apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
+    def _connect_for_reading(self) -> apsw.Connection:
+        """Beside others where that can be, else on our own: a read-only or full disk cannot hold the log's index."""
         try:
-            return self._configured(apsw.Connection(self._name(), flags=flags))
-        except apsw.CantOpenError:
-            if not self.read_only or self._immutable or self._log_has_changes():
-                raise
-        # On a read-only disk the log's index cannot be made; without a log there is nothing to miss.
-        self._immutable = True
-        return self._configured(apsw.Connection(self._name(), flags=flags))
+            connection = self._connect(apsw.SQLITE_OPEN_READONLY)
+        except failures.CANNOT_BE_SHARED:
+            self._stamps = self._stamps_on_disk()
+            self._access = _Access.ALONE if log.has_frames(self.path) else _Access.FROZEN
+            connection = self._connect(apsw.SQLITE_OPEN_READONLY)
+        try:
+            schema.refuse_foreign(connection, str(self.path))
+            if not schema.is_current(connection):
+                raise DatabaseUnusable(
+                    f"{self.path} has an older schema and cannot be written, so it cannot be brought up to date",
+                    hint="make the folder writable and run `skm index`",
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect(self, flags: int) -> apsw.Connection:
+        return self._configured(apsw.Connection(self._name(), flags=flags | apsw.SQLITE_OPEN_URI))
 
     def _name(self) -> str:
         uri = self.path.absolute().as_uri()
-        return f"{uri}?immutable=1" if self._immutable else uri
-
-    def _log_has_changes(self) -> bool:
-        log = Path(f"{self.path}-wal")
-        return log.exists() and log.stat().st_size > 0
+        match self._access:
+            case _Access.FROZEN:
+                return f"{uri}?immutable=1"
+            case _Access.ALONE:
+                return f"{uri}?vfs={'win32-none' if os.name == 'nt' else 'unix-none'}"
+        return uri
 
     def _configured(self, connection: apsw.Connection) -> apsw.Connection:
-        connection.set_busy_timeout(round(self.busy_seconds * 1000))
-        for pragma in _PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-        # Otherwise a join is planned anew for every value that is bound, which takes longer than most of them run.
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.register_fts5_function("skm_times", _times)
-        connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # reads the header: errors surface here
+        try:
+            connection.set_busy_timeout(round(self.busy_seconds * 1000))
+            if self._access is _Access.ALONE:
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+            # Otherwise a join is planned anew for every value that is bound, which takes longer than most of them run.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+            connection.register_fts5_function("skm_times", _times)
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # reads the header: errors surface here
+        except BaseException as error:
+            failures.note_errno(error, connection)
+            connection.close()
+            raise
         return connection
 
     def _bring_up_to_date(self, connection: apsw.Connection) -> None:
@@ -173,42 +239,77 @@ class Database:
             raise
         connection.execute("COMMIT")
 
-    # --- noticing forks and replaced files
+    # --- noticing forks, replaced and cut off files
 
     def _on_disk(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self._name_on_disk)
+            facts = os.stat(self._name_on_disk)
         except OSError:
             return None
-        identity = found.st_dev, found.st_ino
-        if identity == self._identity and found.st_size != self._size:
-            self._resized(found.st_size)
+        identity = facts.st_dev, facts.st_ino
+        if identity == self._identity and facts.st_size != self._size:
+            if facts.st_size > self._size:
+                self._size = facts.st_size
+            else:
+                self._measure_again()
         return identity
 
-    def _resized(self, size: int) -> None:
-        """A file that was cut off under us must neither be read on nor opened anew."""
-        if size < self._size and size < self._expected_size():
-            raise self._cut_off()
-        self._size = size
+    def _measure_again(self) -> None:
+        """It looks smaller than it was: another thread has seen it grow since, it was compacted, or it was cut off.
 
-    def _expected_size(self) -> int:
-        """What the first page says, if there still is one: compacting a file shrinks it lawfully."""
+        A file that was cut off under us must neither be read on nor opened anew.
+        """
+        with self._measuring, self._translated():
+            size = self._size_on_disk()
+            if size >= self._size:
+                return
+            if not size and self.path.exists():  # SQLite would throw its log away
+                raise self._cut_off()
+            connection = self._connect_again()  # one that has not begun to read
+            try:
+                self._require_all_pages(connection)
+            finally:
+                connection.close()
+            self._size = self._size_on_disk()
+
+    def _size_on_disk(self) -> int:
         try:
-            with self.path.open("rb") as file:
-                head = file.read(100)
-        except OSError:
+            return os.stat(self._name_on_disk).st_size
+        except OSError:  # deleted: the next use makes it again
             return 0
-        if len(head) < 100:
-            return self._size
-        page = int.from_bytes(head[16:18], "big")
-        return (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
+
+    def _require_all_pages(self, connection: apsw.Connection) -> None:
+        """Raise if there are pages that are neither in the file nor in the log.
+
+        Both change while we look, as others write and copy the log into the file, so what looks wrong is believed
+        only if the file did not grow meanwhile.
+        """
+        while True:
+            size = self._size_on_disk()
+            if self._has_all_pages(connection, size):
+                return
+            if size == self._size_on_disk():
+                raise self._cut_off()
+
+    def _has_all_pages(self, connection: apsw.Connection, size: int) -> bool:
+        count, page_size, free = first(
+            connection,
+            "SELECT page_count, page_size, freelist_count"
+            " FROM pragma_page_count, pragma_page_size, pragma_freelist_count",
+        )
+        inside = size // page_size
+        if count <= inside:
+            return True
+        # A page that was taken and given back in one transaction is counted, and written nowhere.
+        locking = _LOCKING_BYTE // page_size + 1
+        lacking = set(range(inside + 1, count + 1)) - log.present_pages(self.path) - {locking}
+        return len(lacking) <= int(free)
 
     def _cut_off(self) -> DatabaseCorrupt:
-        return DatabaseCorrupt(
-            f"{self.path} was cut off by another program",
-            hint=f"move {self.path.name}, {self.path.name}-wal and {self.path.name}-shm away together and run "
-            "`skm index`; then restore a checkpoint from .spec-kit-memory/checkpoints/. Files are never touched",
-        )
+        return failures.damaged(self.path, "it was cut off by another program")
+
+    def _stamps_on_disk(self) -> tuple[object, ...]:
+        return tuple(_stamp(name) for name in (self._name_on_disk, str(log.path_of(self.path))))
 
     def _ensure_current(self) -> None:
         if self._closed:
@@ -226,15 +327,21 @@ class Database:
 
     def _is_ours(self) -> bool:
         """Is the file at our path the one that is open? Not if there is none, nor while a thread opens one anew."""
-        found = self._on_disk()
-        return found is not None and found == self._identity
+        identity = self._on_disk()
+        if identity is None or identity != self._identity:
+            return False
+        return self._stamps is None or self._stamps == self._stamps_on_disk()
 
     def _reopen(self) -> None:
-        """Another file stands at our path, or none: what was cached of the old one is worthless."""
-        if os.path.realpath(self.path) != os.fspath(self.path):  # then the old one's log is left alone, too
-            raise DatabaseUnusable(f"a link stands in the place of {self.path}", hint="remove the link")
+        """Another file stands at our path, or none: what was cached of the old one is worthless.
+
+        The same file is opened anew too: where it could only be read, and changed, or where it may be writable again.
+        """
+        if self._writer is not None and self._writer.in_transaction:
+            raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="try again")
         self._reads.wait_for_others(_READ_SECONDS)
-        leftovers = self._leftovers()
+        is_same = self._identity is not None and self._identity == self._on_disk()
+        leftovers = [] if is_same else self._leftovers()
         lock = self._lock
         self._close_all()
         self._reset()
@@ -243,14 +350,15 @@ class Database:
             with suppress(OSError):
                 os.unlink(name)
         self._open()
-        self.on_new_file()
+        if not is_same:
+            self.on_new_file()
 
     def _leftovers(self) -> list[str]:
         """The old file's log, if it still stands there: SQLite would take it for the new file's and mix them.
 
         Who deletes a folder deletes it a moment later, and must not delete a new file's.
         """
-        deadline = time.monotonic() + (0 if self.read_only else _DELETING_SECONDS)
+        deadline = time.monotonic() + (0 if self._asked_to_read else _DELETING_SECONDS)
         while not self.path.exists() and any(map(_inode, self._names_beside())) and time.monotonic() < deadline:
             time.sleep(0.005)
         return [name for name, inode in self._beside.items() if _inode(name) == inode]
@@ -278,7 +386,11 @@ class Database:
     def _reader(self) -> apsw.Connection:
         """This thread's connection for reading."""
         connection: apsw.Connection | None = getattr(self._threads, "reader", None)
-        return connection or self._register(self._connect())
+        return connection or self._register(self._connect_again())
+
+    def _connect_again(self) -> apsw.Connection:
+        """One more connection, as the file was opened."""
+        return self._connect(apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE)
 
     def _register(self, connection: apsw.Connection) -> apsw.Connection:
         self._threads.reader = connection
@@ -306,7 +418,7 @@ class Database:
         Nobody else closes it, so nobody waits for its end.
         """
         with self._translated():
-            read, connection = self._undisturbed(self._connect)
+            read, connection = self._undisturbed(self._connect_again)
             read.end()
             try:
                 connection.execute("BEGIN")
@@ -330,26 +442,46 @@ class Database:
         seconds = min(self.busy_seconds, ASIDE_SECONDS) if aside or self._hurried else self.busy_seconds
         deadline = time.monotonic() + seconds
         with self._alone(seconds), self._translated():
-            self._ensure_current()  # while we waited for the lock
+            connection = self._begun(deadline, aside=aside)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException as error:
+                failures.note_errno(error, connection)
+                _roll_back(connection)
+                raise
+
+    def _begun(self, deadline: float, *, aside: bool) -> apsw.Connection:
+        """The write connection in a new transaction, on the file that is at our path now."""
+        while True:
+            self._ensure_current()  # while we waited for a lock
             if getattr(self._bulks, "about", self._threads) not in (None, self._threads):
                 raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="run `skm index` again")
-            connection = self._writer
-            if connection is None:
-                raise DatabaseUnusable(
-                    f"{self.path} can only be read: the file or its folder is not writable",
-                    hint="make it writable, or set semantic.indexPath to a folder that is",
-                )
+            connection = self._writable(aside=aside)
             if connection.in_transaction:
                 raise DatabaseUnusable("a write was started inside another write")
             self._set_sync(connection, "NORMAL" if self.in_bulk or aside else "FULL")
             self._begin(connection, max(0.0, deadline - time.monotonic()))
             try:
-                yield connection
-                connection.execute("COMMIT")
+                if self._is_ours():
+                    return connection
             except BaseException:
-                if connection.in_transaction:  # SQLite itself rolls back when the disk is full
-                    connection.execute("ROLLBACK")
+                _roll_back(connection)
                 raise
+            _roll_back(connection)
+
+    def _writable(self, *, aside: bool) -> apsw.Connection:
+        """The write connection; where the disk had no room for it, another look whether it has now."""
+        if self._refusal is not None and (not aside or time.monotonic() > self._refused_at + _REFUSED_SECONDS):
+            self._reopen()
+        if self._refusal is not None:
+            raise self._refusal
+        if self._writer is None:
+            raise DatabaseUnusable(
+                f"{self.path} can only be read: the file or its folder is not writable",
+                hint="make it writable, or set semantic.indexPath to a folder that is",
+            )
+        return self._writer
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -376,8 +508,7 @@ class Database:
             with self._translated():
                 yield
         except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            _roll_back(connection)
             raise
 
     @contextmanager
@@ -466,39 +597,11 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (apsw.Error, OSError) as error:
+        except failures.FOREIGN as error:
             raise self._as_ours(error) from error
 
-    def _as_ours(self, error: Exception) -> SpecKitMemoryError:
-        where = str(self.path)
-        match error:
-            case apsw.BusyError() | apsw.LockedError():
-                return DatabaseBusy(
-                    f"another process held {where} for more than {self.busy_seconds:g} seconds",
-                    hint="try again; `skm health` names the processes that hold locks",
-                )
-            case apsw.NotADBError():
-                return DatabaseUnusable(
-                    f"{where} is not a database, or its first page is damaged",
-                    hint="move the file away and run `skm index`; checkpoints in .spec-kit-memory/checkpoints/ remain",
-                )
-            case apsw.CorruptError():
-                return DatabaseCorrupt(
-                    f"{where} is damaged: {error}",
-                    hint="run `skm index --rebuild`, which keeps what is recorded and loses no files; if that fails, "
-                    "move the file away, run `skm index` and restore a checkpoint from .spec-kit-memory/checkpoints/",
-                )
-            case apsw.SQLError() if "no such table" in str(error):
-                return self._cut_off()
-            case apsw.FullError():
-                return DatabaseUnusable(
-                    f"the disk with {where} is full; nothing was changed", hint="free some space and try again"
-                )
-            case apsw.ReadOnlyError():
-                return DatabaseUnusable(f"{where} can only be read", hint="make the file and its folder writable")
-            case apsw.CantOpenError() | apsw.IOError() | apsw.PermissionsError() | OSError():
-                return DatabaseUnusable(f"{where} cannot be used: {error}", hint="check the folder's permissions")
-        return DatabaseUnusable(f"{where}: {error}", hint="run `skm health`")
+    def _as_ours(self, error: BaseException) -> SpecKitMemoryError:
+        return failures.as_ours(error, self.path, busy_seconds=self.busy_seconds)
 
 
 class _Reading:
@@ -520,11 +623,13 @@ class _Reading:
             except BaseException:
                 self._read.end()
                 raise
-        except (apsw.Error, OSError) as error:
+        except failures.FOREIGN as error:
             raise database._as_ours(error) from error
         return connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            failures.note_errno(error, self._connection)
         try:
             if not self._inner:
                 self._connection.execute("ROLLBACK")
@@ -532,7 +637,7 @@ class _Reading:
             raise self._database._as_ours(also) from error or also
         finally:
             self._read.end()
-        if isinstance(error, (apsw.Error, OSError)):
+        if isinstance(error, failures.FOREIGN):
             raise self._database._as_ours(error) from error
 
 
@@ -573,6 +678,21 @@ def _inode(name: str) -> int:
         return 0
 
 
+def _stamp(name: str) -> tuple[int, int] | None:
+    try:
+        facts = os.stat(name)
+    except OSError:
+        return None
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    """End the transaction if there is one still: SQLite itself rolls back when the disk is full."""
+    with suppress(apsw.Error):  # the error that led here says more
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
 def _require_whole(connection: apsw.Connection) -> None:
     if not connection.in_transaction:
         raise DatabaseUnusable("one of several writes that belong together failed, and all of them were undone")
@@ -586,7 +706,7 @@ def first(connection: apsw.Connection, sql: str, values: Any = ()) -> tuple[Any,
     """The one row of a query that always has one."""
     row: tuple[Any, ...] | None = connection.execute(sql, values).fetchone()
     if row is None:
-        raise LookupError(f"no row for {sql}")
+        raise DatabaseCorrupt(f"the index is damaged: there is no row for {sql}", hint=failures.REBUILD)
     return row
 
 

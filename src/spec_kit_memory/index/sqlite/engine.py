@@ -29,7 +29,7 @@ from spec_kit_memory.core.memory import (
     StoredPassage,
 )
 from spec_kit_memory.index.arrays.row_cache import Kept
-from spec_kit_memory.index.contract import EVERYTHING, BadFile, PutResult, Stored, Tally, VectorWork
+from spec_kit_memory.index.contract import EVERYTHING, NOBODY, BadFile, PutResult, Stored, Tally, VectorWork
 from spec_kit_memory.index.sqlite import (
     documents,
     maintenance,
@@ -173,7 +173,7 @@ class SqliteIndex:
     def mark_outdated(self, memory_id: int, outdated: bool, change: Change) -> None:
         metadata.mark_outdated(self._database, self._scope, memory_id, outdated, change)
 
-    def trust(self, memory_id: int, trusted: bool, change: Change) -> None:
+    def trust(self, memory_id: int, trusted: bool | None, change: Change) -> None:
         metadata.trust(self._database, self._scope, memory_id, trusted, change)
 
     def validate(self, memory_id: int, confidence: Decimal, count: int, change: Change) -> None:
@@ -298,8 +298,10 @@ class SqliteIndex:
     def is_committed(self, operation_id: str) -> bool:
         return queries.is_committed(self._database, operation_id)
 
-    def ledger(self, *, after: int = 0, limit: int | None = None) -> Iterator[LedgerEntry]:
-        return queries.ledger_entries(self._database, self._scope, after=after, limit=limit)
+    def ledger(
+        self, *, after: int = 0, limit: int | None = None, operation: str | None = None
+    ) -> Iterator[LedgerEntry]:
+        return queries.ledger_entries(self._database, self._scope, after=after, limit=limit, operation=operation)
 
     def ledger_head(self) -> LedgerEntry | None:
         return queries.ledger_head(self._database)
@@ -346,9 +348,17 @@ class SqliteIndex:
         return snapshot.snapshot(self._database, self._scope, where)
 
     def restore(
-        self, rows: Iterable[Mapping[str, Any]], change: Change, *, clear: bool, where: Filter
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        change: Change,
+        *,
+        clear: bool,
+        where: Filter,
+        links: bool = True,
+        presence: Mapping[int, Presence] = NOBODY,
     ) -> dict[str, int]:
-        return restore.restore(self._database, self._scope, rows, change, clear=clear, where=where)
+        wanted = restore.Wanted(clear=clear, where=where, links=links, presence=presence)
+        return restore.restore(self._database, self._scope, rows, change, wanted)
 
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
         return maintenance.check(self._database, self._scope, now=now, quick=quick)

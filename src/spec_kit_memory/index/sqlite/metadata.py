@@ -38,6 +38,7 @@ from spec_kit_memory.index.sqlite.recorder import Recorder
 
 __all__ = [
     "drop_link",
+    "link_of",
     "mark_outdated",
     "override",
     "put_link",
@@ -110,13 +111,21 @@ def mark_outdated(database: Database, scope: Scope | None, memory_id: int, outda
         recorder.entry(Mutation.ARCHIVE if outdated else Mutation.UPDATE, before, memory_id)
 
 
-def trust(database: Database, scope: Scope | None, memory_id: int, trusted: bool, change: Change) -> None:
+def trust(database: Database, scope: Scope | None, memory_id: int, trusted: bool | None, change: Change) -> None:
     with database.writing() as connection:
         before = require(connection, scope, memory_id)
         recorder = Recorder(connection, change)
+        vouched = connection.execute("SELECT vouched FROM memory WHERE id = ?", (memory_id,)).get
         connection.execute("UPDATE memory SET vouched = ? WHERE id = ?", (trusted, memory_id))
         _apply(connection, recorder, before)
-        recorder.entry(Mutation.UPDATE, before, memory_id)
+        # That nobody has said anything is not the same as that somebody has said no: undo needs it.
+        recorder.entry(
+            Mutation.UPDATE,
+            before,
+            memory_id,
+            extra_before={"vouched": None if vouched is None else bool(vouched)},
+            extra_after={"vouched": trusted},
+        )
 
 
 def validate(
@@ -163,15 +172,18 @@ def put_link(database: Database, scope: Scope | None, link: Link, change: Change
         before = require(connection, scope, link.source_id)
         require(connection, scope, link.target_id)
         key = (link.source_id, link.target_id, str(link.relation))
-        old = _link_of(connection, key)
+        old = link_of(connection, key)
         recorder = Recorder(connection, change)
+        taken = connection.execute("SELECT 1 FROM link WHERE id = ?", (link.id,)).get
+        undoing = change.operation is not None and change.operation.kind == "undo"
+        created_at = "excluded.created_at" if undoing else "coalesce(link.created_at, excluded.created_at)"
         connection.execute(
-            "INSERT INTO link (source_id, target_id, relation, strength, evidence, origin, created_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source_id, target_id, relation) DO UPDATE SET"
+            "INSERT INTO link (id, source_id, target_id, relation, strength, evidence, origin, created_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source_id, target_id, relation) DO UPDATE SET"
             " strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin, claimant = NULL,"
-            " created_at = coalesce(link.created_at, excluded.created_at)"
-            " WHERE link.origin <> 'hand' OR excluded.origin = 'hand'",
+            f" created_at = {created_at} WHERE link.origin <> 'hand' OR excluded.origin = 'hand' OR {undoing}",
             (
+                link.id if link.id > 0 and not taken else None,
                 *key,
                 link.strength,
                 rows.clean(link.evidence),
@@ -179,13 +191,13 @@ def put_link(database: Database, scope: Scope | None, link: Link, change: Change
                 rows.micros(link.created_at or change.at),
             ),
         )
-        stored = _link_of(connection, key)
+        stored = link_of(connection, key)
         recorder.entry(
             Mutation.UPDATE,
             before,
             link.source_id,
-            extra_before={"link": _plain(old)},
-            extra_after={"link": _plain(stored)},
+            extra_before={"link": rows.link_state(old)},
+            extra_after={"link": rows.link_state(stored)},
             also=(link.target_id,),
         )
         if stored is None:
@@ -207,18 +219,23 @@ def drop_link(database: Database, scope: Scope | None, link_id: int, change: Cha
         before = require(connection, scope, link.source_id, live=False)
         recorder = Recorder(connection, change)
         connection.execute("DELETE FROM link WHERE id = ?", (link_id,))
+        if change.operation is not None and change.operation.kind == "undo":
+            # A link by hand had taken the place of one that a file asks for.
+            for memory_id in (link.source_id, link.target_id):
+                declared_links.resolve(connection, memory_id)
         recorder.entry(
             Mutation.UPDATE,
             before,
             link.source_id,
-            extra_before={"link": _plain(link)},
-            extra_after={"link": None},
+            extra_before={"link": rows.link_state(link)},
+            extra_after={"link": rows.link_state(link_of(connection, (*link.ends, str(link.relation))))},
             also=(link.target_id,),
         )
         return link
 
 
-def _link_of(connection: apsw.Connection, key: tuple[int, int, str]) -> Link | None:
+def link_of(connection: apsw.Connection, key: tuple[int, int, str]) -> Link | None:
+    """The link of that source, target and relation."""
     sql = f"SELECT {rows.LINK} FROM link WHERE source_id = ? AND target_id = ? AND relation = ?"
     row = connection.execute(sql, key).fetchone()
     return rows.link_from(row) if row else None
@@ -228,20 +245,6 @@ def _seen(connection: apsw.Connection, scope: Scope | None, link: Link) -> bool:
     seen, bound = conditions.visible(scope)
     sql = f"SELECT count(*) FROM memory WHERE id IN (?, ?) AND {seen}"
     return bool(connection.execute(sql, [link.source_id, link.target_id, *bound]).get == 2)
-
-
-def _plain(link: Link | None) -> dict[str, Any] | None:
-    if link is None:
-        return None
-    return {
-        "id": link.id,
-        "source_id": link.source_id,
-        "target_id": link.target_id,
-        "relation": str(link.relation),
-        "strength": link.strength,
-        "evidence": link.evidence,
-        "origin": str(link.origin),
-    }
 
 
 # --- sessions

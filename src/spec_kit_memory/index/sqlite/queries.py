@@ -289,7 +289,7 @@ def links(
         test += f" AND relation IN ({', '.join('?' * len(relations))})"
         values += [str(relation) for relation in relations]
     sql = f"SELECT {rows.LINK} FROM link WHERE {test} AND {ends} ORDER BY link.id"
-    with database.reading() as connection:
+    with database.reading(own=True) as connection:
         return [rows.link_from(row) for row in connection.execute(sql, [*values, *bound, *bound])]
 
 
@@ -328,12 +328,19 @@ def history(
 
 
 def ledger_entries(
-    database: Database, scope: Scope | None, *, after: int = 0, limit: int | None = None
+    database: Database,
+    scope: Scope | None,
+    *,
+    after: int = 0,
+    limit: int | None = None,
+    operation: str | None = None,
 ) -> Iterator[LedgerEntry]:
     """In order. The whole chain without a scope; a scope sees only what is about its memories."""
     seen, values = conditions.visible(scope)
     hidden = f"json_each(memory_ids) WHERE value NOT IN (SELECT id FROM memory WHERE {seen})"
     test = "1" if scope is None else f"NOT EXISTS (SELECT 1 FROM {hidden})"
+    if operation is not None:
+        test, values = f"operation_id = ? AND {test}", [operation, *values]
     left, most = limit, _LEDGER_PAGE
     sql = f"SELECT {{}} FROM ledger WHERE sequence > ? AND {test} ORDER BY sequence LIMIT ?"
     while left is None or left > 0:

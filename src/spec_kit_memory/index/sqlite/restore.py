@@ -8,40 +8,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import apsw
 
-from spec_kit_memory.core.memory import Change, Event, Filter, Memory, Mutation, Presence, Scope
+from spec_kit_memory.core.memory import Change, Event, Filter, Link, Memory, Mutation, Origin, Presence, Scope
 from spec_kit_memory.errors import OutsideScope, RestoreFailed
 from spec_kit_memory.index.contract import EVERYTHING
-from spec_kit_memory.index.sqlite import conditions, declared_links, documents, rows, text_index
+from spec_kit_memory.index.sqlite import conditions, declared_links, documents, metadata, rows, text_index
 from spec_kit_memory.index.sqlite.connection import Database, fetch, first
 from spec_kit_memory.index.sqlite.recorder import Recorder, load
-from spec_kit_memory.index.sqlite.snapshot import memory_row
+from spec_kit_memory.index.sqlite.snapshot import links_touching, memory_row
 from spec_kit_memory.index.sqlite.snapshot_check import HINT, Plan, SavedMemory, micros, read
 
-__all__ = ["restore"]
+__all__ = ["Wanted", "restore"]
+
+_Key = tuple[int, int, str]  # of a link: source, target, relation
 
 # What a file on disk looks like is not part of a checkpoint's truth: it says when a scan must read it again.
 _NOT_COMPARED = ("id", "raw_hash", "stamp")
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a restore is asked for: see `Index.restore`."""
+
+    clear: bool
+    where: Filter
+    links: bool
+    presence: Mapping[int, Presence]
+
+
 def restore(
-    database: Database,
-    scope: Scope | None,
-    given: Iterable[Mapping[str, Any]],
-    change: Change,
-    *,
-    clear: bool,
-    where: Filter,
+    database: Database, scope: Scope | None, given: Iterable[Mapping[str, Any]], change: Change, wanted: Wanted
 ) -> dict[str, int]:
     plan = read(given)
     for saved in plan.memories:
         if not conditions.allows(scope, path=saved.row["path"], owner=saved.row["owner"], project=saved.row["project"]):
             raise OutsideScope("the checkpoint holds memories outside what this session may see", hint=HINT)
     with database.writing() as connection:
-        work = _Restore(connection, Recorder(connection, change), scope, plan, clear=clear, where=where)
+        work = _Restore(connection, Recorder(connection, change), scope, plan, wanted)
         try:
             return work.run()
         except (KeyError, TypeError, ValueError, LookupError, apsw.ConstraintError) as error:
@@ -57,20 +64,20 @@ class _Restore:
         recorder: Recorder,
         scope: Scope | None,
         plan: Plan,
-        *,
-        clear: bool,
-        where: Filter,
+        wanted: Wanted,
     ) -> None:
         self._connection = connection
         self._recorder = recorder
         self._scope = scope
         self._plan = plan
-        self._clear = clear
-        self._where = where
+        self._wanted = wanted
+        self._clear = wanted.clear
+        self._where = wanted.where
         self._same_database = plan.instance == first(connection, "SELECT instance FROM counter")[0]
         self._id_of: dict[int, int] = {}  # in the checkpoint -> here
         self._kept: set[int] = set()  # ids here that stay as they are
-        self.done = dict.fromkeys(("restored", "unchanged", "kept_newer", "removed", "links", "sessions", "vectors"), 0)
+        counted = ("restored", "unchanged", "kept_newer", "removed", "links", "links_removed", "sessions", "vectors")
+        self.done = dict.fromkeys(counted, 0)
 
     def run(self) -> dict[str, int]:
         targets = [(saved, self._target(saved.row)) for saved in self._plan.memories]
@@ -81,8 +88,13 @@ class _Restore:
         for saved, target in targets:
             self._memory(saved, target)
         self._vectors()
-        self._links()
+        if self._wanted.links:
+            self._links()
         self._sessions()
+        for memory_id, presence in self._wanted.presence.items():
+            memory = load(self._connection, memory_id)
+            if memory and memory.presence is Presence.LIVE and documents.allowed(self._scope, memory):
+                documents.take_out(self._connection, self._recorder, memory, presence)
         self._connection.execute("UPDATE counter SET epoch = epoch + 1")
         return self.done
 
@@ -109,7 +121,8 @@ class _Restore:
             if memory_id not in stay:
                 memory = load(self._connection, memory_id)
                 if memory:
-                    documents.take_out(self._connection, self._recorder, memory, Presence.FORGOTTEN)
+                    presence = self._wanted.presence.get(memory_id, Presence.FORGOTTEN)
+                    documents.take_out(self._connection, self._recorder, memory, presence)
                     self.done["removed"] += 1
 
     def _memory(self, saved: SavedMemory, target_id: int | None) -> None:
@@ -134,13 +147,27 @@ class _Restore:
         if target.presence is not Presence.LIVE:
             return False
         now = memory_row(self._connection, target)
-        if all(now[name] == row.get(name) for name in now if name not in _NOT_COMPARED):
+        differing = {name for name in now if name not in _NOT_COMPARED and now[name] != row.get(name)}
+        if not self._clear and target.access_count >= row["access_count"]:
+            differing -= {"access_count", "last_access"}  # use only adds up: more of it is newer
+        if not differing:
             self.done["unchanged"] += 1
             return True
-        if not self._clear and rows.iso(target.updated_at) > row["updated_at"]:
+        if not self._clear and self._changed_since(target, row):
             self.done["kept_newer"] += 1
             return True
         return False
+
+    def _changed_since(self, target: Memory, row: Mapping[str, Any]) -> bool:
+        """By its own date; validations, marks and trust do not touch that, but they are on the ledger."""
+        updated_at = rows.iso(target.updated_at)
+        if updated_at != row["updated_at"] or self._plan.ledger_sequence is None or not self._same_database:
+            return bool(updated_at > row["updated_at"])
+        sql = (
+            "SELECT 1 FROM history JOIN ledger ON ledger.sequence = ledger_sequence"
+            " WHERE memory_id = ? AND ledger_sequence > ? AND type <> 'reindex' LIMIT 1"
+        )
+        return bool(fetch(self._connection, sql, (target.id, self._plan.ledger_sequence)))
 
     def _occupant(self, path: str, here: int | None) -> Memory | None:
         found = fetch(self._connection, "SELECT id FROM memory WHERE path = ? AND presence = 'live'", (path,))
@@ -165,7 +192,7 @@ class _Restore:
             ),
         )  # fmt: skip
         self._document(saved, memory_id)
-        self._use(row, memory_id)
+        self._use(row, memory_id, before)
         self._aliases(row, memory_id)
         attributes = documents.set_attributes(connection, memory_id, triggers_live=True)
         keep = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
@@ -208,7 +235,9 @@ class _Restore:
                 "INSERT INTO override (memory_id, attributes) VALUES (?, ?)", (memory_id, rows.plain(row["overrides"]))
             )
 
-    def _use(self, row: Mapping[str, Any], memory_id: int) -> None:
+    def _use(self, row: Mapping[str, Any], memory_id: int, before: Memory | None) -> None:
+        if before and before.presence is Presence.LIVE and not self._clear:
+            row = _more_use(row, memory_row(self._connection, before))
         self._connection.execute(
             "INSERT OR REPLACE INTO usage (memory_id, access_count, last_access, validation_count, confidence, used)"
             " VALUES (?, ?, ?, ?, ?, (SELECT used FROM counter))",
@@ -249,48 +278,80 @@ class _Restore:
         text_index.refresh_status(self._connection, list(self._id_of.values()))
 
     def _links(self) -> None:
-        restored = {here for here in self._id_of.values() if here not in self._kept}
-        if self._clear:
-            self._drop_links(set(self._id_of.values()))
-        for link in self._plan.links:
-            ends = (self._id_of.get(link["source_id"]), self._id_of.get(link["target_id"]))
-            if None in ends or (not self._clear and not restored & set(ends)):
-                continue
-            self.done["links"] += self._link(link, *ends)
-
-    def _drop_links(self, ids: set[int]) -> None:
-        """Links among the restored memories that the checkpoint does not hold."""
-        held = {
-            (self._id_of.get(link["source_id"]), self._id_of.get(link["target_id"]), link["relation"])
-            for link in self._plan.links
+        """Those that files ask for follow from the files; the others are put back, one entry each."""
+        present = {
+            (*link.ends, str(link.relation)): link
+            for link, _ in links_touching(self._connection, self._scope, set(self._id_of.values()))
         }
-        source, values = conditions.in_ids(ids, "source_id")
-        target, _ = conditions.in_ids(ids, "target_id")
-        sql = f"SELECT id, source_id, target_id, relation FROM link WHERE {source} AND {target}"
-        for link_id, *key in fetch(self._connection, sql, [*values, *values]):
-            if tuple(key) not in held:
-                self._connection.execute("DELETE FROM link WHERE id = ?", (link_id,))
+        saved: dict[_Key, Mapping[str, Any]] = {}
+        for row in self._plan.links:
+            ends = (self._end(row, "source_id"), self._end(row, "target_id"))
+            if ends[0] is not None and ends[1] is not None:
+                saved[ends[0], ends[1], row["relation"]] = row
+        if self._clear:
+            for key, link in present.items():
+                row = saved.get(key, {"origin": None})
+                if link.origin is not Origin.FILE and row["origin"] in (None, Origin.FILE):
+                    self._drop_link(key, link)
+        for key, row in saved.items():
+            if row["origin"] == Origin.FILE:
+                self._keep_id(key, row)
+            elif self._is_wanted(key, row, present.get(key)):
+                self._put_link(key, row, present.get(key))
 
-    def _link(self, link: Mapping[str, Any], source_id: int | None, target_id: int | None) -> int:
-        known = fetch(self._connection, "SELECT 1 FROM link WHERE id = ?", (link["id"],))
-        link_id = link["id"] if self._same_database and not known else None
-        claimant = self._id_of.get(link["claimant"]) if link["claimant"] is not None else None
+    def _end(self, row: Mapping[str, Any], name: str) -> int | None:
+        """The memory at that end, here; one that the checkpoint does not hold must be live."""
+        if row[name] in self._id_of:
+            return self._id_of[row[name]]
+        seen, bound = conditions.visible(self._scope)
+        test, value = ("id", row[name]) if self._same_database else ("path", row["outside"])
+        sql = f"SELECT id FROM memory WHERE {test} = ? AND presence = 'live' AND {seen}"
+        found = fetch(self._connection, sql, [value, *bound]) if row["outside"] is not None else []
+        return found[0][0] if found else None
+
+    def _is_wanted(self, key: _Key, row: Mapping[str, Any], present: Link | None) -> bool:
+        """Without clearing, a link that is there is the newer one, and a derived one goes with its documents."""
+        if present is None:
+            written = {here for here in self._id_of.values() if here not in self._kept}
+            return self._clear or row["origin"] == Origin.HAND or bool(written & set(key[:2]))
+        now = rows.link_state(present) or {}
+        return self._clear and any(now[name] != row[name] for name in ("strength", "evidence", "origin", "created_at"))
+
+    def _drop_link(self, key: _Key, link: Link) -> None:
+        self._connection.execute("DELETE FROM link WHERE id = ?", (link.id,))
+        for memory_id in link.ends:  # it may have stood in the place of one that a file asks for
+            declared_links.resolve(self._connection, memory_id)
+        self._record_link(key, link)
+        self.done["links_removed"] += 1
+
+    def _put_link(self, key: _Key, row: Mapping[str, Any], present: Link | None) -> None:
         self._connection.execute(
-            "INSERT INTO link (id, source_id, target_id, relation, strength, evidence, origin, claimant, created_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source_id, target_id, relation) DO UPDATE SET"
+            "INSERT INTO link (source_id, target_id, relation, strength, evidence, origin, created_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source_id, target_id, relation) DO UPDATE SET"
             " strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin,"
-            " claimant = excluded.claimant, created_at = excluded.created_at",
-            (
-                link_id, source_id, target_id, link["relation"], float(link["strength"]), link["evidence"],
-                link["origin"], claimant, micros(link["created_at"]),
-            ),
-        )  # fmt: skip
-        if link_id is not None:  # one that was derived anew in this restore gets its old id too
-            self._connection.execute(
-                "UPDATE link SET id = ? WHERE source_id = ? AND target_id = ? AND relation = ?",
-                (link_id, source_id, target_id, link["relation"]),
-            )
-        return 1
+            " claimant = NULL, created_at = excluded.created_at",
+            (*key, float(row["strength"]), row["evidence"], row["origin"], micros(row["created_at"])),
+        )
+        self._keep_id(key, row)
+        self._record_link(key, present)
+        self.done["links"] += 1
+
+    def _keep_id(self, key: _Key, row: Mapping[str, Any]) -> None:
+        """A link that was made or derived anew gets its old id again, where nobody else has it."""
+        if self._same_database and not fetch(self._connection, "SELECT 1 FROM link WHERE id = ?", (row["id"],)):
+            sql = "UPDATE link SET id = ? WHERE source_id = ? AND target_id = ? AND relation = ?"
+            self._connection.execute(sql, (row["id"], *key))
+
+    def _record_link(self, key: _Key, before: Link | None) -> None:
+        self._recorder.entry(
+            Mutation.RESTORE,
+            load(self._connection, key[0]),
+            key[0],
+            extra_before={"link": rows.link_state(before)},
+            extra_after={"link": rows.link_state(metadata.link_of(self._connection, key))},
+            also=(key[1],),
+            event=Event.UPDATE,
+        )
 
     def _sessions(self) -> None:
         own = (self._scope.user or "", self._scope.project or "") if self._scope else None
@@ -325,3 +386,16 @@ class _Restore:
             (*key, *values[:4], rows.plain(values[4]), rows.plain(values[5])),
         )
         return True
+
+
+def _more_use(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row with the use that is newer of the two: counts only rise."""
+    used = max(one, other, key=lambda row: row["access_count"])
+    judged = max(one, other, key=lambda row: row["validation_count"])
+    return {
+        **one,
+        "access_count": used["access_count"],
+        "last_access": used["last_access"],
+        "validation_count": judged["validation_count"],
+        "confidence": judged["confidence"],
+    }

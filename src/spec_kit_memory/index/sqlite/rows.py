@@ -50,6 +50,7 @@ __all__ = [
     "iso",
     "ledger_from",
     "link_from",
+    "link_state",
     "memory_from",
     "merged",
     "micros",
@@ -267,6 +268,22 @@ def _headings(text: str) -> tuple[str, ...]:
 def link_from(row: tuple[Any, ...]) -> Link:
     id_, source_id, target_id, relation, strength, evidence, origin, created_at = row
     return Link(id_, source_id, target_id, Relation(relation), strength, evidence, Origin(origin), when(created_at))
+
+
+def link_state(link: Link | None) -> dict[str, Any] | None:
+    """A link as history shows it."""
+    if link is None:
+        return None
+    return {
+        "id": link.id,
+        "source_id": link.source_id,
+        "target_id": link.target_id,
+        "relation": str(link.relation),
+        "strength": link.strength,
+        "evidence": link.evidence,
+        "origin": str(link.origin),
+        "created_at": iso(link.created_at) if link.created_at else None,
+    }
 
 
 def history_from(row: tuple[Any, ...]) -> HistoryEntry:

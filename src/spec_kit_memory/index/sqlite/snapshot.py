@@ -1,26 +1,28 @@
 """What does a checkpoint hold? Every live memory of a filter, as plain JSON values.
 
 Rows come in this order: one `header`, then `memory`, `vector`, `link` and `session` rows. Times
-are ISO 8601, vectors and token states base64. Everything is read in one moment.
+are ISO 8601, vectors and token states base64. Everything is read in one moment. A link that leads
+out of the filter is held too, with the path of the memory at its other end.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from typing import Any
 
 import apsw
 
-from spec_kit_memory.core.memory import Filter, Memory, Scope
+from spec_kit_memory.core.memory import Filter, Link, Memory, Scope
 from spec_kit_memory.index.contract import EVERYTHING
 from spec_kit_memory.index.sqlite import conditions, rows
 from spec_kit_memory.index.sqlite.connection import Database, fetch, first
 
-__all__ = ["FORMAT", "memory_row", "snapshot"]
+__all__ = ["FORMAT", "READABLE", "links_touching", "memory_row", "snapshot"]
 
-FORMAT = 1  # raised when rows change so that an older program could not read them
+FORMAT = 2  # raised when rows change so that an older program could not read them
+READABLE = (1, 2)
 
 _OWN = """
 SELECT vouched, raw_hash, size, mtime_ns, seen_ns, said, said_trusted, warnings, text, override.attributes
@@ -41,7 +43,7 @@ def snapshot(database: Database, scope: Scope | None, where: Filter) -> Generato
             hashes.update((passage["hash"], None) for passage in row["passages"])
             yield row
         yield from _vectors(connection, list(hashes))
-        yield from _links(connection, ids)
+        yield from _links(connection, scope, ids)
         yield from _sessions(connection, scope, set(ids), whole=where == EVERYTHING)
 
 
@@ -51,6 +53,8 @@ def _header(connection: apsw.Connection) -> dict[str, Any]:
         "kind": "header",
         "format": FORMAT,
         "instance": first(connection, "SELECT instance FROM counter")[0],
+        # What has later entries has changed since, whatever clocks say.
+        "ledger_sequence": first(connection, "SELECT coalesce(max(sequence), 0) FROM ledger")[0],
         "model": dict(zip(("name", "dimensions", "weights_hash"), model[0], strict=True)) if model else None,
     }
 
@@ -141,24 +145,27 @@ def _text(blob: bytes | None) -> str | None:
     return None if blob is None else base64.b64encode(blob).decode("ascii")
 
 
-def _links(connection: apsw.Connection, ids: list[int]) -> Iterator[dict[str, Any]]:
-    test_source, values = conditions.in_ids(ids, "source_id")
-    test_target, _ = conditions.in_ids(ids, "target_id")
-    sql = f"SELECT {rows.LINK}, claimant FROM link WHERE {test_source} AND {test_target} ORDER BY link.id"
-    for *columns, claimant in fetch(connection, sql, [*values, *values]):
-        link = rows.link_from(tuple(columns))
-        yield {
-            "kind": "link",
-            "id": link.id,
-            "source_id": link.source_id,
-            "target_id": link.target_id,
-            "relation": str(link.relation),
-            "strength": link.strength,
-            "evidence": link.evidence,
-            "origin": str(link.origin),
-            "claimant": claimant,
-            "created_at": rows.iso(link.created_at) if link.created_at else None,
-        }
+def _links(connection: apsw.Connection, scope: Scope | None, ids: list[int]) -> Iterator[dict[str, Any]]:
+    held = set(ids)
+    for link, claimant in links_touching(connection, scope, ids):
+        outside = next((end for end in link.ends if end not in held), None)
+        path = None if outside is None else first(connection, "SELECT path FROM memory WHERE id = ?", (outside,))[0]
+        yield {"kind": "link", **(rows.link_state(link) or {}), "claimant": claimant, "outside": path}
+
+
+def links_touching(
+    connection: apsw.Connection, scope: Scope | None, ids: Collection[int]
+) -> list[tuple[Link, int | None]]:
+    """The links that begin or end at one of these, both ends live and within the scope, with who claims them."""
+    seen, bound = conditions.visible(scope)
+    live = f"EXISTS (SELECT 1 FROM memory WHERE memory.id = link.{{}} AND presence = 'live' AND {seen})"
+    ends = f"{live.format('source_id')} AND {live.format('target_id')}"
+    one = "SELECT id FROM link WHERE {} IN (SELECT value FROM json_each(?))"
+    touching = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})"
+    sql = f"SELECT {rows.LINK}, claimant FROM link WHERE {touching} AND {ends} ORDER BY link.id"
+    given = json.dumps(sorted(ids))
+    found = fetch(connection, sql, [given, given, *bound, *bound])
+    return [(rows.link_from(tuple(columns)), claimant) for *columns, claimant in found]
 
 
 def _sessions(

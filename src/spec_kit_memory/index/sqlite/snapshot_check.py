@@ -16,7 +16,7 @@ from typing import Any
 from spec_kit_memory.core.memory import LinkClaim, Origin, Passage, Relation, Source, Stamp
 from spec_kit_memory.errors import RestoreFailed
 from spec_kit_memory.index.sqlite import rows
-from spec_kit_memory.index.sqlite.snapshot import FORMAT
+from spec_kit_memory.index.sqlite.snapshot import READABLE
 
 __all__ = ["HINT", "Plan", "SavedMemory", "micros", "read"]
 
@@ -38,6 +38,7 @@ class Plan:
     """A checkpoint that was read and found good."""
 
     instance: str = ""
+    ledger_sequence: int | None = None  # None: of 0.1, which did not say
     model: tuple[str, int, str] | None = None
     memories: list[SavedMemory] = field(default_factory=list)
     vectors: dict[str, tuple[bytes, bytes | None]] = field(default_factory=dict)
@@ -61,9 +62,11 @@ def read(given: Iterable[Mapping[str, Any]]) -> Plan:
 
 
 def _read_header(plan: Plan, row: Mapping[str, Any]) -> None:
-    if row["format"] != FORMAT:
+    if row["format"] not in READABLE:
         raise ValueError(f"format {row['format']} is not known here; upgrade spec-kit-memory")
     plan.instance = _text(row["instance"])
+    sequence = row.get("ledger_sequence")
+    plan.ledger_sequence = None if sequence is None else int(sequence)
     if row["model"]:
         plan.model = (_text(row["model"]["name"]), int(row["model"]["dimensions"]), _text(row["model"]["weights_hash"]))
 
@@ -133,7 +136,8 @@ def _read_link(plan: Plan, row: Mapping[str, Any]) -> None:
     Relation(row["relation"]), Origin(row["origin"]), _text(row["evidence"]), micros(row["created_at"]), int(row["id"])
     if not 0 <= float(row["strength"]) <= 1 or row["source_id"] == row["target_id"]:
         raise ValueError(f"link {row['id']} is not a link")
-    plan.links.append(row)
+    outside = row.get("outside")
+    plan.links.append({**row, "outside": None if outside is None else _text(outside)})
 
 
 def _read_session(plan: Plan, row: Mapping[str, Any]) -> None:
@@ -149,7 +153,9 @@ def _judge(plan: Plan) -> None:
     paths = [saved.row["path"] for saved in plan.memories]
     if len(set(ids)) != len(ids) or len(set(paths)) != len(paths):
         raise RestoreFailed("the checkpoint holds a memory twice", hint=HINT)
-    loose = {end for link in plan.links for end in (link["source_id"], link["target_id"])} - set(ids)
+    inside = set(ids)
+    ends = [(link, {link["source_id"], link["target_id"]} - inside) for link in plan.links]
+    loose = {end for link, outside in ends for end in outside if link["outside"] is None or len(outside) > 1}
     if loose:
         raise RestoreFailed(f"a link of the checkpoint names memory {min(loose)}, which it does not hold", hint=HINT)
 

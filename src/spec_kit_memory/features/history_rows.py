@@ -1,0 +1,102 @@
+"""How does a memory that only history knows look as a row of a snapshot?
+
+History has each memory's metadata and text after every change. It does not have use, what front matter said
+before overrides, or the stamp of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from spec_kit_memory.core import markdown, passages
+from spec_kit_memory.core.memory import Document, Memory, Source, embedded
+from spec_kit_memory.features.runtime import Runtime
+
+__all__ = ["State", "snapshot_row"]
+
+_EXTRAS = ("link", "overrides", "vouched")  # of a history row, beside the memory's own state
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A memory after a change, as its history row has it."""
+
+    id: int
+    values: Mapping[str, Any]
+    at: datetime
+
+
+def snapshot_row(
+    runtime: Runtime, state: State, text: str, *, memory: Memory | None, last_access: datetime
+) -> dict[str, Any]:
+    """`memory` is what it is today, if it is there: its passages are the same where its words are."""
+    values = state.values
+    document = markdown.parse(text)
+    nothing = {"raw_hash": "", "stamp": [0, 0, 0]}
+    return {
+        **{name: value for name, value in values.items() if name not in _EXTRAS},
+        "kind": "memory",
+        "id": state.id,
+        "updated_at": _precise(state.at),
+        "text": text,
+        "said": None,
+        "said_trusted": values["trusted"],
+        "vouched": None,
+        "overrides": {},
+        "warnings": [],
+        "access_count": 0,
+        "last_access": _precise(last_access),
+        **nothing,
+        "aliases": [
+            {"path": path, "fingerprint": values["fingerprint"], "triggers": [], **nothing}
+            for path in values["aliases"]
+        ],
+        "claims": _claims(document) if values["source"] != Source.CHAT else [],
+        "passages": _passages(runtime, values, document, memory),
+    }
+
+
+def _precise(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _claims(document: Document) -> list[dict[str, Any]]:
+    return [
+        {"relation": str(claim.relation), "target": claim.target, "inward": claim.inward, "strength": claim.strength}
+        for claim in document.front.links
+    ]
+
+
+def _passages(
+    runtime: Runtime, values: Mapping[str, Any], document: Document, memory: Memory | None
+) -> list[dict[str, Any]]:
+    """Those of today where the text is the same; a conversation only grows, so its first ones are the same too."""
+    lines = document.text.split("\n")
+    found: Iterable[Any] = ()
+    if memory and memory.content_hash == values["content_hash"]:
+        found = runtime.store.passages_of(memory.id)
+    elif memory and values["source"] == Source.CHAT:
+        found = [one for one in runtime.store.passages_of(memory.id) if _says_the_same(one, lines)]
+    return [
+        {
+            "first_line": one.first_line,
+            "last_line": one.last_line,
+            "hash": one.hash,
+            "tokens": one.tokens,
+            "anchor": one.anchor,
+            "headings": list(one.headings),
+            "speaker": one.speaker,
+        }
+        for one in found or passages.split(document)
+    ]
+
+
+def _says_the_same(passage: Any, lines: list[str]) -> bool:
+    if passage.last_line > len(lines):
+        return False
+    words = embedded(passage.headings, "\n".join(lines[passage.first_line - 1 : passage.last_line]))
+    return bool(hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest() == passage.hash)

@@ -1,0 +1,58 @@
+"""How does a link come back to what it was before a change?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spec_kit_memory.core.memory import Change, Link, Origin, Presence
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.features.undoable import Step
+
+__all__ = ["LinkPlan", "plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPlan:
+    summary: str
+    apply: Callable[[Change], object]
+
+
+def plan(runtime: Runtime, step: Step, *, coming_back: frozenset[int] = frozenset()) -> LinkPlan | None:
+    """None where it is no longer what the step left, or an end of it is not there.
+
+    `coming_back` are memories that are live again by the time that the plan is applied.
+    """
+    before, after = step.link_before, step.link_after
+    link = after or before
+    if link is None or not all(end in coming_back or _is_live(runtime, end) for end in link.ends):
+        return None
+    present = next((one for one in runtime.store.links([link.source_id]) if one.key == link.key), None)
+    hidden = not all(_is_live(runtime, end) for end in link.ends)  # then nobody could have changed it either
+    if not hidden and not _same(present, after):
+        return None
+    source, target = link.ends
+    if before is not None and before.origin is not Origin.FILE:
+        again = before
+        return LinkPlan(
+            f"#{source} {before.relation.value} #{target} again",
+            lambda change: runtime.store.put_link(again, change),
+        )
+
+    made = present.id if present is not None and present.origin is not Origin.FILE else link.id
+    return LinkPlan(
+        f"took back the link from #{source} to #{target}",
+        lambda change: runtime.store.drop_link(made, change),  # what a file asks for comes back by itself
+    )
+
+
+def _is_live(runtime: Runtime, memory_id: int) -> bool:
+    return runtime.store.get(memory_id, any_presence=True).presence is Presence.LIVE
+
+
+def _same(one: Link | None, other: Link | None) -> bool:
+    """Those that a file asks for come and go with it: to a change by hand they are as none."""
+    one, other = (None if link is None or link.origin is Origin.FILE else link for link in (one, other))
+    if one is None or other is None:
+        return one is other
+    return (one.strength, one.evidence, one.origin) == (other.strength, other.evidence, other.origin)

@@ -1,0 +1,254 @@
+"""How is a restore taken back, index and files?
+
+Memories come back from the checkpoint that was made before it, those that were not live then from history, links and
+files from what the restore recorded of them. A memory, link or file that was changed since stays, and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from spec_kit_memory.core import operation
+from spec_kit_memory.core.memory import Attention, Change, Filter, Presence, Session
+from spec_kit_memory.core.operation import FileChange
+from spec_kit_memory.errors import CheckpointNotFound, Invalid
+from spec_kit_memory.features import checkpoints, file_undo, history_rows, link_undo
+from spec_kit_memory.features.file_undo import Former
+from spec_kit_memory.features.history_rows import State
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.features.undoable import Act, Step
+
+__all__ = ["Prepared", "apply", "prepare"]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Everything that an undo of a restore will do, looked at before it starts."""
+
+    checkpoint: str
+    rows: list[Mapping[str, Any]] = field(default_factory=list)
+    memory_ids: set[int] = field(default_factory=set)
+    presence: dict[int, Presence] = field(default_factory=dict)
+    links: list[link_undo.LinkPlan] = field(default_factory=list)
+    formers: list[Former] = field(default_factory=list)
+    sessions: list[tuple[Session, datetime]] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.memory_ids or self.links or self.formers)
+
+    @property
+    def summary(self) -> str:
+        counts = ((len(self.memory_ids), "memories"), (len(self.links), "links"), (len(self.formers), "files"))
+        told = [f"{count} {what[:-3] + 'y' if what == 'memories' and count == 1 else what}" for count, what in counts]
+        parts = [text for (count, _), text in zip(counts, told, strict=True) if count]
+        return f"took back the restore of {self.checkpoint}: {', '.join(parts)}"
+
+
+def prepare(runtime: Runtime, act: Act) -> Prepared:
+    told = act.first.operation
+    assert isinstance(told, operation.Restore)
+    saved = _saved(runtime, told)
+    work = Prepared(told.checkpoint)
+    steps = _first_steps(act)
+    changed = [memory_id for memory_id in steps if _changed_since(runtime, memory_id, act)]
+    going_back = steps.keys() - set(changed)
+    occupied = [memory_id for memory_id in sorted(going_back) if _is_taken(runtime, steps[memory_id], going_back)]
+    for memory_id, step in steps.items():
+        if memory_id not in changed and memory_id not in occupied:
+            _plan_memory(runtime, work, step, saved)
+    left = len(changed) + len(occupied)
+    if left:
+        work.hints.append(f"{left} {'memory was' if left == 1 else 'memories were'} changed since and left as they are")
+    _plan_links(runtime, work, act)
+    _plan_files(runtime, work, act, saved, {*changed, *occupied})
+    _plan_sessions(runtime, work, act, saved)
+    work.rows = [saved.header, *work.rows, *_vectors(work.rows, saved)]
+    return work
+
+
+def apply(runtime: Runtime, work: Prepared, change: Change) -> None:
+    """Within one transaction of the caller."""
+    if work.memory_ids:
+        where = Filter(ids=frozenset(work.memory_ids))
+        runtime.store.restore(work.rows, change, clear=True, where=where, links=False, presence=work.presence)
+    for link in work.links:
+        link.apply(change)
+    for session, seen_at in work.sessions:
+        runtime.store.put_session(session, seen_at)
+
+
+# --- what was saved before ------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Saved:
+    """The rows of the checkpoint that was made before the restore."""
+
+    header: Mapping[str, Any]
+    memories: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    vectors: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    sessions: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+def _saved(runtime: Runtime, told: operation.Restore) -> _Saved:
+    try:
+        opened = checkpoints.find(runtime, told.safety)
+    except CheckpointNotFound as error:
+        raise Invalid(
+            f"checkpoint {told.safety}, made before the restore of {told.checkpoint}, is gone, so it cannot be undone",
+            hint="skm checkpoint list shows what is there; skm history shows single memories",
+        ) from error
+    opened.verify()
+    rows = opened.rows()
+    saved = _Saved(next(rows))
+    for row in rows:
+        match row["kind"]:
+            case "memory":
+                saved.memories[row["id"]] = row
+            case "vector":
+                saved.vectors[row["hash"]] = row
+            case "session":
+                saved.sessions.append(row)
+    return saved
+
+
+def _vectors(rows: Iterable[Mapping[str, Any]], saved: _Saved) -> list[Mapping[str, Any]]:
+    hashes = dict.fromkeys(passage["hash"] for row in rows for passage in row["passages"])
+    return [saved.vectors[hash_] for hash_ in hashes if hash_ in saved.vectors]
+
+
+# --- memories -------------------------------------------------------------------------
+
+
+def _first_steps(act: Act) -> dict[int, Step]:
+    """The first step of each memory that the restore changed: how it was before."""
+    steps: dict[int, Step] = {}
+    for step in act.steps:
+        if not step.is_link and (step.before != step.after or step.entry.type == "restore"):
+            steps.setdefault(step.memory_id, step)
+    return steps
+
+
+def _changed_since(runtime: Runtime, memory_id: int, act: Act) -> bool:
+    """Has anything changed it after the restore? Reading its file again and links of its own do not count."""
+    for row in runtime.store.history(memory_id):
+        if row.ledger_sequence in act.sequences:
+            return False
+        before, after = row.before or {}, row.after or {}
+        if before != after and "link" not in before and "link" not in after:
+            return True
+    return True
+
+
+def _is_taken(runtime: Runtime, step: Step, going_back: Collection[int]) -> bool:
+    """Does a memory that does not go back live at the path that this one goes back to?"""
+    if step.before.get("presence") != Presence.LIVE:
+        return False
+    occupant = runtime.store.by_path(str(step.before["path"]))
+    return occupant is not None and occupant.path == step.before["path"] and occupant.id not in going_back
+
+
+def _plan_memory(runtime: Runtime, work: Prepared, step: Step, saved: _Saved) -> None:
+    memory_id, before = step.memory_id, step.before
+    if before.get("presence") == Presence.LIVE:
+        if memory_id not in saved.memories:
+            work.hints.append(f"memory {memory_id} is not in the checkpoint before the restore, and stays")
+            return
+        work.rows.append(saved.memories[memory_id])
+    elif before:
+        work.presence[memory_id] = Presence(before["presence"])
+        row = _from_history(runtime, step)
+        work.rows += [row] if row else []
+    else:
+        work.presence[memory_id] = Presence.GONE  # there was none; its id is never given away
+    work.memory_ids.add(memory_id)
+
+
+def _from_history(runtime: Runtime, step: Step) -> Mapping[str, Any] | None:
+    """What was not live is in no checkpoint. Its text matters: a forgotten file is known by it."""
+    memory = runtime.store.get(step.memory_id, any_presence=True)
+    text = runtime.store.text_of(str(step.before["content_hash"]))
+    occupant = runtime.store.by_path(str(step.before["path"]))
+    free = occupant is None or occupant.id == memory.id
+    if memory.content_hash == step.before["content_hash"] or text is None or not free:
+        return None
+    at = datetime.fromisoformat(step.entry.at)
+    return history_rows.snapshot_row(
+        runtime, State(memory.id, step.before, at), text, memory=None, last_access=memory.last_access or at
+    )
+
+
+# --- links, files, sessions --------------------------------------------------------------
+
+
+def _plan_links(runtime: Runtime, work: Prepared, act: Act) -> None:
+    live = frozenset(work.memory_ids - work.presence.keys())
+    for step in reversed(act.steps):
+        if step.is_link:
+            plan = link_undo.plan(runtime, step, coming_back=live)
+            if plan is not None:
+                work.links.append(plan)
+            else:
+                source, target = step.entry.memory_ids
+                work.hints.append(f"the link between #{source} and #{target} was changed since and stays")
+
+
+def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _Saved, left: set[int]) -> None:
+    for step in act.steps:
+        for file in step.operation.files:
+            file = file if step.entry.version > 1 else _as_0_1_left_it(runtime, step, saved)
+            if step.memory_id in left:
+                work.hints.append(f"{file.path} stays: its memory was changed since")
+                continue
+            former = Former(file, tuple(_texts(runtime, step, file, saved)))
+            problem = file_undo.obstacle(runtime, former)
+            if problem:
+                work.hints.append(f"{problem} and stays; the next scan reads it")
+            else:
+                work.formers.append(former)
+
+
+def _as_0_1_left_it(runtime: Runtime, step: Step, saved: _Saved) -> FileChange:
+    """0.1 said only which file it wrote: the index knows what, and the checkpoint before knows over what."""
+    path = str(step.before.get("path", ""))
+    stored = runtime.store.stored(path).get(path)
+    before = saved.memories.get(step.memory_id)
+    return FileChange(path, before=before["raw_hash"] if before else None, after=stored.raw_hash if stored else None)
+
+
+def _texts(runtime: Runtime, step: Step, file: FileChange, saved: _Saved) -> Iterable[str]:
+    """What the file may have said: what its memory said in the checkpoint before, or at the time."""
+    row = saved.memories.get(step.memory_id)
+    if row is not None and not row["redactions"]:
+        yield row["text"]
+    if not step.before.get("redactions"):
+        text = runtime.store.text_of(str(step.before.get("content_hash")))
+        if text is not None:
+            yield text
+
+
+def _plan_sessions(runtime: Runtime, work: Prepared, act: Act, saved: _Saved) -> None:
+    """Working memory goes back too, unless its session went on."""
+    restored_at = datetime.fromisoformat(act.first.entry.at)
+    for row in saved.sessions:
+        now = runtime.store.session(row["id"])
+        if row["seen_at"] is None or (now is not None and now.seen_at is not None and now.seen_at > restored_at):
+            continue
+        work.sessions.append((_session(row), datetime.fromisoformat(row["seen_at"])))
+
+
+def _session(row: Mapping[str, Any]) -> Session:
+    attention: Sequence[Sequence[Any]] = row["attention"]
+    return Session(
+        id=row["id"],
+        turn=row["turn"],
+        loading=row["loading"],
+        last_save_turn=row["last_save_turn"],
+        attention=tuple(Attention(*parts) for parts in attention),
+        sent=frozenset(row["sent"]),
+    )

@@ -1,0 +1,89 @@
+"""What does the write-ahead log beside a database hold? Read without SQLite, which may refuse or delete it.
+
+The log's format is SQLite's own and does not change: a header of 32 bytes, then frames of 24 bytes and one page.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Frame", "frames", "has_frames", "path_of", "present_pages"]
+
+_HEADER, _FRAME_HEADER = 32, 24
+_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # the byte order of its checksums
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    page: int
+    commit: int  # the database's size in pages, if a transaction ends here; else 0
+    offset: int  # of the page's content in the log
+
+
+def path_of(database: Path | str) -> Path:
+    return Path(f"{database}-wal")
+
+
+def has_frames(database: Path | str) -> bool:
+    try:
+        return path_of(database).stat().st_size > _HEADER
+    except OSError:
+        return False
+
+
+def present_pages(database: Path | str) -> set[int]:
+    """The pages of which the log may hold a newer version; frames of an earlier round are left out."""
+    pages: set[int] = set()
+    with suppress(OSError), path_of(database).open("rb", buffering=0) as file:
+        header = file.read(_HEADER)
+        if len(header) < _HEADER:
+            return pages
+        step = _FRAME_HEADER + _page_size(header)
+        for offset in range(_HEADER, os.fstat(file.fileno()).st_size - step + 1, step):
+            file.seek(offset)
+            head = file.read(16)
+            if head[8:16] == header[16:24]:
+                pages.add(int.from_bytes(head[:4], "big"))
+    return pages
+
+
+def _page_size(header: bytes) -> int:
+    return int.from_bytes(header[8:12], "big") or 4096
+
+
+def frames(log: bytes) -> Iterator[Frame]:
+    """The frames of all transactions that were committed, in order; what does not fit its checksum ends the log."""
+    if len(log) < _HEADER:
+        return
+    magic, _, size, _ = struct.unpack(">4I", log[:16])
+    if magic not in _MAGIC or size < 512 or size > 65_536 or size & (size - 1):
+        return
+    order, salt = _MAGIC[magic], log[16:24]
+    total = _checksum(log[:24], (0, 0), order)
+    if total != struct.unpack(">2I", log[24:32]):
+        return
+    waiting: list[Frame] = []
+    for start in range(_HEADER, len(log) - _FRAME_HEADER - size + 1, _FRAME_HEADER + size):
+        head, content = log[start : start + _FRAME_HEADER], start + _FRAME_HEADER
+        total = _checksum(log[content : content + size], _checksum(head[:8], total, order), order)
+        if head[8:16] != salt or total != struct.unpack(">2I", head[16:24]):
+            return
+        page, commit = struct.unpack(">2I", head[:8])
+        waiting.append(Frame(page, commit, content))
+        if commit:
+            yield from waiting
+            waiting = []
+
+
+def _checksum(data: bytes, start: tuple[int, int], order: str) -> tuple[int, int]:
+    first, second = start
+    numbers = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for at in range(0, len(numbers), 2):
+        first = (first + numbers[at] + second) & 0xFFFFFFFF
+        second = (second + numbers[at + 1] + first) & 0xFFFFFFFF
+    return first, second
