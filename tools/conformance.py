@@ -174,7 +174,7 @@ def _serve(root: Path, *more: str) -> list[str]:
 @contextmanager
 def serving(root: Path) -> Iterator[str]:
     server = subprocess.Popen(
-        _serve(root, "--http", "--port", "0"), stderr=subprocess.PIPE, text=True, env=_environment(root)
+        _serve(root, "--http", "--port", "0", "--no-token"), stderr=subprocess.PIPE, text=True, env=_environment(root)
     )
     assert server.stderr is not None
     try:

@@ -321,7 +321,7 @@ def test_a_wrong_key_of_a_provider_keeps_neither_the_server_nor_a_search_from_an
 
 def test_a_client_killed_over_http_does_not_disturb_another(root: Path) -> None:
     words = [sys.executable, "-m", "spec_kit_memory", "serve", "--http", "--port", "0", "--workspace", str(root)]
-    words += ["--set", "semantic.model=hashing"]
+    words += ["--set", "semantic.model=hashing", "--no-token"]
     with subprocess.Popen(words, stderr=subprocess.PIPE) as server:
         try:
             assert server.stderr is not None

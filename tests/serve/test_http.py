@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import re
+import resource
 import signal
+import socket
+import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
+import uvicorn
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from starlette.testclient import TestClient
 
+from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.serve.http.app import _names, application, is_loopback, read_token
+from spec_kit_memory.serve.http import app as app_module
+from spec_kit_memory.serve.http.app import _names, application
+from spec_kit_memory.serve.http.auth import BearerToken, Token, is_loopback, kept_token, read_token
+from spec_kit_memory.serve.http.limits import Limits, _Few, calm_log, guarded, most_connections
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 
+SECONDS = 60.0  # a deadline, never a measure
 TOKEN = "correct-horse-battery-staple"
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -31,6 +48,13 @@ INITIALIZE = {
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def posted(live: LiveWorkspace, *, token: str | None = None, name: str = "127.0.0.1:8765", **headers: str) -> Any:
     app = application(live, host="127.0.0.1", token=token)
     with TestClient(app) as client:
@@ -38,7 +62,18 @@ def posted(live: LiveWorkspace, *, token: str | None = None, name: str = "127.0.
         return client.post("/mcp", headers=sent, content=json.dumps(INITIALIZE))
 
 
-def test_loopback_without_a_token_is_served(live: LiveWorkspace) -> None:
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own state folder, which does not exist yet."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home" / "state"))
+    return tmp_path / "home" / "state" / "spec-kit-memory"
+
+
+def token_for(host: str = "127.0.0.1", *, workspace: Path = Path("work"), **more: Any) -> Token | None:
+    return read_token(host, workspace=workspace, **{"environ": {}, **more})
+
+
+def test_loopback_without_a_token_is_served_to_who_wants_it(live: LiveWorkspace) -> None:
     answer = posted(live)
     assert answer.status_code == 200
     assert "spec_kit_memory" in answer.text
@@ -73,21 +108,162 @@ def test_with_the_token_one_is_let_in(live: LiveWorkspace) -> None:
     assert posted(live, token=TOKEN, authorization=f"Bearer {TOKEN}").status_code == 200
 
 
-def test_beyond_loopback_a_token_is_needed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["websocket", "http", "anything"])
+def test_nothing_but_the_start_gets_past_without_the_token(kind: str) -> None:
+    reached = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(scope["type"])
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    sent: list[Any] = []
+    guard = BearerToken(app, TOKEN)
+    anyio.run(guard, {"type": kind, "headers": [(b"authorization", b"Bearer x")]}, receive, send)
+    anyio.run(guard, {"type": "lifespan"}, receive, send)
+    assert reached == ["lifespan"]
+
+
+def test_two_headers_are_no_token(live: LiveWorkspace) -> None:
+    with TestClient(application(live, host="127.0.0.1", token=TOKEN)) as client:
+        both = [("authorization", f"Bearer {TOKEN}"), ("authorization", "Bearer other")]
+        answer = client.post("/mcp", headers=[*HEADERS.items(), *both], content=json.dumps(INITIALIZE))
+    assert answer.status_code == 401
+
+
+def test_a_token_in_the_address_is_none(live: LiveWorkspace) -> None:
+    with TestClient(application(live, host="127.0.0.1", token=TOKEN)) as client:
+        for query in (f"token={TOKEN}", f"access_token={TOKEN}"):
+            assert client.post(f"/mcp?{query}", headers=HEADERS, content=json.dumps(INITIALIZE)).status_code == 401
+
+
+# --- the token that is kept
+
+
+def test_beyond_loopback_a_token_of_one_s_own_is_needed(tmp_path: Path) -> None:
     with pytest.raises(SpecKitMemoryError, match="bearer token") as caught:
-        read_token("0.0.0.0", token_file=None, environ={})  # noqa: S104
+        token_for("0.0.0.0")  # noqa: S104
     assert caught.value.code == "E031"
-    assert read_token("127.0.0.1", token_file=None, environ={}) is None
-    assert read_token("::1", token_file=None, environ={"SPEC_KIT_MEMORY_TOKEN": TOKEN}) == TOKEN
+    assert token_for("::1", environ={"SPEC_KIT_MEMORY_TOKEN": TOKEN}) == Token(TOKEN)
     file = tmp_path / "token"
     file.write_text(TOKEN + "\n")
-    assert read_token("10.0.0.1", token_file=str(file), environ={}) == TOKEN
+    assert token_for("10.0.0.1", token_file=str(file)) == Token(TOKEN)
+
+
+def test_loopback_has_a_token_too_which_is_made_once_and_kept_for_its_user(tmp_path: Path, state: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    mask = os.umask(0)
+    try:
+        token = token_for(workspace=work)
+    finally:
+        os.umask(mask)
+    assert token is not None
+    assert token.kept_in is not None
+    assert len(token.value) >= 32
+    assert token.kept_in.parent == state / "tokens"
+    assert stat.S_IMODE(token.kept_in.stat().st_mode) == 0o600
+    for folder in (state / "tokens", state, state.parent, state.parent.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
+    assert token_for("localhost", workspace=work) == token, "it is used again"
+    (tmp_path / "link").symlink_to(work)
+    assert token_for(workspace=tmp_path / "link") == token, "a workspace has one, however it is named"
+    assert list(work.rglob("*")) == [], "nothing of it is in the workspace"
+    assert token.value not in repr(token)
+
+
+def test_each_workspace_has_its_own_token(tmp_path: Path) -> None:
+    assert kept_token(tmp_path / "a").value != kept_token(tmp_path / "b").value
+
+
+def test_a_server_for_one_person_has_its_own_token(tmp_path: Path) -> None:
+    scopes = [Scope(), Scope(user="ada"), Scope(user="ben"), Scope(prefixes=()), Scope(project="ada")]
+    assert len({kept_token(tmp_path, scope).value for scope in scopes}) == len(scopes)
+    assert kept_token(tmp_path, Scope(user="ada")) == kept_token(tmp_path, Scope(user="ada"))
+
+
+@pytest.mark.parametrize("spoilt", ["readable by others", "a link", "empty", "short", "a pipe", "binary"])
+def test_a_token_that_is_not_this_user_s_alone_is_replaced(tmp_path: Path, spoilt: str) -> None:
+    first = kept_token(tmp_path)
+    path = first.kept_in
+    assert path is not None
+    if spoilt == "readable by others":
+        path.chmod(0o644)
+    elif spoilt == "a link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.unlink()
+        if spoilt == "a pipe":
+            os.mkfifo(path)
+        else:
+            path.touch(mode=0o600)
+            path.write_bytes({"empty": b"", "short": b"short", "binary": b"\xff" * 40}[spoilt])
+    second = kept_token(tmp_path)
+    assert second.value != first.value
+    assert second.value.isascii()
+    assert stat.S_ISREG(path.lstat().st_mode)
+    assert stat.S_IMODE(path.lstat().st_mode) == 0o600
+    assert kept_token(tmp_path) == second
+
+
+def test_a_folder_in_the_token_s_place_is_named(tmp_path: Path) -> None:
+    path = kept_token(tmp_path).kept_in
+    assert path is not None
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(SpecKitMemoryError, match="token cannot be kept"):
+        kept_token(tmp_path)
+
+
+def test_servers_that_start_at_once_agree_on_the_token(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        tokens = {token.value for token in pool.map(lambda _: kept_token(tmp_path), range(40))}
+    assert len(tokens) == 1
+
+
+def test_without_a_home_the_error_says_what_to_do(tmp_path: Path) -> None:
+    code = (
+        "import pwd\n"
+        "def nobody(_): raise KeyError\n"
+        "pwd.getpwuid = nobody\n"  # as for a user id that the system does not know
+        "from spec_kit_memory.serve.cli.main import main\nmain()\n"
+    )
+    (tmp_path / "memory").mkdir()
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("HOME", "XDG_", "SPEC_KIT"))}
+    words = [sys.executable, "-c", code, "serve", "--http", "--port", "0", "--workspace", str(tmp_path)]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    for said in ("E010", "HOME", "SPEC_KIT_MEMORY_TOKEN", "--token-file", "--no-token"):
+        assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_state_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file" / "state"))
+    with pytest.raises(SpecKitMemoryError) as caught:
+        kept_token(tmp_path)
+    assert caught.value.code == "E011"
+    assert "--no-token" in caught.value.hint
+
+
+def test_no_token_is_for_loopback_only() -> None:
+    assert token_for(no_token=True, environ={"SPEC_KIT_MEMORY_TOKEN": TOKEN}) is None
+    for host, file in (("0.0.0.0", None), ("192.0.2.7", None), ("127.0.0.1", "token.txt")):  # noqa: S104
+        with pytest.raises(SpecKitMemoryError) as caught:
+            token_for(host, no_token=True, token_file=file)
+        assert caught.value.code == "E030"
 
 
 @pytest.mark.parametrize("token", ["short", "with space in the middle", "ümlaut-ümlaut-ümlaut"])
 def test_a_weak_token_is_refused(token: str) -> None:
     with pytest.raises(SpecKitMemoryError) as caught:
-        read_token("127.0.0.1", token_file=None, environ={"SPEC_KIT_MEMORY_TOKEN": token})
+        token_for(environ={"SPEC_KIT_MEMORY_TOKEN": token})
     assert caught.value.code == "E030"
 
 
@@ -95,7 +271,7 @@ def test_an_empty_or_missing_token_file_is_refused_even_on_loopback(tmp_path: Pa
     (tmp_path / "empty").touch()
     for name, code in (("empty", "E031"), ("missing", "E010")):
         with pytest.raises(SpecKitMemoryError) as caught:
-            read_token("127.0.0.1", token_file=str(tmp_path / name), environ={})
+            token_for(token_file=str(tmp_path / name))
         assert caught.value.code == code
 
 
@@ -114,41 +290,231 @@ def test_a_server_that_others_reach_answers_to_its_own_names() -> None:
     assert "memory.example" in _names("0.0.0.0", ["memory.example"])  # noqa: S104
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    (tmp_path / "memory").mkdir()
-    (tmp_path / "memory" / "habits.md").write_text("# Habits\n\nWe deploy on Tuesdays.\n")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPEC_KIT_MEMORY_")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "spec_kit_memory", "serve", "--http", "--port", "0", "--workspace", str(tmp_path)],
-        stderr=subprocess.PIPE,
-        env=kept
-        | {
-            "SPEC_KIT_MEMORY_USER_CONFIG": str(tmp_path / "none"),
-            "SPEC_KIT_MEMORY_SEMANTIC_MODEL": "hashing",
-        },
-    )
-    assert process.stderr is not None
-    found = re.search(rb"http://\S+", process.stderr.readline())
-    assert found
-    yield found.group().decode(), process
-    process.kill()
-    process.communicate()
+# --- a real server
+
+
+@contextmanager
+def serving(root: Path, *more: str) -> Iterator[tuple[str, str, subprocess.Popen[bytes]]]:
+    """Its address, what it said when it started, and the process."""
+    (root / "memory").mkdir(exist_ok=True)
+    (root / "memory" / "habits.md").write_text("# Habits\n\nWe deploy on Tuesdays.\n")
+    words = [sys.executable, "-m", "spec_kit_memory", "serve", "--http", "--port", "0", "--workspace", str(root)]
+    environ = {**os.environ, "SPEC_KIT_MEMORY_SEMANTIC_MODEL": "hashing"}
+    with subprocess.Popen([*words, *more], stderr=subprocess.PIPE, env=environ) as process:
+        try:
+            assert process.stderr is not None
+            first = process.stderr.readline().decode()
+            found = re.search(r"http://\S+", first)
+            assert found, first
+            yield found.group(), first + process.stderr.readline().decode(), process
+        finally:
+            process.kill()
+            process.communicate()
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_a_story_over_http_with_two_clients_and_a_clean_end(
-    served: tuple[str, subprocess.Popen[bytes]], mode: str
-) -> None:
-    address, process = served
+def test_a_story_over_http_with_two_clients_and_a_clean_end(tmp_path: Path, mode: str) -> None:
+    with serving(tmp_path) as (address, said, process):
+        shown = re.search(r"Authorization: Bearer (\S+)`", said)
+        assert shown, "the token is shown with the header to send it in"
 
-    async def story() -> None:
-        with anyio.fail_after(60):
-            async with Client(address, mode=mode) as one, Client(address, mode=mode) as two:
-                await one.call_tool("memory_index_scan", {})
-                found = await two.call_tool("memory_search", {"query": "deploy Tuesdays"})
-                assert found.structured_content["data"]["results"][0]["title"] == "Habits"
+        headers = {"Authorization": f"Bearer {shown[1]}"}
 
-    anyio.run(story)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) in (0, -signal.SIGTERM)
+        async def story() -> None:
+            with anyio.fail_after(60):
+                async with (
+                    httpx2.AsyncClient(headers=headers) as http,
+                    Client(streamable_http_client(address, http_client=http), mode=mode) as one,
+                    Client(streamable_http_client(address, http_client=http), mode=mode) as two,
+                ):
+                    await one.call_tool("memory_index_scan", {})
+                    found = await two.call_tool("memory_search", {"query": "deploy Tuesdays"})
+                    assert found.structured_content["data"]["results"][0]["title"] == "Habits"
+
+        anyio.run(story)
+        assert httpx2.post(address, headers=HEADERS, content=json.dumps(INITIALIZE)).status_code == 401
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_a_token_that_was_given_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    with serving(tmp_path, "--token-file", str(tmp_path / "token")) as (address, said, _):
+        assert TOKEN not in said
+        headers = {**HEADERS, "authorization": f"Bearer {TOKEN}"}
+        assert httpx2.post(address, headers=headers, content=json.dumps(INITIALIZE)).status_code == 200
+
+
+def test_who_wants_no_token_is_told_what_that_means(tmp_path: Path, state: Path) -> None:
+    with serving(tmp_path, "--no-token") as (address, said, _):
+        assert "every user" in said
+        assert httpx2.post(address, headers=HEADERS, content=json.dumps(INITIALIZE)).status_code == 200
+    assert not state.exists()
+
+
+# --- clients that keep it waiting
+
+
+@pytest.fixture
+def small(live: LiveWorkspace) -> Iterator[tuple[int, uvicorn.Server]]:
+    """The port of a server with few places and short deadlines."""
+    quick = Limits(connections=20, head_seconds=0.5, body_seconds=0.5, write_seconds=0.5)
+    listening = socket.create_server(("127.0.0.1", 0))
+    app = application(live, host="127.0.0.1", token=None)
+    server = uvicorn.Server(
+        uvicorn.Config(app, http=guarded(quick), ws="none", lifespan="on", log_config=None, timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield listening.getsockname()[1], server
+    finally:
+        server.should_exit = True
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+def ends(sock: socket.socket) -> bool:
+    """Does the other side close, in the end?"""
+    sock.settimeout(SECONDS)
+    try:
+        while sock.recv(65536):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+def is_served(port: int) -> bool:
+    answer = httpx2.post(
+        f"http://127.0.0.1:{port}/mcp", headers=HEADERS, content=json.dumps(INITIALIZE), timeout=SECONDS
+    )
+    return answer.status_code == 200
+
+
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: */*\r\n"
+
+
+HALVES = {
+    "nothing": b"",
+    "a letter": b"P",
+    "half a head": HEAD,
+    "half a header": HEAD + b"X-Long: ",
+    "half a body": HEAD + b"Content-Length: 100\r\n\r\n{",
+    "half a chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab",
+}
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_a_client_that_does_not_finish_its_request_is_let_go(small: tuple[int, uvicorn.Server], half: str) -> None:
+    with socket.create_connection(("127.0.0.1", small[0])) as slow:
+        slow.sendall(HALVES[half])
+        assert ends(slow)
+    assert is_served(small[0])
+
+
+@pytest.mark.parametrize("start", [HEAD + b"X-Long: ", HEAD + b"Content-Length: 10000\r\n\r\n"], ids=["head", "body"])
+def test_a_client_that_drips_is_let_go(small: tuple[int, uvicorn.Server], start: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", small[0])) as slow:
+        slow.sendall(start)
+        assert is_let_go_while_it_drips(slow)
+
+
+def test_a_client_that_drips_its_second_request_is_let_go(small: tuple[int, uvicorn.Server]) -> None:
+    with socket.create_connection(("127.0.0.1", small[0])) as slow:
+        slow.sendall(b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        slow.settimeout(SECONDS)
+        assert b"404" in slow.recv(65536)
+        assert is_let_go_while_it_drips(slow)
+
+
+def is_let_go_while_it_drips(slow: socket.socket) -> bool:
+    deadline = time.monotonic() + SECONDS
+    try:
+        while time.monotonic() < deadline:
+            slow.sendall(b"a")
+            time.sleep(0.05)
+    except ConnectionError:
+        return True
+    return False
+
+
+def test_a_client_that_does_not_read_is_let_go(small: tuple[int, uvicorn.Server]) -> None:
+    port, server = small
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        deaf.connect(("127.0.0.1", port))
+        request = b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 4000 + b"\r\n\r\n"
+        deaf.settimeout(1)
+        with contextlib.suppress(OSError):
+            for _ in range(20_000):  # answers pile up, then nothing is taken any more
+                deaf.sendall(request)
+        until(lambda: not server.server_state.connections)
+
+
+def test_half_open_connections_keep_nobody_out(small: tuple[int, uvicorn.Server]) -> None:
+    port, server = small
+    with contextlib.ExitStack() as kept:
+        for number in range(300):
+            slow = kept.enter_context(socket.create_connection(("127.0.0.1", port)))
+            with contextlib.suppress(OSError):  # it may have made room already
+                slow.sendall(HEAD)
+            if number % 50 == 49:
+                assert is_served(port)
+                assert len(server.server_state.connections) <= 21
+
+
+def test_as_many_connections_as_descriptors_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def most(allowed: int) -> int:
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
+        return most_connections()
+
+    assert [most(allowed) for allowed in (64, 256, 1024, 1_000_000, resource.RLIM_INFINITY)] == [8, 96, 512, 512, 512]
+
+
+def test_a_session_that_nobody_uses_is_forgotten(live: LiveWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "SESSION_IDLE_SECONDS", 0.05)
+    ping = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"})
+    with TestClient(application(live, host="127.0.0.1", token=None)) as client:
+        sent = {**HEADERS, "host": "127.0.0.1"}
+        session = client.post("/mcp", headers=sent, content=json.dumps(INITIALIZE)).headers["mcp-session-id"]
+
+        def gone() -> bool:
+            time.sleep(0.2)
+            return client.post("/mcp", headers={**sent, "mcp-session-id": session}, content=ping).status_code == 404
+
+        until(gone)
+
+
+def test_sessions_and_bodies_have_an_end(live: LiveWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "MOST_SESSIONS", 3)
+    with TestClient(application(live, host="127.0.0.1", token=None)) as client:
+        sent = {**HEADERS, "host": "127.0.0.1"}
+        seen = [client.post("/mcp", headers=sent, content=json.dumps(INITIALIZE)).status_code for _ in range(5)]
+        assert seen == [200, 200, 200, 503, 503]
+        long = json.dumps({**INITIALIZE, "more": "a" * (app_module.LARGEST_BODY_BYTES + 1)})
+        assert client.post("/mcp", headers=sent, content=long).status_code == 413
+
+
+def test_a_flood_of_messages_is_told_a_few_times_with_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    handler = calm_log()
+    handler.filters = [_Few(lambda: now[0])]
+    log = logging.getLogger("a flood")
+    log.propagate = False
+    log.addHandler(handler)
+
+    def flood(count: int) -> str:
+        for number in range(count):
+            log.warning("it happened %s times%s", number, "!" * 100_000)
+        return capsys.readouterr().err
+
+    try:
+        first = flood(500)
+        assert first.count("it happened") == 10
+        assert len(first) < 50_000, "a message has an end too"
+        now[0] = 61.0
+        handler.setFormatter(None)
+        assert "(490 more like it before)" in flood(1)
+    finally:
+        log.removeHandler(handler)

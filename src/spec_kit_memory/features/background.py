@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 5.0
 RETRY_SECONDS = 30.0
+STOP_SECONDS = 10.0  # for all of them together
 # What a call gives to reading the files again after the index was deleted or replaced; a small workspace is read in it.
 SETTLE_SECONDS = 2.0
 _READ_AHEAD, _AT_ONCE = 10_000, 500  # memories
@@ -98,8 +100,9 @@ class Background:
         self._stopping.set()
         self._wanted.set()
         self._new_index.set()
+        deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(timeout=max(0.0, deadline - time.monotonic()))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         while not self._stopping.is_set():

@@ -28,7 +28,7 @@ from spec_kit_memory.settings.loading import (
     places_of,
     starter_config,
 )
-from spec_kit_memory.settings.own_folders import user_config_file, user_folder, user_state_folder
+from spec_kit_memory.settings.own_folders import make_private_folder, user_config_file, user_folder, user_state_folder
 from spec_kit_memory.settings.trust import TRUST, Trust
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "describe",
     "find_root",
     "load",
+    "make_private_folder",
     "parse_flag",
     "places_of",
     "plain",

@@ -12,7 +12,7 @@ from pathlib import Path
 from spec_kit_memory.errors import FileMissing
 from spec_kit_memory.settings.keys import PREFIX
 
-__all__ = ["expanded", "user_config_file", "user_folder", "user_state_folder"]
+__all__ = ["expanded", "make_private_folder", "user_config_file", "user_folder", "user_state_folder"]
 
 APPLICATION = "spec-kit-memory"
 
@@ -57,6 +57,13 @@ def _platform_folder(place: Callable[..., str]) -> Path | None:
     except RuntimeError:  # newer versions refuse to answer, older ones answer with the ~
         return None
     return folder if folder.is_absolute() else None
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make the folder and what is missing above it for this user alone, whatever the umask says."""
+    missing = [folder, *folder.parents]
+    for place in reversed(missing[: next(n for n, path in enumerate(missing) if path.is_dir())]):
+        place.mkdir(mode=0o700, exist_ok=True)
 
 
 def _homeless(hint: str) -> FileMissing:

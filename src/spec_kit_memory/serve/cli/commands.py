@@ -104,6 +104,7 @@ def _write_new(path: Path, text: str) -> bool:
         ["--port"], default=8765, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
     ),
     click.Option(["--token-file"], type=click.Path(dir_okay=False), help="File with the bearer token."),
+    flag("--no-token", "Ask for no token on loopback: every user of this machine is let in."),
     click.Option(["--allow-host"], multiple=True, metavar="HOST", help="More names this server is reached by."),
     click.Option(
         ["--tools"],
@@ -122,6 +123,7 @@ def serve(
     host: str,
     port: int,
     token_file: str | None,
+    no_token: bool,
     allow_host: tuple[str, ...],
     tools: str,
     user_id: str | None,
@@ -144,6 +146,7 @@ def serve(
             host=host,
             port=port,
             token_file=token_file,
+            no_token=no_token,
             allowed_hosts=allow_host,
         )
     else:
@@ -155,12 +158,12 @@ def serve(
 @command("watch", "Index, then keep the index in step with the files until stopped.")
 def watch(session: Session) -> None:
     import signal
-    import threading
+    import time
 
     from spec_kit_memory.serve.cli.terminal import progress
 
-    stopped = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    # As Ctrl-C: it ends also what goes on before there is anything to watch.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with session.open() as workspace:
         with progress("Indexing", quiet=session.json) as step:
             answer = workspace.index(progress=step)
@@ -169,9 +172,8 @@ def watch(session: Session) -> None:
         workspace.start_background()
         session.say("Watching; Ctrl-C stops.")
         try:
-            # In slices, because a bare wait() cannot be interrupted on Windows.
-            while not stopped.wait(0.5):
-                pass
+            while True:
+                time.sleep(0.5)  # in slices: on Windows a longer one cannot be interrupted
         except KeyboardInterrupt:
             session.say("Stopped.")
 

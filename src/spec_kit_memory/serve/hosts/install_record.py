@@ -71,7 +71,7 @@ def read(host: str, place: Place) -> Record:
 
 def write(record: Record) -> list[Path]:
     """Keep the record and the backups; returns where the backups stand."""
-    record.folder.mkdir(parents=True, exist_ok=True)
+    settings.make_private_folder(record.folder)
     backups, files = [], {}
     for number, (path, kept) in enumerate(record.files.items()):
         name = f"{number:02d}-{path.name}.backup" if kept.before is not None else None

@@ -1,93 +1,40 @@
-"""How is a workspace served over HTTP? On this machine only, unless there is a token.
+"""How is a workspace served over HTTP? To whoever carries the token, on this machine only unless told otherwise.
 
-Host and Origin are checked on every request, so that a web page cannot reach a server on
-loopback through a name of its own. Beyond loopback every request carries a bearer token.
+Host and Origin are checked on every request, so that a web page cannot reach a server on loopback through a name of
+its own. What a client may keep the server waiting for stands in `limits`, who is let in, in `auth`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import logging
 import os
+import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.errors import BadParameter, FileMissing, MissingParameter
-from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, must_exist, open_at
+from spec_kit_memory import settings
+from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
+from spec_kit_memory.serve.http.auth import BearerToken, Token, is_loopback, read_token
+from spec_kit_memory.serve.mcp.workspace_handle import STOPPING, TOLD_SECONDS, LiveWorkspace, must_exist, open_at
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
-__all__ = ["BearerToken", "application", "is_loopback", "read_token", "serve_http"]
+__all__ = ["application", "serve_http"]
 
-VARIABLE = "SPEC_KIT_MEMORY_TOKEN"
-# Shorter ones can be guessed over a fast network.
-TOKEN_LENGTH = 16
 PATH = "/mcp"
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def read_token(host: str, *, token_file: str | None, environ: Mapping[str, str]) -> str | None:
-    """The token to ask for, or None on loopback without one."""
-    if token_file:
-        try:
-            token = Path(token_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileMissing(
-                f"The token file {token_file!r} cannot be read: {error}.", hint="Name a text file with one line."
-            ) from error
-    else:
-        token = environ.get(VARIABLE, "").strip()
-    if not token and not token_file and is_loopback(host):
-        return None
-    if not token:
-        raise MissingParameter(
-            f"Serving on {host!r}, which others can reach, needs a bearer token.",
-            hint=f"Put one into {VARIABLE} or a file named with --token-file.",
-        )
-    if len(token) < TOKEN_LENGTH or not token.isascii() or any(sign.isspace() for sign in token):
-        raise BadParameter(
-            f"The bearer token must have at least {TOKEN_LENGTH} ASCII characters and no space.",
-            hint='Make one with `python -c "import secrets; print(secrets.token_urlsafe(32))"`.',
-        )
-    return token
-
-
-class BearerToken:
-    """Lets only those requests through that carry the token."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._digest = hashlib.sha256(token.encode()).digest()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._carried(scope["headers"]):
-            from starlette.responses import JSONResponse
-
-            body = {"error": {"code": "E011", "message": "A bearer token is needed.", "hint": f"See {VARIABLE}."}}
-            await JSONResponse(body, status_code=401, headers={"WWW-Authenticate": "Bearer"})(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-    def _carried(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-        given = [value for name, value in headers if name.lower() == b"authorization"]
-        if len(given) != 1:
-            return False
-        scheme, _, token = given[0].partition(b" ")
-        # Over digests of one length, so that the time taken says nothing about the token.
-        same = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._digest)
-        return scheme.lower() == b"bearer" and same
+# A session that nobody used for so long is forgotten; its client starts another.
+SESSION_IDLE_SECONDS = 1800.0
+MOST_SESSIONS = 1000
+LARGEST_BODY_BYTES = 4 * 1024 * 1024
+GRACE_SECONDS = 1  # for answers under way when the server is told to stop
 
 
 def application(
@@ -105,7 +52,12 @@ def application(
         ],
     )
     app: ASGIApp = build_server(live, lean=lean).streamable_http_app(
-        streamable_http_path=PATH, transport_security=security, host=host
+        streamable_http_path=PATH,
+        transport_security=security,
+        host=host,
+        session_idle_timeout=SESSION_IDLE_SECONDS,
+        max_sessions=MOST_SESSIONS,
+        max_request_body_size=LARGEST_BODY_BYTES,
     )
     return BearerToken(app, token) if token else app
 
@@ -127,27 +79,103 @@ def serve_http(
     port: int,
     lean: bool = False,
     token_file: str | None = None,
+    no_token: bool = False,
     allowed_hosts: Sequence[str] = (),
 ) -> None:
     """Serve until told to stop."""
-    token = read_token(host, token_file=token_file, environ=os.environ)
+    root = _place(workspace)
+    token = read_token(
+        host,
+        workspace=root,
+        scope=_scope(root, flags),
+        token_file=token_file,
+        no_token=no_token,
+        environ=os.environ,
+    )
     listening = _listen(host, port)
     import uvicorn
 
+    from spec_kit_memory.serve.http.limits import BACKLOG, Limits, calm_log, guarded, most_connections
+
     live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
-    app = application(live, host=host, token=token, lean=lean, allowed_hosts=allowed_hosts)
-    config = uvicorn.Config(app, log_level="warning", lifespan="on", timeout_graceful_shutdown=3)
-    shown = f"[{host}]" if ":" in host else host
-    sys.stderr.write(f"Serving MCP at http://{shown}:{listening.getsockname()[1]}{PATH}\n")
-    sys.stderr.flush()
+    app = application(live, host=host, token=token.value if token else None, lean=lean, allowed_hosts=allowed_hosts)
+    logging.basicConfig(handlers=[calm_log()], level=logging.WARNING)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=guarded(Limits(connections=most_connections())),
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
+    _announce(host, listening.getsockname()[1], token)
     live.wake_soon()
+    server.capture_signals = partial(_ends_when_told, server)  # type: ignore[method-assign]
     try:
-        uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
+        server.run(sockets=[listening])
     finally:
         listening.close()
-        live.close()
+        if not live.close(seconds=TOLD_SECONDS):
+            sys.stderr.flush()
+            os._exit(0)  # a thread that does not end cannot be waited for
+
+
+def _place(workspace: str | None) -> Path:
+    """Whose token is meant. A workspace that cannot be opened yet has its name already."""
+    try:
+        return settings.find_root(workspace=workspace)
+    except SpecKitMemoryError:
+        return Path(workspace or os.curdir).absolute()
+
+
+def _scope(root: Path, flags: Mapping[str, object]) -> Scope:
+    try:
+        return settings.load(root, overrides=flags).scope
+    except SpecKitMemoryError:
+        return Scope()  # every call will say what is wrong with the settings
+
+
+def _announce(host: str, port: int, token: Token | None) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    lines = [f"Serving MCP at http://{shown}:{port}{PATH}"]
+    if token is None:
+        lines.append("Without a token (--no-token): every user and program of this machine can use it.")
+    elif token.kept_in is None:
+        lines.append("Requests need the header `Authorization: Bearer TOKEN` with the token that you gave.")
+    else:
+        lines += [
+            f"Requests need the header `Authorization: Bearer {token.value}`",
+            f"The token is kept in {token.kept_in}, which only you can read, and is used again at the next start.",
+        ]
+    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def _ends_when_told(server: Any) -> Iterator[None]:
+    """SIGTERM and Ctrl-C end the server soon, whatever its threads are doing; told twice, at once."""
+
+    def told(*_: object) -> None:
+        if server.should_exit:
+            os._exit(0)
+        server.should_exit = True
+        last = threading.Timer(GRACE_SECONDS + TOLD_SECONDS + 1, os._exit, (0,))
+        last.daemon = True
+        last.start()
+
+    before = {name: signal.signal(getattr(signal, name), told) for name in STOPPING}
+    try:
+        yield
+    finally:
+        # Ctrl-C again while the workspace is being closed ends the process as well.
+        for name in STOPPING:
+            if not server.should_exit:
+                signal.signal(getattr(signal, name), before[name])
 
 
 def _listen(host: str, port: int) -> socket.socket:

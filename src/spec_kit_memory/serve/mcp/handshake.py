@@ -236,7 +236,8 @@ def start(arguments: Sequence[str]) -> None:
         elif word.startswith("--tools="):
             lean = word == "--tools=lean"
     # Until the workspace is open nothing needs to be put in order.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(0))
     try:
         _running = Front(lean=lean)
     except OSError:

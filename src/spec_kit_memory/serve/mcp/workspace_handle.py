@@ -22,9 +22,11 @@ __all__ = ["LiveWorkspace", "leave_when_told", "must_exist", "open_at"]
 
 # Long enough for the first answer and the client's next requests to pass before imports compete with them.
 WAKE_AFTER_SECONDS = 0.3
-# What calls still running get to finish when the client is gone or the process is told to stop.
-FAREWELL_SECONDS = 5.0
+# What calls still running get to finish when the client is gone, and when the process is told to stop.
+CLOSING_SECONDS = 5.0
+TOLD_SECONDS = 2.0
 PARENT_CHECK_SECONDS = 2.0
+STOPPING = tuple(name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
 
 
 def open_at(workspace: str | None, flags: Mapping[str, object]) -> Workspace:
@@ -113,41 +115,49 @@ class LiveWorkspace:
         except Exception as error:  # noqa: BLE001 - the edge: the next call meets it again and tells the client
             sys.stderr.write(f"spec-kit-memory: not open yet: {error}\n")
 
-    def close(self) -> None:
-        """Wait a little for calls that still run, then write what is due and close."""
-        deadline = time.monotonic() + FAREWELL_SECONDS
+    def close(self, *, seconds: float = CLOSING_SECONDS) -> bool:
+        """Wait a little for calls that still run, then write what is due and close. Were they all done in time?"""
+        deadline = time.monotonic() + seconds
         with self._idle:
             if self._closed:
-                return
+                return True
             self._closed = True
             while self._calls and (left := deadline - time.monotonic()) > 0:
                 self._idle.wait(left)
+            done = not self._calls
         if self._opening.acquire(timeout=max(0.1, deadline - time.monotonic())):
             try:
                 if self._workspace is not None:
                     self._workspace.close()
             finally:
                 self._opening.release()
+        return done
 
 
 def leave_when_told(live: LiveWorkspace, *, parent: int | None = None) -> Callable[[], None]:
-    """End the process on SIGTERM, or when the parent died; returns what ends it on other occasions.
+    """End the process on SIGTERM or Ctrl-C, or when the parent died; returns what ends it on other occasions.
 
     The thread that reads standard input sits in a blocking read that nothing can interrupt,
     so the process is ended without it, after the workspace was closed.
     """
     leaving = threading.Lock()
 
-    def leave() -> None:
+    def leave(seconds: float = CLOSING_SECONDS) -> None:
         if not leaving.acquire(blocking=False):
             return
-        closing = threading.Thread(target=live.close, daemon=True)
+        closing = threading.Thread(target=live.close, kwargs={"seconds": seconds}, daemon=True)
         closing.start()
-        closing.join(FAREWELL_SECONDS + 1)
+        closing.join(seconds + 1)
         os._exit(0)
 
-    # Not in the handler itself: it runs on the main thread, which may hold a lock that closing needs.
-    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=leave, daemon=True).start())
+    def told(*_: object) -> None:
+        if leaving.locked():
+            os._exit(0)  # told twice: at once
+        # Not in the handler itself: it runs on the main thread, which may hold a lock that closing needs.
+        threading.Thread(target=leave, args=(TOLD_SECONDS,), daemon=True).start()
+
+    for name in STOPPING:
+        signal.signal(getattr(signal, name), told)
     if sys.platform != "win32":
         threading.Thread(target=_watch_parent, args=(parent or os.getppid(), leave), daemon=True).start()
     return leave

@@ -1,0 +1,156 @@
+"""How many may stand at the door, and how long? A client that does not speak, or does not listen, is let go.
+
+uvicorn waits for ever for the end of a request's head or body, and for a client to read. Here each step has a
+deadline, and when all places are taken the connection that has waited longest without a request makes room. Logs
+have an end too: what happens a thousand times a second is told a few times a minute, with a count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["BACKLOG", "Limits", "calm_log", "guarded", "most_connections"]
+
+BACKLOG = 64  # connections that are taken at one go; each costs a descriptor before it can be judged
+_OWN_DESCRIPTORS = 96  # index, model, watcher, listening socket
+_MOST_CONNECTIONS = 512
+_FEWEST_CONNECTIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    connections: int = _MOST_CONNECTIONS
+    head_seconds: float = 10.0
+    body_seconds: float = 60.0  # 4 MB over a slow line
+    write_seconds: float = 60.0
+
+
+def most_connections() -> int:
+    """As many as the system lets this process have open, with room for what else it opens."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return _MOST_CONNECTIONS
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    return max(_FEWEST_CONNECTIONS, min(_MOST_CONNECTIONS, allowed - _OWN_DESCRIPTORS - BACKLOG))
+
+
+def guarded(limits: Limits) -> type[H11Protocol]:
+    """The protocol that uvicorn is to speak."""
+    return type("Guarded", (_Guarded,), {"limits": limits})
+
+
+class _Guarded(H11Protocol):
+    """HTTP/1.1 with a deadline for every step that depends on the client."""
+
+    limits: ClassVar[Limits] = Limits()
+    _phase: Any = None  # what the client has to send now, as h11 names it
+    _timer: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
+    _opened = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._opened = time.monotonic()
+        self._follow()
+        if len(self.connections) > self.limits.connections:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        others = [one for one in self.connections if isinstance(one, _Guarded) and one is not self]
+        for phase in (h11.IDLE, h11.SEND_BODY):
+            waiting = [one for one in others if one._phase is phase]
+            if waiting:
+                min(waiting, key=lambda one: one._opened)._drop()
+                return
+        self._drop()
+
+    def _drop(self) -> None:
+        self.connections.discard(self)  # at once: the system closes it a moment later
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._follow()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._follow()
+
+    def _follow(self) -> None:
+        """A new deadline whenever the client has something else to send, and none while it has nothing to."""
+        phase = self.conn.their_state
+        if phase is self._phase:
+            return
+        self._phase = phase
+        if self._timer is not None:
+            self._timer.cancel()
+        seconds = {h11.IDLE: self.limits.head_seconds, h11.SEND_BODY: self.limits.body_seconds}.get(phase)
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._drop)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.limits.write_seconds, self._drop)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._timer, self._stalled):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+
+# --- logs -----------------------------------------------------------------------------------------
+
+
+def calm_log() -> logging.Handler:
+    """Standard error, with an end to every message and to how often it is told."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Short("%(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(_Few())
+    return handler
+
+
+class _Short(logging.Formatter):
+    LONGEST = 4_000
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record)[: self.LONGEST]
+
+
+class _Few(logging.Filter):
+    """At most so many messages of one kind a minute; how many were left out is told with the next one."""
+
+    PER_MINUTE = 10
+    _MOST_KINDS = 200
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._kinds: dict[tuple[str, int], tuple[float, int]] = {}  # place in the code -> its minute, messages in it
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind, now = (record.pathname, record.lineno), self._clock()
+        begun, count = self._kinds.get(kind, (now, 0))
+        if now - begun >= 60:
+            if (left_out := count - self.PER_MINUTE) > 0:
+                record.msg, record.args = f"{record.getMessage()} ({left_out:,} more like it before)", None
+            begun, count = now, 0
+        if len(self._kinds) >= self._MOST_KINDS:
+            self._kinds.clear()
+        self._kinds[kind] = (begun, count + 1)
+        return count < self.PER_MINUTE
