@@ -15,7 +15,7 @@ from spec_kit_memory.core.memory import LinkClaim, Relation
 from spec_kit_memory.core.structure import metadata_fence, scan
 from spec_kit_memory.errors import BadParameter, Invalid
 
-__all__ = ["edit_front_matter"]
+__all__ = ["edit_front_matter", "unite_front_matter"]
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
@@ -63,6 +63,79 @@ def edit_front_matter(text: str, changes: Mapping[str, object]) -> str:
     return mark + "".join(lines)
 
 
+def unite_front_matter(text: str, other: str) -> str:
+    """Add what only the other text's front matter says under keys of a user's own; lists of both become one list.
+
+    Keys that mean something to us are left alone: what holds of two tiers or titles is not decided here.
+    """
+    theirs = _own_keys(other)
+    if not theirs:
+        return text
+    mine = _own_keys(text)
+    added = [line for key, (_, lines) in theirs.items() if key not in mine for line in lines]
+    grown = {key: _united(mine[key][0], value) for key, (value, _) in theirs.items() if key in mine}
+    grown = {key: value for key, value in grown.items() if value != mine[key][0]}
+    return _with_own_keys(text, grown, added) if grown or added else text
+
+
+def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
+    """Keys of front matter that are not ours -> value and lines, without their ends."""
+    bare = [line.rstrip("\r\n") for line in _LINE.findall(text.removeprefix("\ufeff"))]
+    block = front_matter.locate(bare)
+    if block is None:
+        return {}
+    inside = bare[block.first_line - 1 : block.last_line]
+    data, problems = front_matter.load(_joined(inside), first_line=1)
+    entries = _entries(inside) if data and not problems else None
+    if entries is None:
+        import yaml
+
+        # One line `{...}`, or nothing that can be read.
+        dumped = {key: yaml.safe_dump({key: value}, allow_unicode=True, width=10_000) for key, value in data.items()}
+        return {_name(key): (data[key], dumped[key].rstrip().split("\n")) for key in data if canonical(key) is None}
+    return {
+        _name(one.key): (data[one.key], [line[one.indent :] for line in inside[one.first : one.last + 1]])
+        for one in entries
+        if canonical(one.key) is None and one.key in data
+    }
+
+
+def _united(mine: Any, theirs: Any) -> Any:
+    """Lists of plain values add up, each once; of anything else, one's own stays."""
+    if not isinstance(mine, list) and not isinstance(theirs, list):
+        return mine if mine is not None else theirs
+    both = [*(mine if isinstance(mine, list) else [mine]), *(theirs if isinstance(theirs, list) else [theirs])]
+    if any(isinstance(item, list | dict) for item in both):
+        return mine
+    return list(dict.fromkeys(item for item in both if item is not None))
+
+
+def _with_own_keys(text: str, grown: Mapping[str, Any], added: Sequence[str]) -> str:
+    mark, body = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
+    lines = _LINE.findall(body)
+    end = _line_end(lines)
+    block = front_matter.locate([line.rstrip("\r\n") for line in lines])
+    if block is None:
+        return mark + "".join([f"---{end}", *(line + end for line in added), f"---{end}", *lines])
+    inside = lines[block.first_line - 1 : block.last_line]
+    new = _edited(inside, grown, end=end, block=block) if grown else list(inside)
+    if added and _entries(new) is None:
+        new = _anew(new, {}, end=end)
+    entries = _entries(new)
+    indent = " " * (entries[0].indent if entries else 0)
+    lines[block.first_line - 1 : block.last_line] = [*new, *(indent + line + end for line in added)]
+    return mark + "".join(lines)
+
+
+def _name(key: object) -> str:
+    """What two spellings of a key have in common."""
+    return canonical(key) or front_matter.compact(key)
+
+
+def _spelling(name: str) -> str:
+    return KEYS[name][0] if name in KEYS else name
+
+
 def _remove_from_metadata(
     lines: list[str], bare: Sequence[str], removed: Mapping[str, None], *, body_first_line: int
 ) -> None:
@@ -91,7 +164,9 @@ def _line_end(lines: Sequence[str]) -> str:
 
 
 def _created(wanted: Mapping[str, Any], end: str) -> str:
-    new = [line + end for name, value in wanted.items() if value is not None for line in _written(KEYS[name][0], value)]
+    new = [
+        line + end for name, value in wanted.items() if value is not None for line in _written(_spelling(name), value)
+    ]
     return "".join([f"---{end}", *new, f"---{end}"]) if new else ""
 
 
@@ -164,8 +239,8 @@ def _by_line(inside: Sequence[str], entries: Sequence[_Entry], wanted: Mapping[s
     replaced: dict[int, tuple[int, list[str]]] = {}  # first line -> last line, new lines
     done = set()
     for entry in entries:
-        name = canonical(entry.key)
-        if name is None or name not in wanted:
+        name = _name(entry.key)
+        if name not in wanted:
             continue
         gone = wanted[name] is None or name in done
         new = [] if gone else _replacement(inside, entry, wanted[name], end=end)
@@ -180,7 +255,7 @@ def _by_line(inside: Sequence[str], entries: Sequence[_Entry], wanted: Mapping[s
     indent = " " * (entries[0].indent if entries else 0)
     for name, value in wanted.items():
         if name not in done and value is not None:
-            result += [indent + line + end for line in _written(KEYS[name][0], value)]
+            result += [indent + line + end for line in _written(_spelling(name), value)]
     return result
 
 
@@ -197,10 +272,10 @@ def _replacement(inside: Sequence[str], entry: _Entry, value: Any, *, end: str) 
 
 def _reads_back(new: Sequence[str], old: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     data, problems = front_matter.load(_joined(new), first_line=1)
-    kept = {key: value for key, value in old.items() if canonical(key) not in wanted}
-    if problems or {key: value for key, value in data.items() if canonical(key) not in wanted} != kept:
+    kept = {key: value for key, value in old.items() if _name(key) not in wanted}
+    if problems or {key: value for key, value in data.items() if _name(key) not in wanted} != kept:
         return False
-    changed: dict[str | None, Any] = {canonical(key): value for key, value in data.items() if canonical(key) in wanted}
+    changed = {_name(key): value for key, value in data.items() if _name(key) in wanted}
     return changed == {name: _as_strings(value) for name, value in wanted.items() if value is not None}
 
 
@@ -217,12 +292,12 @@ def _anew(inside: Sequence[str], wanted: Mapping[str, Any], *, end: str) -> list
     data = yaml.safe_load(_joined(inside)) or {}
     lines = []
     for key, value in data.items():
-        if canonical(key) not in wanted:
+        if _name(key) not in wanted:
             dumped = yaml.safe_dump({key: value}, allow_unicode=True, sort_keys=False, width=10_000)
             lines += [line + end for line in dumped.rstrip("\n").split("\n")]
     for name, value in wanted.items():
         if value is not None:
-            lines += [line + end for line in _written(KEYS[name][0], value)]
+            lines += [line + end for line in _written(_spelling(name), value)]
     return lines
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from spec_kit_memory.core import dates
 from spec_kit_memory.core.memory import ContextType, FrontMatter, LinkClaim, Relation, Tier, Warning_
 
-__all__ = ["KEYS", "Block", "canonical", "combine", "interpret", "load", "loader", "locate"]
+__all__ = ["KEYS", "Block", "canonical", "combine", "compact", "interpret", "load", "loader", "locate"]
 
 MAX_CHARACTERS = 64_000
 MAX_DEPTH = 64
@@ -75,7 +75,7 @@ class Block:
 
 def canonical(key: object) -> str | None:
     """The name behind any spelling of a key: case, underscores and hyphens do not count."""
-    return _CANONICAL.get(_compact(key))
+    return _CANONICAL.get(compact(key))
 
 
 def locate(lines: Sequence[str]) -> Block | None:
@@ -217,7 +217,8 @@ def combine(first: FrontMatter, second: FrontMatter) -> FrontMatter:
     return FrontMatter(**values)
 
 
-def _compact(key: object) -> str:
+def compact(key: object) -> str:
+    """A key without what its spellings differ in."""
     return str(key).strip().lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
@@ -335,13 +336,13 @@ class _Reader:
         items = [item for item in (targets if isinstance(targets, list) else [targets]) if not _is_nothing(item)]
         if not items:
             return []
-        if _compact(key) == "blocks":
+        if compact(key) == "blocks":
             self.warn("causal_links: 'blocks' makes no link; use enabled_by in the other memory")
             return []
-        if _compact(key) not in _RELATIONS:
+        if compact(key) not in _RELATIONS:
             self.warn(f"causal_links: unknown relation {key[:80]!r}")
             return []
-        relation, inward, strength = _RELATIONS[_compact(key)]
+        relation, inward, strength = _RELATIONS[compact(key)]
         claims = [_claim(item, strength) for item in items]
         return [LinkClaim(relation, target, inward, force) for target, force in claims if target]
 
@@ -350,7 +351,7 @@ def _claim(item: Any, strength: float) -> tuple[str, float]:
     """A target, as text or as a mapping that names it and may give its own strength."""
     if not isinstance(item, Mapping):
         return _scalar(item), strength
-    keyed = {_compact(key): value for key, value in item.items()}
+    keyed = {compact(key): value for key, value in item.items()}
     target = next((keyed[key] for key in ("target", "id", "path", "title") if keyed.get(key)), None)
     if target is None:
         return _scalar(item), strength

@@ -181,11 +181,11 @@ def title_of(session: SessionData, *, spec_folder: str | None = None) -> str:
     for text in said:
         line = next((line.strip(" #*>-\t") for line in text.split("\n") if any(map(str.isalnum, line))), "")
         if line:
-            return _shorten(_SENTENCE_END.split(line, maxsplit=1)[0].rstrip(" .:"), TITLE_LENGTH)
+            return shorten(_SENTENCE_END.split(line, maxsplit=1)[0].rstrip(" .:"), TITLE_LENGTH)
     return _folder_topic(spec_folder).replace("-", " ") or "Session"
 
 
-def _shorten(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     text = " ".join(text.split())
     if len(text) <= length:
         return text
@@ -371,7 +371,7 @@ def _recent(entry: Mapping[str, object]) -> str:
 
 def _first(items: Sequence[str]) -> str:
     more = f" (1 of {len(items)})" if len(items) > 1 else ""
-    return f"{_inline(_shorten(items[0], 200))}{more}"
+    return f"{_inline(shorten(items[0], 200))}{more}"
 
 
 def _decisions(page: _Page) -> str:
@@ -468,20 +468,25 @@ def _spoken(message: Message) -> str:
 def _flow(page: _Page) -> str:
     """A chart of what was done and decided, in the order given."""
     session = page.session
-    steps = [(seen.title or _shorten(seen.text, 60) or seen.kind, _decides(seen)) for seen in session.observations]
+    steps = [(seen.title or shorten(seen.text, 60) or seen.kind, _decides(seen)) for seen in session.observations]
     if not steps:
         steps = [(message.text, False) for message in session.messages if message.speaker == "user"]
     steps += [(decision.text, True) for decision in session.decisions]
     if len(steps) < 2:
         return ""
     nodes = [
-        f'    s{number}{"{{" if decided else "["}"{mermaid_text(_shorten(text, 60))}"{"}}" if decided else "]"}'
-        for number, (text, decided) in enumerate(steps[:FLOW_STEPS], start=1)
+        f'{"{{" if decided else "["}"{mermaid_text(shorten(text, 60))}"{"}}" if decided else "]"}'
+        for text, decided in steps[:FLOW_STEPS]
     ]
-    chain = " --> ".join(f"s{number}" for number in range(1, len(nodes) + 1))
     more = f"\n\n{len(steps) - FLOW_STEPS} more steps are not drawn." if len(steps) > FLOW_STEPS else ""
-    chart = "\n".join(["flowchart TD", *nodes, f"    {chain}"])
-    return f"```mermaid\n{chart}\n```{more}"
+    return f"{chart(nodes)}{more}"
+
+
+def chart(steps: Sequence[str]) -> str:
+    """Steps in the brackets that draw them, one after the other."""
+    nodes = [f"    s{number}{step}" for number, step in enumerate(steps, start=1)]
+    chain = " --> ".join(f"s{number}" for number in range(1, len(nodes) + 1))
+    return "\n".join(["```mermaid", "flowchart TD", *nodes, f"    {chain}", "```"])
 
 
 def _about(page: _Page) -> str:
@@ -492,15 +497,14 @@ def _about(page: _Page) -> str:
         lines.append(f"- Spec folder: {_code(page.spec_folder)}")
     if page.git.get("branch") or page.git.get("commit"):
         lines.append("- Git: " + " at ".join(_code(page.git[key]) for key in ("branch", "commit") if page.git.get(key)))
-    counted = [
-        ("message", len(session.messages)),
-        ("decision", len(decisions_of(session))),
-        ("file", len(_paths(session))),
-    ]
-    if any(count for _, count in counted):
-        said = [f"{count} {name}" if count == 1 else f"{count} {name}s" for name, count in counted if count]
-        lines.append("- Counts: " + ", ".join(said))
-    return "\n".join(lines)
+    counts = counts_lines(len(session.messages), len(decisions_of(session)), len(_paths(session)))
+    return "\n".join([*lines, *counts])
+
+
+def counts_lines(messages: int, decisions: int, files: int) -> list[str]:
+    counted = [("message", messages), ("decision", decisions), ("file", files)]
+    said = [f"{count} {name}" if count == 1 else f"{count} {name}s" for name, count in counted if count]
+    return [f"- Counts: {', '.join(said)}"] if said else []
 
 
 # --- text that was given, made safe -----------------------------------------------

@@ -14,7 +14,7 @@ from heapq import nsmallest
 from unicodedata import normalize
 from zlib import crc32
 
-__all__ = ["THRESHOLD", "Signature", "score", "signature"]
+__all__ = ["THRESHOLD", "Signature", "count_words", "score", "signature"]
 
 # At this score and above a text is named as similar.
 THRESHOLD = 0.92
@@ -51,6 +51,11 @@ class Signature:
         numbers.frombytes(data)
         runs, *hashes = _little(numbers)
         return cls(runs, tuple(hashes))
+
+
+def count_words(text: str) -> int:
+    """How many words a text has, in any script."""
+    return len(_WORD.findall(text))
 
 
 def signature(text: str) -> Signature:

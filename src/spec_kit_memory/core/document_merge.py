@@ -1,0 +1,562 @@
+"""How do two documents that say nearly the same become one?
+
+The document that stays keeps every line of its own. What only the other one says is added where
+it belongs: a decision to the decisions, a step to the steps, a sentence to its paragraph. Units are
+sections, list items, table rows, paragraphs and sentences; each stands in the result once, and where
+both have something of their own in one place, the staying document's comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from unicodedata import normalize
+
+from spec_kit_memory.core import blocks, front_matter, saved_document
+from spec_kit_memory.core.blocks import Block, Item, Kind, Section
+from spec_kit_memory.core.markdown import normalise
+from spec_kit_memory.core.session_document import SECTIONS
+from spec_kit_memory.core.similar import count_words
+from spec_kit_memory.core.structure import slug
+
+__all__ = ["merge_bodies"]
+
+# Fewer words are no sentence that two paragraphs have in common: "Yes." stands in many.
+COMMON_WORDS = 3
+# Text of so many words is the same text wherever it stands in a document.
+TELLING_WORDS = 8
+
+_SENTENCE_END = re.compile(r"""(?<=[.!?…])["'”’)\]*_`]*\s+(?=["'“‘(\[*_`]*[^\W_])|(?<=[。！？])[」』”’)]*\s*(?=\S)""")
+# "e.g. Redis", "J. Smith", "approx. 30": a full stop that ends no sentence.
+_ABBREVIATED = re.compile(
+    r"(?:^|[\s(\[])(?:\w|\w\.\w|etc|vs|cf|al|ca|approx|nos?|vol|fig|sec|ch|pp?|ver|dr|mrs?|ms|prof|st|inc|ltd|co|[js]r"
+    r"|dept|est)\.$",
+    re.IGNORECASE,
+)
+_INLINE_LABEL = re.compile(r"\*\*[^*\n]+:\*\*[ \t]+(?=\S)")
+_DECISION = re.compile(r"Decision \d+")
+_DECISION_LINE = re.compile(r"(#{1,6}[ \t]+Decision )\d+[ \t]*$")
+_TAG_NAME = re.compile(r"(<!--[ \t]*/?[ \t]*ANCHOR:[ \t]?)[\w/-]+([ \t]*-->)", re.IGNORECASE)
+# Labels of our own template that one section has once; any other label is a speaker's or a writer's own.
+_ONE_LABEL = frozenset({"**Alternatives:**", "**Recently:**", "**Chosen:**", "**Why:**"})
+
+
+def merge_bodies(new: str, old: str, *, origin: str) -> str:
+    """The text `new` with what only the body of `old` says. Front matter stays that of `new`.
+
+    `origin` says in a line what the other document was; it is noted with the metadata, or at the end.
+    """
+    merger = _Merger(_Side.of(new), _Side.of(old))
+    merger.take_in(merger.new.root, merger.old.root)
+    merger.note(origin)
+    return saved_document.recounted(merger.text())
+
+
+@dataclass(slots=True)
+class _Side:
+    """A document in lines and sections."""
+
+    lines: list[str]
+    root: Section
+
+    @classmethod
+    def of(cls, text: str) -> _Side:
+        lines = normalise(text).split("\n")
+        block = front_matter.locate(lines)
+        return cls(lines, blocks.divide(lines, first_line=block.body_first_line if block else 1))
+
+    def text(self, block: Block | Item) -> str:
+        return "\n".join(self.copied(block))
+
+    def copied(self, block: Block | Item | _Group) -> list[str]:
+        """Lines to be put elsewhere: half an anchor among them would open or close something there."""
+        return [blocks.without_tags(line) for line in self.lines[block.first_line - 1 : block.last_line]]
+
+    def key(self, block: Block) -> str:
+        """What two equal blocks have in common; of code every space counts."""
+        text = self.text(block)
+        return text if block.kind is Kind.CODE else _folded(text)
+
+    def item_key(self, item: Item) -> str:
+        """Without its marker and box: a step that was done since is the same step."""
+        text = blocks.item_text(self.lines, item)
+        return text if "```" in text or "~~~" in text else _folded(text)
+
+    def keys(self, section: Section) -> Iterator[str]:
+        """Of the paragraphs and items that stand in a section itself."""
+        for block in section.blocks:
+            if block.kind is Kind.LIST:
+                yield from (self.item_key(item) for item in block.items)
+            elif block.kind is Kind.PROSE:
+                yield self.key(block)
+
+    def find(self, name: str) -> Section | None:
+        return next((section for section in self.root.walk() if _is(section, name)), None)
+
+    def groups(self, section: Section) -> list[_Group]:
+        groups = [_Group(first_line=section.opened_line)]
+        for block in section.blocks:
+            text = self.text(block)
+            if block.kind is Kind.PROSE and blocks.is_label(text):
+                groups.append(_Group(text.strip(), block.first_line))
+            else:
+                groups[-1].blocks.append(block)
+        return groups
+
+
+@dataclass(slots=True)
+class _Group:
+    """The blocks under one label of a section, or those before its first label."""
+
+    label: str = ""
+    first_line: int = 0  # the label's; without one, that of what opens the section
+    blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def last_line(self) -> int:
+        return self.blocks[-1].last_line if self.blocks else self.first_line
+
+
+@dataclass(slots=True)
+class _Paragraph:
+    """A paragraph of the staying document, and the sentences or lines that it has by now."""
+
+    block: Block
+    pieces: list[str]  # with the white space that follows each
+
+    @property
+    def keys(self) -> list[str]:
+        return [_folded(piece) for piece in self.pieces]
+
+
+class _Merger:
+    """Collects what is added to the staying document, by its lines, and writes it at the end."""
+
+    def __init__(self, new: _Side, old: _Side) -> None:
+        self.new, self.old = new, old
+        self._before: dict[int, list[list[str]]] = {}  # line -> blocks that come before it
+        self._after: dict[int, list[list[str]]] = {}
+        self._directly_after: dict[int, list[str]] = {}  # line -> items and rows that go on without a gap
+        self._replaced: dict[int, tuple[int, list[str]]] = {}  # first line -> last line, lines in their place
+        self._paragraphs: dict[int, _Paragraph] = {}
+        self._added_items: Counter[int] = Counter()  # last line of a list -> how many items it got
+        self._adopted: Counter[int] = Counter()  # first line of a section -> how many parts it got
+        self._anchors = {section.anchor.casefold() for section in new.root.walk() if section.anchor}
+        # What stands in one of the large sections need not stand in another; a decision has reasons of its own.
+        self._large = [new.root, *new.root.parts]
+        self._telling = {key for section in self._large for key in new.keys(section) if _is_telling(key)}
+
+    # --- sections
+
+    def take_in(self, new: Section, old: Section) -> None:
+        """Bring what the old section has into the new one: its own blocks, then its parts."""
+        parts = list(old.parts)
+        if new is self.new.root and old.blocks and not new.blocks:
+            # A note without sections is its own summary.
+            self._blocks(next((part for part in new.parts if _is(part, "summary")), new), old)
+        else:
+            self._blocks(new, old)
+        if new is self.new.root and new.blocks and not any(_is(part, "summary") for part in new.parts):
+            for summary in [part for part in parts if _is(part, "summary")]:
+                self.take_in(new, Section(blocks=summary.blocks, parts=summary.parts))
+                parts.remove(summary)
+        for part in parts:
+            same = self._counterpart(new, part, siblings=parts)
+            if same is None:
+                self._adopt(new, part)
+            elif _is(part, "flow"):
+                self._flow(same, part)
+            elif _is(part, "metadata"):
+                self._metadata(same, part)
+            else:
+                self.take_in(same, part)
+
+    def _counterpart(self, parent: Section, part: Section, *, siblings: Sequence[Section]) -> Section | None:
+        """The section of the staying document that is about the same."""
+        if _DECISION.fullmatch(part.heading):  # a number says nothing: it is the one that begins alike
+            begins = [self.old.key(block) for block in part.blocks[:1]]
+            numbered = [one for one in parent.parts if _DECISION.fullmatch(one.heading)]
+            return next((one for one in numbered if [self.new.key(b) for b in one.blocks[:1]] == begins), None)
+        candidates = [one for one in parent.parts if _same_heading(one, part) or _same_anchor(one, part)]
+        if len(candidates) < 2 and sum(_same_heading(one, part) for one in siblings) < 2:
+            return candidates[0] if candidates else None
+        # Several have this name ("Observation"): the one that has something in common.
+        keys = set(self.old.keys(part))
+        best = max(candidates, key=lambda one: len(keys & set(self.new.keys(one))), default=None)
+        if best is not None and part.blocks and not keys & set(self.new.keys(best)):
+            return None
+        return best
+
+    def _adopt(self, parent: Section, part: Section) -> None:
+        """A section that the staying document does not have, whole, with anchors that it does not have either."""
+        lines = dict(enumerate(self.old.lines[part.first_line - 1 : part.last_line], start=part.first_line))
+        for inner in part.walk():
+            self._rename(lines, inner)
+        self._adopted[parent.first_line] += 1
+        if _DECISION.fullmatch(part.heading):
+            number = len(parent.parts) + self._adopted[parent.first_line]
+            lines[part.opened_line] = _DECISION_LINE.sub(rf"\g<1>{number}", lines[part.opened_line])
+        copied = list(lines.values())
+        place = self._place_for(parent, part)
+        if place is not None:
+            self._before.setdefault(place, []).append(copied)
+        else:
+            self._after.setdefault(_end_of(parent), []).append(copied)
+
+    def _rename(self, lines: dict[int, str], section: Section) -> None:
+        if not section.anchor:
+            return
+        name, number = section.anchor, 2
+        while name.casefold() in self._anchors:
+            name, number = f"{section.anchor}-{number}", number + 1
+        self._anchors.add(name.casefold())
+        for line in (section.first_line, section.last_line):
+            lines[line] = _TAG_NAME.sub(rf"\g<1>{name}\g<2>", lines[line], count=1)
+
+    def _place_for(self, parent: Section, part: Section) -> int | None:
+        """The line before which a section of our own template has its place; None for the end."""
+        if parent is not self.new.root:
+            return None
+        order = {name: at for at, name in enumerate(SECTIONS)}
+        mine = order.get(part.anchor.casefold(), order["metadata"])  # what is not ours comes before the metadata
+        later = [one for one in parent.parts if order.get(one.anchor.casefold(), -1) >= mine]
+        return later[0].first_line if later else None
+
+    # --- blocks
+
+    def _blocks(self, new: Section, old: Section) -> None:
+        mine = self.new.groups(new)
+        repeated = self._repeated(old)
+        for group in self.old.groups(old):
+            group.blocks = [block for block in group.blocks if block not in repeated]
+            if not group.blocks and not group.label:
+                continue
+            same = self._same_group(mine, group)
+            if same is not None:
+                self._group(new, same, group)
+            else:
+                self._after.setdefault(max(one.last_line for one in mine), []).append(self.old.copied(group))
+
+    def _repeated(self, old: Section) -> list[Block]:
+        """Of a state, what only repeats the first step or blocker: those are merged in their own sections."""
+        if not _is(old, "state"):
+            return []
+        repeated = []
+        for name in saved_document.REPEATED:
+            section = self.old.find(name)
+            if section is None or self.new.find(name) is None:
+                continue
+            items = [self.old.item_key(item) for block in section.blocks for item in block.items]
+            prose = [block for block in old.blocks if block.kind is Kind.PROSE]
+            repeated += [one for one in prose if saved_document.repeats_first(self.old.text(one), name, items)]
+        return repeated
+
+    def _same_group(self, groups: Sequence[_Group], wanted: _Group) -> _Group | None:
+        if not wanted.label:
+            return groups[0]
+        labelled = [group for group in groups if group.label == wanted.label]
+        if wanted.label in _ONE_LABEL:
+            return labelled[0] if labelled else None
+        # What somebody said is the same only if it begins with the same words.
+        begins = [self.old.key(block) for block in wanted.blocks[:1]]
+        return next((one for one in labelled if [self.new.key(b) for b in one.blocks[:1]] == begins), None)
+
+    def _group(self, section: Section, new: _Group, old: _Group) -> None:
+        present = {self.new.key(block): block.first_line for block in new.blocks}
+        waiting: list[list[str]] = []  # what comes before the next block that both have
+        added: set[str] = set()
+        intro = ""
+        for block in old.blocks:
+            key = self.old.key(block)
+            if key in present:
+                self._before.setdefault(present[key], []).extend(waiting)
+                waiting = []
+            elif key not in added:
+                waiting += self._missing(section, new, block, intro=intro)
+                added.add(key)
+            intro = key if block.kind is Kind.PROSE else ""
+        self._after.setdefault(new.last_line, []).extend(waiting)
+
+    def _stands_elsewhere(self, section: Section, key: str) -> bool:
+        return key in self._telling and any(section is one for one in self._large)
+
+    def _missing(self, section: Section, group: _Group, block: Block, *, intro: str) -> list[list[str]]:
+        """What of a block has to be added as blocks of its own; the rest goes where it belongs."""
+        if block.kind is Kind.LIST:
+            return self._list(section, group, block, intro)
+        if block.kind is Kind.TABLE:
+            return self._table(group, block)
+        if block.kind is Kind.PROSE:
+            return self._prose(section, block)
+        return [] if block.kind is Kind.RULE else [self.old.copied(block)]
+
+    # --- lists and tables
+
+    def _list(self, section: Section, group: _Group, block: Block, intro: str) -> list[list[str]]:
+        """Items that are not there follow those that are; without a list to follow, they are one of their own."""
+        lists = [one for one in group.blocks if one.kind is Kind.LIST]
+        present = {self.new.item_key(item): item for one in lists for item in one.items}
+        missing: dict[str, Item] = {}
+        target: Block | None = None
+        for item in block.items:
+            key = self.old.item_key(item)
+            same = present.get(key) or self._grown(present.values(), item)
+            if same is not None:
+                target = next(one for one in lists if same in one.items)
+            elif not self._stands_elsewhere(section, key):
+                missing.setdefault(key, item)
+        target = target or self._list_after(group, lists, intro)
+        if target is not None:
+            self._continue(target, list(missing.values()))
+            return []
+        return [[line for item in missing.values() for line in self.old.copied(item)]] if missing else []
+
+    def _list_after(self, group: _Group, lists: Sequence[Block], intro: str) -> Block | None:
+        """The list that stands below the same words: items of "Against:" do not go to those of "For:"."""
+        for one in lists:
+            at = group.blocks.index(one)
+            above = group.blocks[at - 1] if at and group.blocks[at - 1].kind is Kind.PROSE else None
+            if (self.new.key(above) if above is not None else "") == intro:
+                return one
+        return None
+
+    def _grown(self, present: Iterable[Item], item: Item) -> Item | None:
+        """The item that says what this one says and more, or less: the fuller one stays."""
+        head, *below = self.old.copied(item)
+        said = [_folded(one) for one in _sentences(blocks.item_text([head], _alone(item)))]
+        for other in present:
+            first, *rest = self.new.copied(other)
+            theirs = [_folded(one) for one in _sentences(blocks.item_text([first], _alone(other)))]
+            if said == theirs and (below or rest):
+                return other if self._nested(other, rest, below) else None
+            if below or rest or not any(count_words(one) >= COMMON_WORDS for one in set(said) & set(theirs)):
+                continue
+            if set(said) <= set(theirs):
+                return other
+            if set(theirs) <= set(said) and other.first_line not in self._replaced:
+                start = first[: other.indent + len(other.marker)]
+                self._replaced[other.first_line] = (other.last_line, [start + head[item.indent + len(item.marker) :]])
+                return other
+        return None
+
+    def _nested(self, item: Item, lines: Sequence[str], others: Sequence[str]) -> bool:
+        """Lists below the same words become one list; anything else stays as it is."""
+        if not _only_list(lines) or not _only_list(others):
+            return False
+        keys = {_folded(line) for line in (*lines, *self._directly_after.get(item.last_line, ()))}
+        missing = [line for line in others if line.strip() and _folded(line) not in keys]
+        self._directly_after.setdefault(item.last_line, []).extend(missing)
+        return True
+
+    def _continue(self, target: Block, items: Sequence[Item]) -> None:
+        """Add items to the end of a list, numbered on where it is numbered."""
+        last = target.items[-1]
+        number = int(last.marker.strip()[:-1]) if last.marker.strip()[:-1].isdecimal() else None
+        for item in items:
+            first, *rest = self.old.copied(item)
+            self._added_items[target.last_line] += 1
+            marker = last.marker
+            if number is not None:
+                marker = f"{number + self._added_items[target.last_line]}{last.marker.strip()[-1]} "
+            lines = [" " * last.indent + marker + first[item.indent + len(item.marker) :], *rest]
+            self._directly_after.setdefault(target.last_line, []).extend(lines)
+
+    def _table(self, group: _Group, block: Block) -> list[list[str]]:
+        """Rows that are not there follow those that are, where the columns are the same."""
+        rows = self.old.copied(block)
+        for one in group.blocks:
+            mine = self.new.copied(one)
+            if one.kind is Kind.TABLE and _folded(mine[0]) == _folded(rows[0]):
+                present = {_folded(row) for row in (*mine, *self._directly_after.get(one.last_line, ()))}
+                missing = [row for row in rows[2:] if _folded(row) not in present]
+                self._directly_after.setdefault(one.last_line, []).extend(missing)
+                return []
+        return [rows]
+
+    # --- paragraphs and sentences
+
+    def _prose(self, section: Section, block: Block) -> list[list[str]]:
+        text = self.old.text(block)
+        key = _folded(text)
+        if not key or self._stands_elsewhere(section, key):
+            return []
+        paragraphs = [self._paragraph(one) for one in section.blocks if one.kind is Kind.PROSE]
+        pieces = _sentences(text)
+        alike = [one for one in paragraphs if _label(one.pieces) == _label(pieces)]
+        home = max(alike, key=lambda one: _common(one.keys, pieces), default=None)
+        if home is None or not _common(home.keys, pieces):
+            home = next((one for one in alike if _is_part(one.keys, pieces)), None)
+        if home is not None:
+            self._take_sentences(home, pieces, paragraphs)
+            return []
+        for one in paragraphs:  # a paragraph of short lines is a list without marks
+            lines = _lines("".join(one.pieces))
+            if len(lines) > 1 and _common([_folded(line) for line in lines], _lines(text), least_words=2):
+                one.pieces = lines
+                self._take_sentences(one, _lines(text), paragraphs)
+                return []
+        return [text.split("\n")]
+
+    def _paragraph(self, block: Block) -> _Paragraph:
+        if block.first_line not in self._paragraphs:
+            self._paragraphs[block.first_line] = _Paragraph(block, _sentences(self.new.text(block)))
+        return self._paragraphs[block.first_line]
+
+    def _take_sentences(self, home: _Paragraph, pieces: Sequence[str], others: Sequence[_Paragraph]) -> None:
+        """Put the sentences that are missing where they stood: before the next one that both have."""
+        keys = [_folded(piece) for piece in pieces]
+        said = {key for one in others for key in one.keys if count_words(key) >= COMMON_WORDS} | set(home.keys)
+        result: list[str] = []
+        for kind, first, last, from_, to in SequenceMatcher(None, home.keys, keys, autojunk=False).get_opcodes():
+            result += home.pieces[first:last]
+            if kind in ("insert", "replace"):
+                for piece, key in zip(pieces[from_:to], keys[from_:to], strict=True):
+                    if key not in said:
+                        result = _followed_by(result, piece)
+                        said.add(key)
+        if result != home.pieces:
+            home.pieces = result
+            text = "".join(result).rstrip()
+            self._replaced[home.block.first_line] = (home.block.last_line, text.split("\n"))
+
+    # --- sections of our own template
+
+    def _flow(self, new: Section, old: Section) -> None:
+        charts = [one for one in new.blocks if one.kind is Kind.CODE]
+        others = [one for one in old.blocks if one.kind is Kind.CODE]
+        joined = None
+        if len(charts) == len(others) == 1:
+            joined = saved_document.joined_charts(self.new.text(charts[0]), self.old.text(others[0]))
+        if joined is not None:
+            self._replaced[charts[0].first_line] = (charts[0].last_line, joined.split("\n"))
+        rest = [block for block in old.blocks if joined is None or block not in others]
+        self.take_in(new, Section(blocks=rest, parts=old.parts))
+
+    def _metadata(self, new: Section, old: Section) -> None:
+        """Facts of the other save are told by its file; what a merge or a person noted there stays."""
+        kept = []
+        for block in old.blocks:
+            items = tuple(one for one in block.items if not saved_document.is_saved_fact(self.old.item_key(one)))
+            if block.kind is Kind.LIST and items:
+                kept.append(Block(Kind.LIST, items[0].first_line, items[-1].last_line, items))
+            elif block.kind not in (Kind.LIST, Kind.CODE):  # its YAML is metadata, which the two have united
+                kept.append(block)
+        self.take_in(new, Section(blocks=kept, parts=old.parts))
+
+    def note(self, origin: str) -> None:
+        """Say what was taken in: with the metadata, or where there is none, at the end."""
+        about = next((part for part in self.new.root.parts if _is(part, "metadata")), None)
+        lists = [block for block in about.blocks if block.kind is Kind.LIST] if about is not None else []
+        if lists:
+            self._directly_after.setdefault(lists[-1].last_line, []).append(f"- Merged: {origin}")
+        else:
+            self._after.setdefault(_end_of(self.new.root), []).append([f"*Merged: {origin}*"])
+
+    # --- the result
+
+    def text(self) -> str:
+        lines = self._gap_and(0)
+        number, total = 1, len(self.new.lines)
+        while number <= total:
+            for added in self._before.get(number, ()):
+                lines += [*added, ""]
+            last, mine = self._replaced.get(number, (number, [self.new.lines[number - 1]]))
+            lines += mine
+            for line in range(number, last + 1):
+                lines += self._directly_after.get(line, ())
+            for line in range(number, last + 1):
+                lines += self._gap_and(line)
+            number = last + 1
+        return "\n".join(lines)
+
+    def _gap_and(self, line: int) -> list[str]:
+        """What is added after a line, each block after an empty one."""
+        added = [part for block in self._after.get(line, ()) for part in ("", *block)]
+        following = self.new.lines[line] if line < len(self.new.lines) else ""
+        # A paragraph that follows directly would become part of what was added; a tag would not.
+        return [*added, ""] if added and following.strip() and not following.lstrip().startswith("<!--") else added
+
+
+# --- what counts as the same -----------------------------------------------------
+
+
+def _is(section: Section, name: str) -> bool:
+    return section.anchor.casefold() == name or (not section.anchor and slug(section.heading) == name)
+
+
+def _same_heading(one: Section, other: Section) -> bool:
+    return bool(one.heading) and _folded(one.heading) == _folded(other.heading)
+
+
+def _same_anchor(one: Section, other: Section) -> bool:
+    """A section of our template is the same by its anchor; elsewhere two different headings are two things."""
+    name, other_name = (section.anchor.casefold() or slug(section.heading) for section in (one, other))
+    if not name or name != other_name:
+        return False
+    return name in SECTIONS or not (one.heading and other.heading)
+
+
+def _end_of(section: Section) -> int:
+    """The line after which something is added at the end of a section, inside its anchor."""
+    return max(section.own_last_line, section.parts[-1].last_line if section.parts else 0)
+
+
+def _folded(text: str) -> str:
+    return " ".join(normalize("NFC", text).split())
+
+
+def _is_telling(key: str) -> bool:
+    return count_words(key) >= TELLING_WORDS
+
+
+def _alone(item: Item) -> Item:
+    """The same item as the only line of a text."""
+    return Item(1, 1, item.marker, item.indent)
+
+
+def _only_list(lines: Sequence[str]) -> bool:
+    """Is this nothing but list items, or nothing at all?"""
+    root = blocks.divide([*(line.strip() for line in lines), ""])
+    return all(block.kind is Kind.LIST for block in root.blocks) and not root.parts
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a paragraph, each with the white space after it; a label at its beginning stands alone."""
+    label = _INLINE_LABEL.match(text)
+    pieces, start = ([label[0]], label.end()) if label else ([], 0)
+    for end in _SENTENCE_END.finditer(text, start):
+        if not _ABBREVIATED.search(text[start : end.start()]):
+            pieces.append(text[start : end.end()])
+            start = end.end()
+    return [*pieces, text[start:]] if text[start:] else pieces
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.rstrip("\n").split("\n")]
+
+
+def _label(pieces: Sequence[str]) -> str:
+    return pieces[0].strip() if pieces and blocks.is_label(pieces[0]) else ""
+
+
+def _common(keys: Sequence[str], pieces: Sequence[str], *, least_words: int = COMMON_WORDS) -> int:
+    """How many words stand in sentences that both have."""
+    theirs = {_folded(piece) for piece in pieces}
+    return sum(count_words(key) for key in keys if key in theirs and count_words(key) >= least_words)
+
+
+def _is_part(keys: Sequence[str], pieces: Sequence[str]) -> bool:
+    """Does one of the two say all that the other says, however little that is?"""
+    mine, theirs = ({key for key in part if key and not blocks.is_label(key)} for part in (keys, map(_folded, pieces)))
+    return bool(mine and theirs) and (mine <= theirs or theirs <= mine)
+
+
+def _followed_by(pieces: list[str], piece: str) -> list[str]:
+    """The sentence after these, with a space between where the last has none."""
+    piece = piece if piece[-1:].isspace() else f"{piece} "
+    if not pieces or pieces[-1][-1:].isspace() or pieces[-1][-1:] in "。！？":
+        return [*pieces, piece]
+    return [*pieces[:-1], f"{pieces[-1]} ", piece]
