@@ -268,7 +268,29 @@ def test_a_forgotten_memory_stays_forgotten_until_its_text_changes(sync: Sync, s
     assert live(store) == {}
     file.write_text("# Title\n\nA new text.\n")
     sync.scan()
-    assert live(store) == {"memory/a.md": memory_id}
+    (new_id,) = live(store).values()
+    assert new_id != memory_id, "an id that was deleted is never given to another text"
+
+
+def test_a_branch_switched_away_and_back_does_not_bring_back_what_was_forgotten(
+    sync: Sync, store: Index, aged: Write
+) -> None:
+    file = aged("memory/a.md")
+    forgotten = file.read_text()
+    sync.scan()
+    store.forget(live(store)["memory/a.md"], CHANGE)
+    file.write_text("# Title\n\nA new text.\n")
+    sync.scan()
+    other = live(store)["memory/a.md"]
+    file.unlink()
+    sync.scan()
+    aged("memory/a.md", forgotten)
+    report = sync.scan()
+    assert (live(store), report.forgotten) == ({}, 1)
+    assert sync.scan().unchanged == 1
+    aged("memory/a.md", "# Title\n\nA new text.\n")
+    sync.scan()
+    assert live(store) == {"memory/a.md": other}
 
 
 def test_a_forgotten_file_that_moves_stays_forgotten(sync: Sync, store: Index, aged: Write, root: Path) -> None:

@@ -283,9 +283,53 @@ def test_what_was_forgotten_stays_so_until_its_words_change(store: Index) -> Non
     assert (stays.memory_id, stays.created, stays.changed) == (1, False, False)
     assert store.get(1, any_presence=True).presence is Presence.FORGOTTEN
     assert store.stored()["memory/a.md"].stamp == Stamp(9, 9, 9)
-    back = store.put(entry(text="new words"), change(minutes=3))
-    assert (back.memory_id, back.changed) == (1, True)
-    assert found(store, "words") == [1]
+    assert stays.forgotten
+    other = store.put(entry(text="new words"), change(minutes=3))
+    assert (other.memory_id, other.created) == (2, True), "another text is another memory"
+    assert found(store, "words") == [2]
+    assert store.get(1, any_presence=True).presence is Presence.FORGOTTEN
+
+
+def test_what_takes_the_place_of_something_forgotten_names_it_in_its_history(store: Index) -> None:
+    store.put(entry(), BY_USER)
+    store.forget(1, change(minutes=1))
+    store.put(entry(text="new words"), change(minutes=2), explicit=True)
+    (added,) = store.history(2)
+    assert added.after is not None
+    assert added.after["previous_id"] == 1
+    assert [e.memory_ids for e in store.ledger()][-1] == (2, 1)
+
+
+def test_a_text_that_was_forgotten_at_a_path_stays_so_whatever_stood_there_since(store: Index) -> None:
+    store.put(entry(), BY_USER)
+    store.forget(1, change(minutes=1))
+    store.put(entry(text="new words"), change(minutes=2))
+    store.vanish("memory/a.md", change(minutes=3))
+    again = store.put(replace(entry(), stamp=Stamp(9, 9, 9)), change(minutes=4))
+    assert (again.memory_id, again.forgotten) == (1, True)
+    assert (store.stored()["memory/a.md"].memory_id, store.stored()["memory/a.md"].stamp) == (1, Stamp(9, 9, 9))
+    assert store.put(entry(text="third words"), change(minutes=5)).memory_id == 2, "a vanished path keeps its id"
+    assert store.put(entry(), change(minutes=6)).memory_id == 2, "a file that is edited is one memory"
+
+
+def test_an_edited_copy_of_something_forgotten_is_a_memory_of_its_own(store: Index) -> None:
+    store.put(entry(), BY_USER)
+    store.put(entry("memory/copy.md"), BY_USER)
+    store.forget(1, BY_USER)
+    assert store.put(entry("memory/copy.md"), BY_USER).forgotten
+    edited = store.put(entry("memory/copy.md", "new words"), BY_USER)
+    assert (edited.memory_id, edited.created) == (2, True)
+    (added,) = store.history(2)
+    assert added.after is not None
+    assert added.after["previous_id"] == 1
+
+
+def test_a_merged_memory_gives_its_id_to_no_other_text(store: Index) -> None:
+    store.put(entry(), BY_USER)
+    store.put(entry("memory/b.md", "the merged words"), BY_USER)
+    store.merge(1, 2, BY_USER)
+    assert store.put(entry(text="other words"), BY_USER, explicit=True).memory_id == 3
+    assert store.links([3]) == []
 
 
 def test_a_person_who_names_the_file_brings_it_back(store: Index) -> None:

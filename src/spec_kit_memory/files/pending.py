@@ -64,6 +64,7 @@ def save(
     *,
     settings: Settings,
     index: Callable[[Path, FileText], T],
+    taken: Callable[[Path], bool] = lambda final: False,
     step: Step = lambda name: None,
 ) -> Saved[T]:
     """Write `<stem>.md` (or `-2`, `-3` where taken) and its row; `index` gets the final path and the text.
@@ -73,7 +74,7 @@ def save(
     data = text.encode("utf-8")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        record = _claim(settings, folder, stem)
+        record = _claim(settings, folder, stem, taken)
     except OSError as error:
         raise _failed(settings, error, folder / f"{stem}.md") from error
     with record:
@@ -218,7 +219,7 @@ def _record_path(settings: Settings, final: Path) -> Path:
     return _records(settings) / f"{name}.json"
 
 
-def _claim(settings: Settings, folder: Path, stem: str) -> _Record:
+def _claim(settings: Settings, folder: Path, stem: str, taken: Callable[[Path], bool]) -> _Record:
     """Take the first free name of `<stem>.md`, `<stem>-2.md`, ... for this process alone."""
     disk.ensure_state_folder(settings)
     _records(settings).mkdir(mode=0o700, exist_ok=True)
@@ -229,7 +230,7 @@ def _claim(settings: Settings, folder: Path, stem: str) -> _Record:
         if record is None:
             continue
         # Looked at after the claim: a save that finished before it has made the file by now.
-        if not os.path.lexists(record.pending) and not os.path.lexists(final):
+        if not os.path.lexists(record.pending) and not os.path.lexists(final) and not taken(final):
             return record
         record.remove()
         record.close()

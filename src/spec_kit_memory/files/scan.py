@@ -441,6 +441,8 @@ class Sync:
             return _Done(ready, entry)
         origin = self._moved_from(scan, entry) if stored is None else None
         result = self._store.put(entry, scan.change, memory_id=scan.stored[origin].memory_id if origin else None)
+        if result.forgotten:
+            return _Done(ready, entry)
         if origin:
             scan.moved.add(origin)
         return _Done(ready, entry, result, origin)
@@ -629,13 +631,17 @@ class Sync:
     def save(
         self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
     ) -> Saved[PutResult]:
-        """A new memory file and its row, or neither. The text is written as it is: redact it before."""
+        """A new memory file and its row, or neither. The text is written as it is: redact it before.
+
+        A name that another memory has, or had before it vanished or was forgotten, is not given to this one.
+        """
         return pending.save(
             folder,
             stem,
             text,
             settings=self._settings,
             index=lambda final, file: self._own._put_new(folder / final.name, final, file, change),
+            taken=lambda final: bool(self._store.stored(disk.stored_form(self._settings, final))),
             step=step,
         )
 
@@ -666,6 +672,8 @@ class Sync:
         # Of this very file: a second name of another one, or its heir, is not what was dated or vouched for.
         if known is None or known.path != found.path or known.source is not found.source:
             known = None
+        elif known.presence is Presence.FORGOTTEN and known.fingerprint != parsed.fingerprint:
+            known = None  # another text at its path is another memory
         trusted = None if index_entry.vouched(found.source) else known is not None and known.trusted
         since = known.attributes.created_at if known else None
         return index_entry.make_entry(found, parsed, settings=self._settings, trusted=trusted, known_since=since)

@@ -61,6 +61,7 @@ class PutResult:
     changed: bool  # the text changed
     alias: bool = False  # same fingerprint in the same spec folder: nothing new was indexed
     released: tuple[str, ...] = ()  # paths that were aliases of the text as it was: put them again
+    forgotten: bool = False  # the memory was deleted with this very text, and stays so
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +138,12 @@ class Index(Protocol):
     def put(self, entry: Entry, change: Change, *, memory_id: int | None = None, explicit: bool = False) -> PutResult:
         """Index one document: text, passages, full text, triggers, front matter's links.
 
-        The identity is `memory_id` if given (a move), else the row of that path, else a vanished
+        The identity is `memory_id` if given (a move), else the live or vanished row of that path, else a vanished
         row with the same fingerprint and folder, else an alias of a live one with the same
         fingerprint and folder, else a new row. Overrides kept for the memory win over `attributes`.
         Vectors that exist for a passage's hash are used again. A forgotten memory stays forgotten
-        until its fingerprint changes or `explicit` is true (a person named the file).
+        until `explicit` is true (a person named the file). Another text at its path is a memory of
+        its own, with a new id; its first history entry names the forgotten one as `previous_id`.
         """
         ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apsw
@@ -57,6 +57,7 @@ class _Place:
     memory: Memory | None = None
     alias: bool = False  # it becomes a second name
     stays_forgotten: bool = False
+    previous: Memory | None = None  # what was forgotten at its path: another text, and so another memory
 
 
 def allowed(scope: Scope | None, memory: Memory) -> bool:
@@ -103,10 +104,10 @@ def put(
         recorder = Recorder(connection, change)
         place = _identify(connection, recorder, scope, entry, memory_id=memory_id, explicit=explicit)
         if place.memory and place.stays_forgotten:
-            return _stay_forgotten(connection, place.memory, entry, alias=place.alias)
+            return _stay_forgotten(connection, recorder, place.memory, entry, alias=place.alias)
         if place.memory and place.alias:
             return _add_alias(connection, recorder, place.memory, entry)
-        return _index(connection, recorder, place.memory, entry)
+        return _index(connection, recorder, place.memory, entry, previous=place.previous)
 
 
 def _refuse_outside(scope: Scope | None, entry: Entry) -> None:
@@ -124,6 +125,7 @@ def _identify(
     explicit: bool,
 ) -> _Place:
     known_alias = _alias_owner(connection, entry.path)
+    forgotten = known_alias if known_alias and known_alias.presence is Presence.FORGOTTEN else None
     if known_alias:
         if memory_id is None and _still_alias(known_alias, entry, explicit=explicit):
             return _Place(known_alias, alias=True, stays_forgotten=known_alias.presence is Presence.FORGOTTEN)
@@ -134,11 +136,16 @@ def _identify(
         # What went long ago does not come back beside a living copy of itself in the same place.
         living = twin.memory is not None and twin.memory.presence is Presence.LIVE
         return twin if living and moved.presence is Presence.GONE else _Place(moved)
-    if at_path := _at_path(connection, entry.path):
+    if at_path := _at_path(connection, entry.path, fingerprint=entry.fingerprint):
         if not allowed(scope, at_path):
             raise OutsideScope(f"{entry.path} is outside what this session may write")
-        return _Place(at_path, stays_forgotten=_still_forgotten(connection, at_path, entry, explicit=explicit))
-    return _by_fingerprint(connection, scope, entry, explicit=explicit)
+        if at_path.presence is not Presence.FORGOTTEN:
+            return _Place(at_path)
+        if _is_forgotten_text(connection, at_path, entry):
+            return _Place(at_path, stays_forgotten=not explicit)
+        forgotten = at_path
+    place = _by_fingerprint(connection, scope, entry, explicit=explicit)
+    return replace(place, previous=forgotten) if place.memory is None else place
 
 
 def _still_alias(memory: Memory, entry: Entry, *, explicit: bool) -> bool:
@@ -153,7 +160,18 @@ def _alias_owner(connection: apsw.Connection, path: str) -> Memory | None:
     return None if owner is None else load(connection, owner)
 
 
-def _at_path(connection: apsw.Connection, path: str) -> Memory | None:
+def _at_path(connection: apsw.Connection, path: str, *, fingerprint: str) -> Memory | None:
+    """The live memory of a path, else one that was forgotten with this very text, else one that vanished there."""
+    found = connection.execute(
+        "SELECT id FROM memory WHERE path = ? ORDER BY presence = 'live' DESC, forgotten_fingerprint IS ? DESC,"
+        " presence = 'gone' DESC, updated_at DESC, id DESC LIMIT 1",
+        (path, fingerprint),
+    ).get
+    return None if found is None else load(connection, found)
+
+
+def _latest_at(connection: apsw.Connection, path: str) -> Memory | None:
+    """The live memory of a path, else the one that was there last."""
     found = connection.execute(
         "SELECT id FROM memory WHERE path = ? ORDER BY presence = 'live' DESC, updated_at DESC, id DESC LIMIT 1",
         (path,),
@@ -161,9 +179,7 @@ def _at_path(connection: apsw.Connection, path: str) -> Memory | None:
     return None if found is None else load(connection, found)
 
 
-def _still_forgotten(connection: apsw.Connection, memory: Memory, entry: Entry, *, explicit: bool) -> bool:
-    if memory.presence is not Presence.FORGOTTEN or explicit:
-        return False
+def _is_forgotten_text(connection: apsw.Connection, memory: Memory, entry: Entry) -> bool:
     forgotten = connection.execute("SELECT forgotten_fingerprint FROM memory WHERE id = ?", (memory.id,)).get
     return bool(forgotten == entry.fingerprint)
 
@@ -194,7 +210,9 @@ def _same_place(memory: Memory, entry: Entry) -> bool:
 # --- the three outcomes
 
 
-def _stay_forgotten(connection: apsw.Connection, memory: Memory, entry: Entry, *, alias: bool) -> PutResult:
+def _stay_forgotten(
+    connection: apsw.Connection, recorder: Recorder, memory: Memory, entry: Entry, *, alias: bool
+) -> PutResult:
     """Only the stamps are noted, so that scans need not read the file again."""
     if alias:
         _write_alias(connection, memory.id, entry)
@@ -203,7 +221,14 @@ def _stay_forgotten(connection: apsw.Connection, memory: Memory, entry: Entry, *
             "UPDATE document SET raw_hash = ?, size = ?, mtime_ns = ?, seen_ns = ? WHERE memory_id = ?",
             (entry.raw_hash, entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, memory.id),
         )
-    return PutResult(memory.id, created=False, changed=False, alias=alias)
+        # Of several that were at this path, scans look at the one that was there last.
+        later = connection.execute(
+            "SELECT max(updated_at) FROM memory WHERE path = ? AND id <> ?", (memory.path, memory.id)
+        ).get
+        if later is not None and later >= rows.micros(memory.updated_at):
+            last = max(later + 1, recorder.at or 0)
+            connection.execute("UPDATE memory SET updated_at = ? WHERE id = ?", (last, memory.id))
+    return PutResult(memory.id, created=False, changed=False, alias=alias, forgotten=True)
 
 
 def _add_alias(connection: apsw.Connection, recorder: Recorder, memory: Memory, entry: Entry) -> PutResult:
@@ -233,7 +258,14 @@ def _detach(connection: apsw.Connection, recorder: Recorder, memory: Memory, pat
     recorder.entry(None, memory, memory.id)
 
 
-def _index(connection: apsw.Connection, recorder: Recorder, before: Memory | None, entry: Entry) -> PutResult:
+def _index(
+    connection: apsw.Connection,
+    recorder: Recorder,
+    before: Memory | None,
+    entry: Entry,
+    *,
+    previous: Memory | None = None,
+) -> PutResult:
     _make_room(connection, recorder, before, entry.path)
     keep_text(connection, entry.content_hash, entry.document.text)
     memory_id = _write_row(connection, recorder, before, entry)
@@ -246,7 +278,12 @@ def _index(connection: apsw.Connection, recorder: Recorder, before: Memory | Non
         declared_links.replace(connection, memory_id, entry.path, entry.document.front.links)
     declared_links.others_resolved(connection, memory_id, old=before)
     after = recorder.entry(
-        _mutation(before), before, memory_id, event=None if before and before.presence is Presence.LIVE else Event.ADD
+        _mutation(before),
+        before,
+        memory_id,
+        event=None if before and before.presence is Presence.LIVE else Event.ADD,
+        extra_after={"previous_id": previous.id} if previous else None,
+        also=(previous.id,) if previous else (),
     )
     if before and _content(before) != _content(after):
         connection.execute("UPDATE memory SET updated_at = ? WHERE id = ?", (recorder.at, memory_id))
@@ -378,7 +415,7 @@ def touch(database: Database, scope: Scope | None, stamps: Mapping[str, Stamp]) 
         for path, stamp in stamps.items():
             values = (stamp.size, stamp.mtime_ns, stamp.seen_ns, path)
             connection.execute("UPDATE alias SET size = ?, mtime_ns = ?, seen_ns = ? WHERE path = ?", values)
-            memory = _at_path(connection, path)
+            memory = _latest_at(connection, path)
             if memory and allowed(scope, memory):
                 connection.execute(
                     "UPDATE document SET size = ?, mtime_ns = ?, seen_ns = ? WHERE memory_id = ?",
@@ -388,7 +425,7 @@ def touch(database: Database, scope: Scope | None, stamps: Mapping[str, Stamp]) 
 
 def vanish(database: Database, scope: Scope | None, path: str, change: Change) -> str | None:
     with database.writing() as connection:
-        memory = _at_path(connection, path)
+        memory = _latest_at(connection, path)
         if memory and memory.presence is Presence.LIVE:
             if not allowed(scope, memory):
                 return None
