@@ -3,7 +3,8 @@
     python -m benchmarks.similar WORKSPACE_DIR [--pairs 20000] [--copies 500] [--seed 1]
 
 Prints which share of random pairs of real files, and of pairs from one folder, is flagged, and
-which share of planted near-copies (one to five sentences changed, added or left out) is found.
+which share of planted near-copies (one to five sentences changed, added or left out) is found. The
+same for short sessions that are saved in one folder: their sentences are drawn from the files.
 """
 
 from __future__ import annotations
@@ -13,18 +14,15 @@ import random
 import re
 import time
 from collections import defaultdict
+from datetime import datetime
 from itertools import combinations, pairwise
 from pathlib import Path
 
+from spec_kit_memory.core import session_document
+from spec_kit_memory.core.saved_document import own_words
 from spec_kit_memory.core.similar import THRESHOLD, Signature, score, signature
 
 _BETWEEN = re.compile(r"((?<=[.!?])\s+|\n+)")
-
-
-def body(text: str) -> str:
-    """Without front matter, which the fingerprint leaves out too."""
-    end = text.find("\n---\n", 3) if text.startswith("---\n") else -1
-    return text[end + 5 :] if end > 0 else text
 
 
 def near_copy(text: str, edits: int, sentences: list[str], chance: random.Random) -> str:
@@ -66,6 +64,29 @@ def unlike(paths: list[Path], signatures: list[Signature], pairs: int, chance: r
     print("pairs of one folder        ", share(flags))
 
 
+def saved(sentences: list[str], chance: random.Random, *, count: int, words: int) -> tuple[str, str]:
+    """A short session as we save it, and the same with a word of its last sentence changed."""
+    said = [" ".join(chance.choice(sentences).split()[:words]) for _ in range(count)]
+    data = {"sessionSummary": ". ".join(said), "filesModified": ["src/main.py", "README.md"]}
+    other = data | {"sessionSummary": ". ".join([*said[:-1], said[-1].rpartition(" ")[0] + " otherwise"])}
+    when = datetime(2026, 1, 1, 12, 0)
+    first, second = (
+        session_document.render(session_document.read(one), now_local=when, spec_folder="001-core").text
+        for one in (data, other)
+    )
+    return first, second
+
+
+def short_saves(sentences: list[str], copies: int, chance: random.Random) -> None:
+    for count, words in ((1, 5), (1, 10), (3, 10), (10, 10)):
+        made = [saved(sentences, chance, count=count, words=words) for _ in range(copies)]
+        signatures = [(signature(own_words(first)), signature(own_words(second))) for first, second in made]
+        flags = [score(a, b) >= THRESHOLD for (a, _), (b, _) in pairwise(signatures)]
+        print(f"unlike saves of {count} · {words} words ", share(flags))
+        flags = [score(a, b) >= THRESHOLD for a, b in signatures]
+        print("the same, one word changed ", share(flags))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workspace", type=Path)
@@ -75,7 +96,7 @@ def main() -> None:
     args = parser.parse_args()
     chance = random.Random(args.seed)
     paths = sorted(args.workspace.rglob("*.md"))
-    texts = [body(path.read_text("utf-8", errors="replace")) for path in paths]
+    texts = [own_words(path.read_text("utf-8", errors="replace")) for path in paths]
     kept = [place for place, text in enumerate(texts) if text.strip()]
     paths, texts = [paths[place] for place in kept], [texts[place] for place in kept]
     start = time.perf_counter()
@@ -90,6 +111,7 @@ def main() -> None:
         copies = [signature(near_copy(texts[place], edits, sentences, chance)) for place in places]
         flags = [score(signatures[a], b) >= THRESHOLD for a, b in zip(places, copies, strict=True)]
         print(f"copies, {edits} sentences edited", share(flags))
+    short_saves(sentences, args.copies, chance)
     start = time.perf_counter()
     for a, b in pairwise(signatures):
         score(a, b)

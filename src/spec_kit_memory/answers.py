@@ -255,6 +255,7 @@ class SaveAnswer(Answer):
     created: bool
     duplicate_of: int | None = None
     similar: tuple[Mapping[str, Any], ...] = ()  # id, title, path, score
+    merged: int | None = None  # the memory that it took in
     redacted: Mapping[str, int] = field(default_factory=dict)  # kind -> count
     triggers: tuple[str, ...] = ()
     tier: Tier | None = None
@@ -264,6 +265,14 @@ class SaveAnswer(Answer):
     dry_run: bool = False
     text: str | None = None  # with dryRun: what would be written
     vector_status: VectorStatus | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeAnswer(Answer):
+    id: int  # the memory that stayed
+    merged: int  # the one that it took in
+    memory: Card
+    trashed: str | None = None  # where the other one's file is, below the state folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -377,6 +377,12 @@ class Workspace:
             )
         )
 
+    def merge(self, id: int, into: int) -> answers.MergeAnswer:
+        """Join two memories: `into` stays and takes in what only the other one says."""
+        from spec_kit_memory.features import merge
+
+        return self._timed(lambda: merge.merge(self._runtime, memory_id=id, into=into))
+
     def delete(
         self,
         id: int | None = None,

@@ -193,6 +193,7 @@ CROSSINGS: dict[str, list[Callable[[World, Any], Any]]] = {
     "save": [lambda w, x: w.ours.save(file_path=path_of(w, x))],
     "update": [lambda w, x: w.ours.update(x, title="mine now")],
     "delete": [lambda w, x: w.ours.delete(x), lambda w, x: w.ours.delete(x, delete_file=True)],
+    "merge": [lambda w, x: w.ours.merge(x, ABSENT + 1), lambda w, x: w.ours.merge(ABSENT + 1, x)],
     "validate": [lambda w, x: w.ours.validate(x, was_useful=True), lambda w, x: w.ours.validate(x, outdated=True)],
     "trust": [lambda w, x: w.ours.trust(x), lambda w, x: w.ours.trust(path_of(w, x))],
     "link": [lambda w, x: w.ours.link(x, ABSENT + 1, "caused"), lambda w, x: w.ours.link(ABSENT + 1, x, "caused")],

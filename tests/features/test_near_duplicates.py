@@ -90,7 +90,7 @@ def test_a_merge_leaves_one_file_and_keeps_both_texts(workspace: Workspace, plac
     files = [path.name for path in (place.root / "specs/002-dock-link/memory").glob("*.md")]
     assert files == [new.path.rpartition("/")[2]]
     text = (place.root / new.path).read_text(encoding="utf-8")
-    assert f"ANCHOR:merged-{old.id}" in text
+    assert f"- Merged: memory {old.id}, Broker" in text
     assert SENTENCES[-1] in text, "what only the old one said"
     assert text.count(SENTENCES[0]) == 1, "what both said stands once"
     card = workspace.load(new.id).memory
@@ -113,6 +113,9 @@ def test_a_merge_is_linked_recorded_and_can_be_taken_back(workspace: Workspace, 
     workspace.undo()
     assert (place.root / old.path).read_bytes() == before
     assert {card.id for card in workspace.list().memories} == {old.id, new.id}
+    assert SENTENCES[-1] not in store.text(new.id), "the new one is as it was saved"
+    assert workspace.why(old.id).steps == ()
+    assert workspace.health().healthy
 
 
 def test_a_superseded_memory_says_by_which(workspace: Workspace) -> None:
@@ -127,7 +130,7 @@ def test_a_memory_of_another_folder_is_not_swallowed(workspace: Workspace) -> No
     old = saved(workspace, OLD, spec_folder="003-payments")
     new = saved(workspace, NEW, on_similar="merge")
     assert [row["id"] for row in new.similar] == [old.id]
-    assert any("only memories of one folder" in warning for warning in new.warnings)
+    assert any("was not merged: only memories of one folder" in warning for warning in new.warnings)
     assert {card.id for card in workspace.list().memories} == {old.id, new.id}
 
 
@@ -157,3 +160,48 @@ def test_code_is_merged_whole(workspace: Workspace, place: Place) -> None:
     assert code in text
     assert workspace._runtime.whole.get(old.id, any_presence=True).presence is Presence.FORGOTTEN
     assert new.warnings == ()
+
+
+# --- what the form has in common does not count
+
+SHORT: tuple[dict[str, Any], ...] = (
+    {"sessionSummary": "Fixed the lamp."},
+    {"sessionSummary": "Painted a door."},
+    {"sessionSummary": "Sold old bikes.", "filesModified": ["src/main.py", "README.md", "docs/index.md"]},
+    {"sessionSummary": "Bought new locks.", "filesModified": ["src/main.py", "README.md", "docs/index.md"]},
+    {"keyDecisions": [{"decision": "Close early", "chosen": "Six", "rationale": "It is dark."}]},
+    {"keyDecisions": [{"decision": "Open late", "chosen": "Ten", "rationale": "Nobody comes."}]},
+    {"nextSteps": ["call Ann"], "blockers": ["no phone"]},
+    {"nextSteps": ["write Bob"], "blockers": ["no paper"]},
+    {"userPrompts": [{"prompt": "Is it up?"}, {"prompt": "And now?"}]},
+    {"userPrompts": [{"prompt": "Was it down?"}, {"prompt": "For long?"}]},
+)
+
+
+@pytest.mark.parametrize("git", [{}, {"branch": "main", "commit": "0123abcd"}])
+def test_short_saves_are_not_alike_because_their_form_is(
+    workspace: Workspace, git: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spec_kit_memory.files import git as repository
+
+    monkeypatch.setattr(repository, "head", lambda root: git)
+    for data in SHORT:
+        assert saved(workspace, data).similar == (), data
+
+
+def test_a_users_own_template_does_not_make_saves_alike(place: Place) -> None:
+    form = "This page was made by the team of the harbour, who answer every question about it within a day."
+    place.write(
+        ".spec-kit-memory/context_template.md",
+        f"{{{{front_matter}}}}\n\n# {{{{title}}}}\n\n{form}\n\n{{{{sections}}}}\n\n{form.replace('page', 'text')}\n",
+    )
+    (place.root / "specs/002-dock-link").mkdir(parents=True)
+    workspace = place.open()
+    saved(workspace, SHORT[0])
+    assert saved(workspace, SHORT[1]).similar == ()
+
+
+def test_a_short_save_with_a_word_changed_is_still_named(workspace: Workspace) -> None:
+    old = saved(workspace, {"sessionSummary": "The staging server restarts every Sunday night at three."})
+    new = saved(workspace, {"sessionSummary": "The staging server restarts every Sunday night at four."})
+    assert [row["id"] for row in new.similar] == [old.id]

@@ -25,7 +25,7 @@ from tests.serve.recorder import NOW, card
 WORDS = """serve init index watch save search context load get list update delete validate stats health history link
 unlink why triggers cleanup undo trust import|checkpoint create|checkpoint list|checkpoint diff|checkpoint restore|
 checkpoint delete|ledger verify|ledger head|ledger export|chat import|chat list|chat forget|config show|install|
-uninstall|generate-context|completion|hook"""
+uninstall|merge|generate-context|completion|hook"""
 
 
 def commands() -> list[str]:
@@ -294,6 +294,25 @@ def test_what_was_forgotten_is_listed_and_nothing_else(here: Path, capsys: pytes
     for words, titles in ((["list"], ["Keep"]), (["list", "--forgotten"], ["Drop"])):
         assert run([*words, "--json"]) == 0
         assert [row["title"] for row in json.loads(capsys.readouterr().out)["data"]["memories"]] == titles
+
+
+def test_two_memories_are_merged_by_their_ids(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    memory = here / "specs" / "007-auth" / "memory"
+    memory.mkdir(parents=True, exist_ok=True)
+    for name in ("one", "two"):
+        (memory / f"{name}.md").write_text(f"# {name.title()}\n\nText of {name}.\n", encoding="utf-8")
+    assert run(["index", "--text-only"]) == 0
+    capsys.readouterr()
+    assert run(["list", "--json"]) == 0
+    ids = {row["title"]: str(row["id"]) for row in json.loads(capsys.readouterr().out)["data"]["memories"]}
+    assert run(["merge", ids["One"], ids["Two"], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["merged"] == int(ids["One"])
+    assert "Text of one." in (memory / "two.md").read_text(encoding="utf-8")
+    assert not (memory / "one.md").exists()
+    assert run(["merge", ids["Two"], ids["Two"]]) == 1
+    assert "with itself" in capsys.readouterr().err
+    assert run(["undo"]) == 0
+    assert (memory / "one.md").read_text(encoding="utf-8") == "# One\n\nText of one.\n"
 
 
 def test_the_module_can_be_run() -> None:

@@ -448,6 +448,7 @@ class _Merger:
 
     def note(self, origin: str) -> None:
         """Say what was taken in: with the metadata, or where there is none, at the end."""
+        origin = origin.replace("<!--", "&lt;!--")
         about = next((part for part in self.new.root.parts if _is(part, "metadata")), None)
         lists = [block for block in about.blocks if block.kind is Kind.LIST] if about is not None else []
         if lists:

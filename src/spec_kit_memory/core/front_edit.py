@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -63,12 +63,16 @@ def edit_front_matter(text: str, changes: Mapping[str, object]) -> str:
     return mark + "".join(lines)
 
 
-def unite_front_matter(text: str, other: str) -> str:
-    """Add what only the other text's front matter says under keys of a user's own; lists of both become one list.
+def unite_front_matter(text: str, other: str, *, self_names: Collection[str] = ()) -> str:
+    """Add what only the other text's front matter says in lists, links and keys of a user's own.
 
-    Keys that mean something to us are left alone: what holds of two tiers or titles is not decided here.
+    Keys that mean one thing to us are left alone: what holds of two tiers or titles is not decided here. Links of
+    the other text that name this one (`self_names`) would point to themselves and stay out.
     """
     theirs = _own_keys(other)
+    if "causal_links" in theirs:
+        links = _links_without(theirs.pop("causal_links")[0], self_names)
+        theirs |= {"causal_links": (links, _written("causal_links", links))} if links else {}
     if not theirs:
         return text
     mine = _own_keys(text)
@@ -79,7 +83,7 @@ def unite_front_matter(text: str, other: str) -> str:
 
 
 def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
-    """Keys of front matter that are not ours -> value and lines, without their ends."""
+    """Links, and keys of front matter that are not ours -> value and lines, without their ends."""
     bare = [line.rstrip("\r\n") for line in _LINE.findall(text.removeprefix("\ufeff"))]
     block = front_matter.locate(bare)
     if block is None:
@@ -92,22 +96,46 @@ def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
 
         # One line `{...}`, or nothing that can be read.
         dumped = {key: yaml.safe_dump({key: value}, allow_unicode=True, width=10_000) for key, value in data.items()}
-        return {_name(key): (data[key], dumped[key].rstrip().split("\n")) for key in data if canonical(key) is None}
+        return {_name(key): (data[key], dumped[key].rstrip().split("\n")) for key in data if _adds_up(key)}
     return {
         _name(one.key): (data[one.key], [line[one.indent :] for line in inside[one.first : one.last + 1]])
         for one in entries
-        if canonical(one.key) is None and one.key in data
+        if _adds_up(one.key) and one.key in data
     }
+
+
+def _adds_up(key: object) -> bool:
+    return canonical(key) in (None, "causal_links")
+
+
+def _links_without(links: Any, names: Collection[str]) -> dict[str, list[Any]]:
+    """Links by relation, as lists, without those that lead to one of these names."""
+    if not isinstance(links, dict):
+        return {}
+    lists = {str(key): value if isinstance(value, list) else [value] for key, value in links.items()}
+    kept = {key: [item for item in items if item and _target(item) not in names] for key, items in lists.items()}
+    return {key: items for key, items in kept.items() if items}
+
+
+def _target(item: Any) -> str:
+    named = [item[key] for key in ("target", "id", "path", "title") if item.get(key)] if isinstance(item, dict) else []
+    return _folded(named[0] if named else item)
 
 
 def _united(mine: Any, theirs: Any) -> Any:
     """Lists of plain values add up, each once; of anything else, one's own stays."""
+    if isinstance(mine, dict) and isinstance(theirs, dict) and all(isinstance(v, list) for v in theirs.values()):
+        lists = {key: value if isinstance(value, list) else [value] for key, value in mine.items()}
+        return {key: _joined_lists(lists.get(key, []), theirs.get(key, [])) for key in {**lists, **theirs}}
     if not isinstance(mine, list) and not isinstance(theirs, list):
         return mine if mine is not None else theirs
     both = [*(mine if isinstance(mine, list) else [mine]), *(theirs if isinstance(theirs, list) else [theirs])]
-    if any(isinstance(item, list | dict) for item in both):
-        return mine
-    return list(dict.fromkeys(item for item in both if item is not None))
+    return mine if any(isinstance(item, list | dict) for item in both) else _joined_lists(both, [])
+
+
+def _joined_lists(mine: list[Any], theirs: list[Any]) -> list[Any]:
+    both = [*mine, *theirs]
+    return [item for at, item in enumerate(both) if item is not None and item not in both[:at]]
 
 
 def _with_own_keys(text: str, grown: Mapping[str, Any], added: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ REPEATED: Mapping[str, str] = {"next-steps": "Next", "blockers": "Blocked by"}
 
 _REPEAT = re.compile(r"\*\*(Next|Blocked by):\*\*[ \t]+(.*?)(?: \(1 of \d+\))?", re.DOTALL)
 _SAVED_FACT = re.compile(r"(?:Saved|Spec folder|Git|Counts): ")
+_SAVED_ON = re.compile(r"Saved: \d{4}-\d{2}-\d{2}$")
 _STEP = re.compile(r'    s\d+((?:\[|\{\{)".*"(?:\]|\}\}))')
 _CHAIN = re.compile(r"    s1(?: --> s\d+)*")
 # Sections that list or draw what stands elsewhere: files, the chart, when and where it was saved.
@@ -118,27 +119,43 @@ def _firsts(lines: Sequence[str], sections: Mapping[str, Section]) -> list[tuple
 def own_words(text: str, *, template: Collection[str] = ()) -> str:
     """What a document says by itself: without front matter, and without the form that our saves have in common.
 
-    `template` are the lines of a user's own template.
+    `template` are the lines of a user's own template. Of a document that we did not save, nothing is known to be form.
     """
     lines = text.split("\n")
     block = front_matter.locate(lines)
     first_line = block.body_first_line if block else 1
     root = blocks.divide(lines, first_line=first_line)
-    dropped: set[int] = set()
+    dropped = _form_lines(lines, root) if _is_saved(lines, root) else None
+    if dropped is None:
+        return "\n".join(lines[first_line - 1 :]).strip()
+    title = " ".join(root.heading.removesuffix("…").split())
+    rest = " ".join(" ".join(lines[root.opened_line :]).split())
+    if title and title in rest:  # made of the first words, as it is where none was given
+        dropped.add(root.opened_line)
+    kept = [line for at, line in enumerate(lines, start=1) if at >= first_line and at not in dropped]
+    return "\n".join(_without_form(line) for line in kept if line.strip() not in template).strip()
+
+
+def _is_saved(lines: Sequence[str], root: Section) -> bool:
+    return any(_SAVED_ON.match(blocks.item_text(lines, item)) for item in _items(root, "metadata"))
+
+
+def _form_lines(lines: Sequence[str], root: Section) -> set[int]:
+    """The lines of headings, of lists of files and facts, and of what the state repeats."""
+    form: set[int] = set()
     for section in root.walk():
         name = section.anchor.casefold()
         if name in _NO_WORDS:
-            dropped.update(range(section.first_line, section.last_line + 1))
+            form.update(range(section.first_line, section.last_line + 1))
         elif name in SECTIONS:
-            dropped.update(range(section.first_line, section.opened_line + 1))
+            form.update(range(section.first_line, section.opened_line + 1))
         if name == "state":
             items = {one: [blocks.item_text(lines, i) for i in _items(root, one)] for one in REPEATED}
             for paragraph in section.blocks:
                 said = "\n".join(lines[paragraph.first_line - 1 : paragraph.last_line])
                 if any(repeats_first(said, one, items[one]) for one in REPEATED):
-                    dropped.update(range(paragraph.first_line, paragraph.last_line + 1))
-    kept = [line for at, line in enumerate(lines, start=1) if at >= first_line and at not in dropped]
-    return "\n".join(_without_form(line) for line in kept if line.strip() not in template).strip()
+                    form.update(range(paragraph.first_line, paragraph.last_line + 1))
+    return form
 
 
 def _items(root: Section, name: str) -> list[blocks.Item]:

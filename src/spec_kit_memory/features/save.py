@@ -21,12 +21,11 @@ from spec_kit_memory.core.memory import Memory, VectorStatus
 from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
 from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
-from spec_kit_memory.features import choose_folder, near_duplicates, sessions
+from spec_kit_memory.features import choose_folder, merge, near_duplicates, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import disk, git, vector_queue
 from spec_kit_memory.index.contract import PutResult
 
-TEMPLATE = "context_template.md"
 ON_SIMILAR = ("warn", "merge", "distinct")
 _TRANSCRIPTS = (".jsonl",)
 
@@ -54,7 +53,7 @@ def save(
     if on_similar not in ON_SIMILAR:
         raise BadParameter(f"onSimilar is {on_similar!r}", hint=f"use one of: {', '.join(ON_SIMILAR)}")
     if file_path is not None:
-        return _existing(runtime, file_path, dry_run=dry_run)
+        return _existing(runtime, file_path, dry_run=dry_run, on_similar=on_similar)
     draft = _Draft.of_fact(text) if text is not None else _Draft.of_session(context or {}, runtime, by_person=by_person)
     return _write(runtime, draft, spec_folder, force=force, dry_run=dry_run, on_similar=on_similar, create=create)
 
@@ -62,7 +61,7 @@ def save(
 # --- a file that is there -------------------------------------------------------------
 
 
-def _existing(runtime: Runtime, file_path: str, *, dry_run: bool) -> SaveAnswer:
+def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: str) -> SaveAnswer:
     if file_path.casefold().endswith(_TRANSCRIPTS):
         from spec_kit_memory.features import chats
 
@@ -89,8 +88,14 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool) -> SaveAnswer:
     if memory.redactions:
         count = "1 secret is" if memory.redactions == 1 else f"{memory.redactions} secrets are"
         warnings.append(f"{count} left out of the index; {memory.path} itself still says it all")
-    similar = () if result.alias else near_duplicates.similar_to(runtime, memory.id)
-    return replace(_saved(memory, result, summary=_summary(memory, result)), warnings=tuple(warnings), similar=similar)
+    similar = () if on_similar == "distinct" else near_duplicates.similar_to(runtime, memory.id)
+    answer = replace(
+        _saved(memory, result, summary=_summary(memory, result)),
+        warnings=tuple(warnings),
+        similar=similar,
+        hints=_hints(similar, on_similar, memory.id),
+    )
+    return _joined(runtime, answer, memory.id) if on_similar == "merge" else answer
 
 
 def _summary(memory: Memory, result: PutResult) -> str:
@@ -210,43 +215,114 @@ def _write(
         context_type=rendered.context_type,
         alignment=placed.alignment,
         warnings=tuple(warnings),
-        hints=_hints(similar, on_similar),
     )
-    known = None if force else near_duplicates.same(runtime, rendered.text, spec_folder=placed.spec_folder)
+    known = _known(runtime, rendered, similar, placed.spec_folder, force=force, on_similar=on_similar)
     if known is not None:
-        said = f"this is memory {known.id} already ({known.path}); nothing was written"
-        return replace(answer, summary=said, id=known.id, path=known.path, duplicate_of=known.id, similar=(), hints=())
+        return _known_already(runtime, answer, known, draft, dry_run=dry_run, on_similar=on_similar)
     if dry_run:
         said = f"would write {answer.path}; nothing was written"
         return replace(answer, summary=said, dry_run=True, text=rendered.text)
-    merged: int | None = None
-    if similar and on_similar == "merge":
-        merged = near_duplicates.mergeable(runtime, similar, spec_folder=placed.spec_folder)
-        if merged is None:
-            warnings.append(f"memory {similar[0]['id']} is similar, but only memories of one folder are merged")
-        else:
-            rendered, triggers = near_duplicates.merged(runtime, rendered, triggers, merged)
     stem = session_document.file_name(now_local, rendered.topic).removesuffix(".md")
     saved = runtime.sync.save(placed.folder, stem, rendered.text, runtime.change("save"))
-    status = _embed(runtime, saved.result.memory_id)
+    memory_id = saved.result.memory_id
+    answer = _after(runtime, answer, saved.path, saved.result)
+    if on_similar == "merge":
+        answer = _joined(runtime, answer, memory_id)
+    status = _embed(runtime, memory_id)
     try:
         # The memory is kept by now: what fails here is told, and no reason to save it again.
-        if merged is not None:
-            near_duplicates.retire(runtime, merged, successor=saved.result.memory_id)
         _metadata(
             saved.path,
-            rendered,
-            triggers,
+            replace(rendered, tier=answer.tier or rendered.tier),
+            answer.triggers,
             now_local=now_local,
             spec_folder=placed.spec_folder,
             status=status,
             git_=repository,
         )
     except SpecKitMemoryError as error:
-        warnings.append(f"the memory is saved, but {error.message}")
+        answer = replace(answer, warnings=(*answer.warnings, f"the memory is saved, but {error.message}"))
     _session_saved(runtime, draft.session.session_id)
-    answer = replace(answer, warnings=tuple(warnings), triggers=triggers, tier=rendered.tier)
-    return _after(runtime, answer, saved.path, saved.result, status, merged)
+    return replace(answer, vector_status=status, hints=_hints(similar, on_similar, memory_id))
+
+
+def _known(
+    runtime: Runtime,
+    rendered: Rendered,
+    similar: tuple[Mapping[str, Any], ...],
+    spec_folder: str | None,
+    *,
+    force: bool,
+    on_similar: str,
+) -> Memory | None:
+    """The memory that is this text already. Who merges may have saved it a moment ago, and been warned."""
+    if force and on_similar != "merge":
+        return None
+    known = near_duplicates.same(runtime, rendered.text, spec_folder=spec_folder)
+    if known is None and on_similar == "merge":
+        return near_duplicates.same_words(runtime, rendered.text, similar, spec_folder=spec_folder)
+    return known
+
+
+def _known_already(
+    runtime: Runtime, answer: SaveAnswer, known: Memory, draft: _Draft, *, dry_run: bool, on_similar: str
+) -> SaveAnswer:
+    """Nothing is written for a text that is there; the merge that was offered with it can still be done."""
+    unused = [phrase for phrase in draft.session.triggers if phrase not in known.attributes.triggers]
+    warnings = list(answer.warnings)
+    if unused:
+        phrases_ = ", ".join(map(repr, unused))
+        warnings.append(f"memory {known.id} does not have the trigger phrases {phrases_}; add them with memory_update")
+    said = f"this is memory {known.id} already ({known.path})"
+    answer = replace(
+        answer,
+        summary=f"{said}; nothing was written",
+        id=known.id,
+        path=known.path,
+        duplicate_of=known.id,
+        triggers=known.attributes.triggers,
+        tier=known.tier,
+        dry_run=dry_run,
+        warnings=tuple(warnings),
+    )
+    if on_similar != "merge":
+        return replace(answer, similar=())
+    answer = replace(answer, summary=said)
+    if dry_run:
+        other = near_duplicates.mergeable(runtime, answer.similar, known)
+        then = f"; it would take in memory {other.id}" if other else ""
+        return replace(answer, summary=f"{said}{then}; nothing was written")
+    answer = _joined(runtime, answer, known.id)
+    if answer.merged is None:
+        return replace(answer, summary=f"{said}; there is no other memory to merge it with")
+    return replace(answer, vector_status=_embed(runtime, known.id))
+
+
+def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
+    """The answer after the most similar memory was taken in, or with the reason why none was."""
+    memory = runtime.store.get(memory_id)
+    others = tuple(row for row in answer.similar if row["id"] != memory_id)
+    other = near_duplicates.mergeable(runtime, others, memory)
+    if other is None:
+        if others:
+            reason = merge.obstacle(runtime.store.get(others[0]["id"]), memory) or "only memories of one folder"
+            told = f"memory {others[0]['id']} is similar, but was not merged: {reason}"
+            return replace(answer, warnings=(*answer.warnings, told), similar=others)
+        return replace(answer, similar=())
+    try:
+        done = merge.join(runtime, memory_id=other.id, into=memory_id)
+    except SpecKitMemoryError as error:
+        # The memory is kept by now, and so is the other one.
+        told = f"memory {other.id} was not merged: {error.message}"
+        return replace(answer, warnings=(*answer.warnings, told), similar=others)
+    return replace(
+        answer,
+        summary=f"{answer.summary}; it takes in and supersedes memory {other.id}",
+        merged=other.id,
+        similar=others,
+        triggers=done.memory.attributes.triggers,
+        tier=done.memory.tier,
+    )
 
 
 def _rendered(
@@ -272,7 +348,7 @@ def _rendered(
 
 
 def _template(runtime: Runtime) -> str | None:
-    path = runtime.settings.state_folder / TEMPLATE
+    path = runtime.settings.state_folder / near_duplicates.TEMPLATE
     if not path.exists():
         return None
     template = disk.read(path).text
@@ -309,15 +385,11 @@ def _session_saved(runtime: Runtime, session_id: str | None) -> None:
         sessions.keep_session(runtime, attention.saved(sessions.open_session(runtime, session_id)))
 
 
-def _after(
-    runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult, status: VectorStatus, merged: int | None
-) -> SaveAnswer:
+def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) -> SaveAnswer:
     memory = runtime.store.get(result.memory_id)
     said = f"saved {answer.title} as memory {memory.id} in {disk.stored_form(runtime.settings, path)}"
     if result.alias:
         said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
-    if merged is not None:
-        said += f"; it takes in and supersedes memory {merged}"
     if answer.redacted:
         count = sum(answer.redacted.values())
         said += "; 1 secret was replaced" if count == 1 else f"; {count} secrets were replaced"
@@ -328,14 +400,14 @@ def _after(
         path=disk.stored_form(runtime.settings, path),
         created=result.created,
         duplicate_of=memory.id if result.alias else None,
-        vector_status=status,
     )
 
 
-def _hints(similar: tuple[Mapping[str, Any], ...], on_similar: str) -> tuple[str, ...]:
-    if not similar or on_similar != "warn":
+def _hints(similar: tuple[Mapping[str, Any], ...], on_similar: str, memory_id: int) -> tuple[str, ...]:
+    others = [row["id"] for row in similar if row["id"] != memory_id]
+    if not others or on_similar != "warn":
         return ()
-    best = similar[0]
     return (
-        f"memory {best['id']} says nearly the same: save with onSimilar merge to join them, or distinct to keep both",
+        f"memory {others[0]} says nearly the same: save this again with onSimilar merge to join the two"
+        f" (skm merge {others[0]} {memory_id}), or leave both",
     )

@@ -107,17 +107,19 @@ def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
 
 
 def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
-    left, hints = [], []
+    left, beside, hints = [], [], []
     for step in act.steps:
         memory = runtime.store.get(step.memory_id, any_presence=True)
         other = runtime.store.by_path(memory.path)
         if memory.presence is not Presence.FORGOTTEN:
             hints.append(f"{memory.title} (#{memory.id}) came back by itself")
-        elif other is not None and other.id != memory.id:
-            hints.append(f"{memory.path} is memory {other.id} now, so memory {memory.id} stays forgotten")
-        else:
+        elif other is None or other.id == memory.id:
             left.append((step, memory))
-    if not left:
+        elif memory.source in file_restore.WRITTEN and not memory.redactions:
+            beside.append(memory)
+        else:
+            hints.append(f"{memory.path} is memory {other.id} now, so memory {memory.id} stays forgotten")
+    if not left and not beside:
         raise _Impossible("; ".join(hints))
     formers = [former for step, memory in left for former in _formers(runtime, step, memory)]
     _refuse(runtime, formers)
@@ -127,9 +129,19 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
             runtime.store.recall(memory.id, _with_files(change, own))
     for _, memory in left:
         hints += _read_again(runtime, memory)
-    names = ", ".join(f"{memory.title} (#{memory.id})" for _, memory in left[:3])
-    what = names if len(left) <= 3 else f"{len(left)} memories"
-    return _Done(f"took back the delete of {what}", [memory.id for _, memory in left], hints)
+    hints += [_bring_back_beside(runtime, memory, change) for memory in beside]
+    back = [*(memory for _, memory in left), *beside]
+    names = ", ".join(f"{memory.title} (#{memory.id})" for memory in back[:3])
+    what = names if len(back) <= 3 else f"{len(back)} memories"
+    return _Done(f"took back the delete of {what}", [memory.id for memory in back], hints)
+
+
+def _bring_back_beside(runtime: Runtime, memory: Memory, change: Change) -> str:
+    """A forgotten file that was edited since is another memory: the text that was deleted gets a file of its own."""
+    path = disk.absolute(runtime.settings, memory.path)
+    saved = runtime.sync.save(path.parent, path.stem, runtime.store.text(memory.id), change)
+    where = disk.stored_form(runtime.settings, saved.path)
+    return f"{memory.path} holds another memory now; this one is in {where}"
 
 
 def _formers(runtime: Runtime, step: Step, memory: Memory) -> list[Former]:
@@ -180,7 +192,7 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
     hints += _read_again(runtime, old)
     if not any(former.file.path != old.path for former in formers) and not hints:
         hints.append(f"memory {told.into} keeps the text that it took over")
-    return _Done(f"took back the merge of #{old.id} into #{told.into}", [old.id], hints)
+    return _Done(f"took back the merge of #{old.id} into #{told.into}", [old.id, told.into], hints)
 
 
 def _made_by(link: Link, act: Act) -> bool:

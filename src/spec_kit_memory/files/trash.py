@@ -15,15 +15,12 @@ from spec_kit_memory.errors import BadPath
 from spec_kit_memory.files import disk, write_counters
 from spec_kit_memory.settings import Settings
 
-__all__ = ["as_change", "discard", "recall"]
+__all__ = ["as_change", "discard", "keep", "recall"]
 
 
 def discard(path: Path, *, settings: Settings, at: datetime) -> Path:
     """Move a file to the trash, under the path it had; returns where it is now."""
-    stored = disk.stored_form(settings, path)
-    parts = [part for part in PurePosixPath(stored).parts if part != "/"]
-    drawer = disk.ensure_state_folder(settings) / "trash" / f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-    target = drawer.joinpath(*(part.replace(":", "") for part in parts))
+    target = _drawer_for(path, settings=settings, at=at)
     try:
         target.parent.mkdir(mode=0o700, parents=True)
         _move(path, target)
@@ -32,6 +29,26 @@ def discard(path: Path, *, settings: Settings, at: datetime) -> Path:
         raise disk.disk_error(error, path) from error
     write_counters.count(settings, deletes=1)
     return target
+
+
+def keep(path: Path, *, settings: Settings, at: datetime) -> Path:
+    """Put a copy of a file that is about to be rewritten into the trash; returns where it is."""
+    target = _drawer_for(path, settings=settings, at=at)
+    try:
+        target.parent.mkdir(mode=0o700, parents=True)
+        disk.write_atomic(target, path.read_bytes())
+        shutil.copystat(path, target)
+    except OSError as error:
+        write_counters.count(settings, errors=1)
+        raise disk.disk_error(error, path) from error
+    return target
+
+
+def _drawer_for(path: Path, *, settings: Settings, at: datetime) -> Path:
+    stored = disk.stored_form(settings, path)
+    parts = [part for part in PurePosixPath(stored).parts if part != "/"]
+    drawer = disk.ensure_state_folder(settings) / "trash" / f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    return drawer.joinpath(*(part.replace(":", "") for part in parts))
 
 
 def as_change(stored: str, trashed: Path, *, settings: Settings) -> FileChange:

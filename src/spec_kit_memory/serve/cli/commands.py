@@ -261,6 +261,17 @@ def _alternatives(error: SpecKitMemoryError) -> list[str]:
 # --- taking back, vouching, bringing in -------------------------------------------------------------
 
 
+@command(
+    "merge",
+    "Join two memories: INTO stays and takes in what only ID says.",
+    argument("id", type=int),
+    argument("into", type=int),
+)
+def merge(session: Session, id: int, into: int) -> None:
+    with session.open() as workspace:
+        session.show(workspace.merge(id, into))
+
+
 @command("undo", "Take back the last delete, update, merge or restore.")
 def undo(session: Session) -> None:
     with session.open() as workspace:
