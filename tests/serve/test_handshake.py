@@ -148,6 +148,15 @@ def test_what_is_not_of_the_common_form_is_left_to_the_sdk(odd: bytes) -> None:
     assert FirstAnswers(lean=False).answer(odd) == (None, True)
 
 
+def test_a_host_that_wants_progress_is_answered_at_once() -> None:
+    """Codex asks so, and does not wait for the rest of the server to be imported."""
+    answers = FirstAnswers(lean=False)
+    assert answers.answer(line(INITIALIZE))[0] is not None
+    wanting = {**LIST, "params": {"_meta": {"progressToken": 0}}}
+    assert answers.answer(line(wanting)) == answers.answer(line(LIST))
+    assert answers.answer(line(MODERN_LIST)) == (None, True)
+
+
 def test_a_second_handshake_is_left_to_the_sdk() -> None:
     answers = FirstAnswers(lean=False)
     assert answers.answer(line(INITIALIZE))[0] is not None

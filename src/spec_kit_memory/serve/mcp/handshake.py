@@ -79,7 +79,9 @@ class FirstAnswers:
         if method == "tools/list" and modern and self._version in (None, self._modern):
             self._version = self._modern
             return f"tools/list {self._modern}"
-        if self._version not in self._handshakes or modern or (params and params != {}):
+        # A host may ask for progress (Codex does); there is none to report on what is answered at once.
+        plain = not params or (isinstance(params, dict) and set(params) == {"_meta"} and not _names_version(params))
+        if self._version not in self._handshakes or not plain:
             return None
         if method == "tools/list":
             return f"tools/list {self._version}"
@@ -103,8 +105,13 @@ class FirstAnswers:
             isinstance(meta, dict)
             and meta.get(f"{_META_PREFIX}protocolVersion") == self._modern
             and isinstance(meta.get(f"{_META_PREFIX}clientCapabilities"), dict)
-            and "progressToken" not in meta
         )
+
+
+def _names_version(params: dict[str, object]) -> bool:
+    """Does a request claim to be of the newer era? On a connection of the older one that is for the SDK to refuse."""
+    meta = params["_meta"]
+    return not isinstance(meta, dict) or any(name.startswith(_META_PREFIX) for name in meta)
 
 
 class Front:

@@ -1,0 +1,382 @@
+"""Is the product at home in the agents that people use? Real hosts, each driven through one whole turn.
+
+    python -m tools.hosts                      Claude Code, Codex and Copilot CLI, as CI does
+    python -m tools.hosts --all                OpenCode, Gemini CLI, Qwen Code and Cline as well
+    python -m tools.hosts codex --keep DIR     one of them; its requests and files stay in DIR
+
+Each host is installed from npm, pinned, into build/hosts. It runs with a clean environment and a temporary home, and
+a scripted model stands in for its own: no account, no network. Where npm cannot be reached that is said, and is no
+failure unless `--needed`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.scripted_model import Call, Request, ScriptedModel
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = ROOT / "build" / "hosts"
+EXAMPLE = ROOT / "examples" / "harbour-bikes"
+INSTALL_SECONDS, TURN_SECONDS = 300, 240
+NODE = "node@22"
+
+# The prompt contains a trigger phrase of the example, so a hook has something to say about it.
+PROMPT = "Before I touch it: why did we leave polling? The unlock timeout bites again."
+QUERY = {"query": "why did we leave polling"}
+ANSWER = "Docks keep an MQTT connection"
+
+
+class Absent(Exception):  # noqa: N818 - it says what is not there
+    """What a host needs is not on this machine."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where one host plays: a home and a project of its own, and the model that it talks to."""
+
+    home: Path
+    project: Path
+    model: str  # its address
+
+    @property
+    def environment(self) -> dict[str, str]:
+        skm = Path(sys.executable).parent
+        return {
+            "HOME": str(self.home),
+            "PATH": f"{skm}:/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+        }
+
+    def write(self, name: str, content: object) -> None:
+        """A file of the host's own, in its home."""
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Host:
+    name: str  # as `skm install` knows it
+    title: str
+    package: str
+    program: str  # below node_modules
+    command: Callable[[Stage], list[str]]
+    environment: Callable[[Stage], Mapping[str, str]]
+    prepare: Callable[[Stage], None] = lambda stage: None
+    needs_node: bool = False
+    tools: int = 21  # how many of ours it offers to its model at once
+    channel: str = "text"
+    hook: bool = True  # does what our prompt hook says reach the model?
+    ci: bool = False
+
+
+def _machine() -> str:
+    return {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def _claude(stage: Stage) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": stage.model,
+        "ANTHROPIC_API_KEY": "dummy",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+
+
+def _codex(stage: Stage) -> None:
+    stage.write(
+        ".codex/config.toml",
+        f'model = "scripted"\nmodel_provider = "scripted"\n\n[model_providers.scripted]\nname = "scripted"\n'
+        f'base_url = "{stage.model}/v1"\nwire_api = "responses"\nenv_key = "SCRIPTED_KEY"\n\n'
+        f'[projects."{stage.project}"]\ntrust_level = "trusted"\n',
+    )
+
+
+def _copilot(stage: Stage) -> dict[str, str]:
+    return {
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_PROVIDER_BASE_URL": f"{stage.model}/v1",
+        "COPILOT_PROVIDER_API_KEY": "dummy",
+        "COPILOT_MODEL": "scripted",
+        "COPILOT_PROVIDER_WIRE_API": "completions",
+    }
+
+
+def _opencode(stage: Stage) -> None:
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "scripted",
+        "options": {"baseURL": f"{stage.model}/v1", "apiKey": "dummy"},
+        "models": {"scripted": {"name": "scripted"}},
+    }
+    stage.write(".config/opencode/opencode.json", {"provider": {"scripted": provider}, "model": "scripted/scripted"})
+
+
+def _gemini(stage: Stage) -> dict[str, str]:
+    return {"GOOGLE_GEMINI_BASE_URL": stage.model, "GEMINI_API_KEY": "dummy", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
+def _qwen(stage: Stage) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": f"{stage.model}/v1", "OPENAI_API_KEY": "dummy", "OPENAI_MODEL": "scripted"}
+
+
+HOSTS: tuple[Host, ...] = (
+    Host(
+        "claude-code",
+        "Claude Code",
+        "@anthropic-ai/claude-code@2.1.325",
+        f"@anthropic-ai/claude-code-linux-{_machine()}/claude",
+        lambda stage: ["-p", PROMPT, "--output-format", "stream-json", "--verbose", "--allowedTools",
+                       "mcp__spec_kit_memory"],
+        _claude,
+        tools=3,
+        channel="structured",
+        ci=True,
+    ),
+    Host(
+        "codex",
+        "Codex",
+        "@openai/codex@0.166.0",
+        ".bin/codex",
+        lambda stage: ["exec", "--json", "--dangerously-bypass-approvals-and-sandbox", PROMPT],
+        lambda stage: {"SCRIPTED_KEY": "dummy"},
+        _codex,
+        channel="structured",
+        ci=True,
+    ),
+    Host(
+        "copilot",
+        "Copilot CLI",
+        "@github/copilot@1.0.102",
+        ".bin/copilot",
+        lambda stage: ["-p", PROMPT, "--allow-all-tools"],
+        _copilot,
+        channel="both, once where they are equal",
+        ci=True,
+    ),
+    Host(
+        "opencode",
+        "OpenCode",
+        "opencode-ai@1.18.33",
+        f"opencode-linux-{_machine()}/bin/opencode",
+        lambda stage: ["run", PROMPT],
+        lambda stage: {},
+        _opencode,
+    ),
+    Host(
+        "gemini",
+        "Gemini CLI",
+        "@google/gemini-cli@0.61.0",
+        ".bin/gemini",
+        lambda stage: ["-p", PROMPT, "--yolo"],
+        _gemini,
+        needs_node=True,
+    ),
+    Host(
+        "qwen",
+        "Qwen Code",
+        "@qwen-code/qwen-code@0.24.4",
+        ".bin/qwen",
+        lambda stage: ["-p", PROMPT, "--yolo"],
+        _qwen,
+        needs_node=True,
+        channel="both, once where they are equal",
+    ),
+)  # fmt: skip
+
+
+# --- installing -----------------------------------------------------------------------------
+
+
+def install(host: Host) -> list[str]:
+    """What runs the host; it is installed if need be."""
+    if shutil.which("npm") is None:
+        raise Absent("npm is not installed")
+    folder = MODULES / host.name
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [host.package]
+    stamp = folder / "installed.json"
+    if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
+        (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+        _npm(["install", "--no-audit", "--no-fund", "--loglevel=error", *wanted], folder)
+        stamp.write_text(json.dumps(wanted), encoding="utf-8")
+    program = folder / "node_modules" / host.program
+    if not program.exists():
+        raise Absent(f"{host.package} has no {host.program} for this machine")
+    return [str(program)]
+
+
+def _npm(words: Sequence[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(
+            ["npm", *words], cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Absent(f"npm did not install within {INSTALL_SECONDS} s") from error
+    if done.returncode:
+        raise Absent("npm cannot install: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
+
+
+# --- one turn ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Outcome:
+    host: Host
+    version: str = ""
+    seconds: float = 0.0
+    tools: int = 0
+    tool_tokens: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def staged(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield Path(tempfile.mkdtemp(dir=keep))
+        return
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def play(host: Host, *, keep: Path | None = None) -> Outcome:
+    program = install(host)
+    outcome = Outcome(host, version=host.package.rpartition("@")[2])
+    with staged(keep) as folder, ScriptedModel([Call("memory_search", QUERY)]) as model:
+        stage = Stage(folder / "home", folder / "project", model.url)
+        stage.home.mkdir()
+        shutil.copytree(EXAMPLE, stage.project, ignore=shutil.ignore_patterns("index.sqlite*"))
+        subprocess.run(["git", "init", "-q"], cwd=stage.project, check=True)
+        host.prepare(stage)
+        skm(stage, "index")
+        before = tree(folder)
+        skm(stage, "install", host.name, "--yes")
+        ours = {name for name, data in tree(folder).items() if before.get(name) != data}
+        started = time.monotonic()
+        run(host, program, stage, outcome)
+        outcome.seconds = time.monotonic() - started
+        if keep is not None:
+            (folder / "requests.json").write_text(json.dumps([each.body for each in model.requests]), encoding="utf-8")
+        outcome.faults += judge(host, model, outcome)
+        skm(stage, "uninstall", host.name, "--yes")
+        after = tree(folder)
+        outcome.faults += [f"uninstall left {name}" for name in sorted(ours) if after.get(name) != before.get(name)]
+    return outcome
+
+
+def skm(stage: Stage, *words: str) -> None:
+    command = [sys.executable, "-m", "spec_kit_memory", "--workspace", str(stage.project), *words]
+    done = subprocess.run(
+        command, env=stage.environment, cwd=stage.project, capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"skm {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+
+
+def run(host: Host, program: Sequence[str], stage: Stage, outcome: Outcome) -> None:
+    environment = stage.environment | dict(host.environment(stage))
+    try:
+        done = subprocess.run(
+            [*program, *host.command(stage)],
+            env=environment,
+            cwd=stage.project,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TURN_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        outcome.faults.append(f"no end within {TURN_SECONDS} s")
+        return
+    if done.returncode:
+        outcome.faults.append(f"exit {done.returncode}: {(done.stderr or done.stdout).strip()[-500:]}")
+
+
+def judge(host: Host, model: ScriptedModel, outcome: Outcome) -> Iterator[str]:
+    """What is wrong with what reached the model."""
+    turns = model.turns
+    if not turns:
+        offered = sorted({tool for request in model.requests for tool in request.tools})
+        yield f"memory_search was never offered; {len(model.requests)} requests offered {', '.join(offered)[:300]}"
+        return
+    ours = [tool for tool in turns[0].tools if "memory_" in tool or "checkpoint_" in tool]
+    outcome.tools, outcome.tool_tokens = len(ours), _tokens_of_tools(turns[0])
+    if len(ours) != host.tools:
+        yield f"{len(ours)} tools of ours were offered, not {host.tools}"
+    results = [result for request in turns for result in request.results]
+    if sum(ANSWER in result for result in results) != 1:
+        yield f"{ANSWER!r} is in {sum(ANSWER in result for result in results)} tool results, not in one"
+    if host.hook and "spec_kit_memory" not in hook_text(turns[0]):
+        yield "what the hooks say did not reach the model"
+
+
+def hook_text(request: Request) -> str:
+    """The request without the descriptions of tools, where our name stands as well."""
+    return json.dumps({key: value for key, value in request.body.items() if key != "tools"}, ensure_ascii=False)
+
+
+def _tokens_of_tools(request: Request) -> int:
+    declared = json.dumps(request.body.get("tools", []), ensure_ascii=False)
+    parts = [part for part in declared.split('"name"') if "memory_" in part[:80] or "checkpoint_" in part[:80]]
+    return sum(len(part.encode()) for part in parts) // 4
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file of home and project; the index and what hosts keep in their caches are theirs."""
+    skipped = {".git", ".spec-kit-memory", "node_modules", ".cache", ".npm", ".local"}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink() and not skipped & set(path.relative_to(folder).parts)
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", choices=[host.name for host in HOSTS] or None, metavar="HOST")
+    parser.add_argument("--all", action="store_true", help="also the hosts that CI leaves out")
+    parser.add_argument("--needed", action="store_true", help="fail where npm or a host is missing")
+    parser.add_argument("--keep", type=Path, help="keep what was sent and written there")
+    given = parser.parse_args()
+    chosen = [host for host in HOSTS if host.name in given.names or (not given.names and (given.all or host.ci))]
+    passed = failed = skipped = 0
+    for host in chosen:
+        try:
+            outcome = play(host, keep=given.keep)
+        except Absent as error:
+            print(f"{host.title:12} not run: {error}", flush=True)
+            skipped += 1
+            failed += bool(given.needed)
+            continue
+        verdict = "ok" if not outcome.faults else "FAULT"
+        print(
+            f"{host.title:12} {outcome.version:10} {outcome.seconds:5.1f} s  {outcome.tools} tools, "
+            f"{outcome.tool_tokens} tokens  {verdict}",
+            flush=True,
+        )
+        for fault in outcome.faults:
+            print(f"    {fault}", flush=True)
+        passed, failed = passed + (not outcome.faults), failed + bool(outcome.faults)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    os.environ.pop("PYTHONPATH", None)
+    sys.exit(main())
