@@ -51,9 +51,8 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
         words,
     )
     from spec_kit_memory.files import chat_transcripts, checkpoint_file
-    from spec_kit_memory.serve import arguments
     from spec_kit_memory.serve.hosts import toml
-    from spec_kit_memory.serve.tools import TOOLS
+    from spec_kit_memory.serve.tools import TOOLS, read_arguments
 
     (scratch / ".spec-kit-memory").mkdir(exist_ok=True)
     config, talk, packed = scratch / ".spec-kit-memory" / "config.jsonc", scratch / "t.jsonl", scratch / "c.json.gz"
@@ -108,9 +107,7 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
 
     def call(raw: bytes) -> None:
         said = value(raw[1:])
-        arguments.read_arguments(
-            TOOLS[raw[0] % len(TOOLS)] if raw else TOOLS[0], said if isinstance(said, dict) else {}
-        )
+        read_arguments(TOOLS[raw[0] % len(TOOLS)] if raw else TOOLS[0], said if isinstance(said, dict) else {})
 
     made = (document, front, question, session, configuration, transcript, checkpoint, host_json, host_toml, call)
     return {each.__name__: each for each in made}

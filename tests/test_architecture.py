@@ -16,11 +16,13 @@ PACKAGE = "spec_kit_memory"
 SOURCE = ROOT / "src" / PACKAGE
 
 # What each room may use of the others. core uses nothing but the errors; see ARCHITECTURE.md.
-ANYWHERE = {"errors", "answers", "settings"}
+ANYWHERE = {"errors", "answers", "parameters", "requests", "settings"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "core": {"core", "errors"},
     "answers": {"core", "errors"},
+    "parameters": {"core", "errors"},
+    "requests": {"core", "errors", "parameters"},
     "settings": {"settings", "core", "errors"},
     "embed": {"embed", "core"} | ANYWHERE,
     "index": {"index", "core"} | ANYWHERE,
@@ -61,7 +63,7 @@ HEAVY = {
 # Of our own: patterns for every script, which only writing and searching need.
 COSTLY = {f"{PACKAGE}.core.words"}
 # The way of a cold command (a hook runs on every prompt): here each command loads only what it uses.
-COLD_ROOMS = {"serve", "workspace", "features", "__init__", "__main__"}
+COLD_ROOMS = {"serve", "workspace", "features", "parameters", "__init__", "__main__"}
 # Opening an engine or a provider loads the one that was chosen and not the others.
 DOORS = {f"{PACKAGE}.embed", f"{PACKAGE}.index"}
 

@@ -15,6 +15,7 @@ import pytest
 
 import spec_kit_memory
 from spec_kit_memory import Settings, SpecKitMemoryError, Tier, Workspace, open_workspace
+from spec_kit_memory.requests import SearchRequest
 from spec_kit_memory.settings import Semantic
 
 PAGE = (Path(__file__).parents[1] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
@@ -112,22 +113,21 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
         ("search", {"query": 5}, "E030", "query must be a text, not 5"),
         ("search", {"query": "cats", "limit": "x"}, "E030", "limit must be an integer, not 'x'"),
         ("search", {"query": "cats", "limit": True}, "E030", "limit must be an integer, not True"),
-        ("search", {"query": "cats", "limit": None}, "E030", "limit must be an integer, not None"),
         ("search", {"query": "cats", "limit": 0}, "E032", "limit is 0"),
         ("search", {"query": "cats", "tier": "nonsense"}, "E030", "'nonsense'"),
         ("search", {"query": "cats", "tier": 7}, "E030", "tier must be a text, not 7"),
-        ("search", {"concepts": "abc"}, "E030", "concepts must be a list, each of it a text, not 'abc'"),
+        ("search", {"concepts": "abc"}, "E032", "concepts has 1 item; it takes 2 to"),
         ("search", {"concepts": ["a", 1]}, "E030", "concepts"),
-        ("search", {"query": "cats", "min_score": float("nan")}, "E032", "minScore is nan"),
+        ("search", {"query": "cats", "min_score": float("nan")}, "E030", "min_score must be a number, not nan"),
         ("search", {"query": "\ud800"}, "E030", "query must be a text"),
         ("load", {"memory_id": 10**30}, "E032", "memory_id"),
-        ("load", {"memory_id": "1"}, "E030", "memory_id must be an integer, not '1'"),
+        ("load", {"memory_id": "one"}, "E030", "memory_id must be an integer, not 'one'"),
         ("list", {"offset": -1}, "E032", "offset is -1"),
-        ("triggers", {"prompt": None}, "E031", "triggers needs prompt"),
-        ("trust", {"target": 1.5}, "E030", "target must be an integer or a text"),
-        ("save", {"context": "a text"}, "E030", "context must be a mapping"),
+        ("triggers", {"prompt": None}, "E031", "triggers: prompt is missing"),
+        ("trust", {"target": 1.5}, "E030", "target must be an id or a path"),
+        ("save", {"context": "a text"}, "E030", "context must be an object"),
         ("index", {"progress": 3}, "E030", "progress must be a function"),
-        ("chat_import", {"paths": "chat.jsonl"}, "E030", "paths must be a list, each of it a text or a path"),
+        ("chat_import", {"paths": 7}, "E030", "paths must be a list of paths, not 7"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused_by_name(
@@ -138,6 +138,26 @@ def test_a_value_of_the_wrong_kind_is_refused_by_name(
     assert caught.value.code == code
     assert said in caught.value.message
     assert caught.value.hint
+
+
+def test_python_is_read_as_leniently_as_any_other_caller(workspace: Workspace) -> None:
+    card = workspace.list().memories[0]
+    assert workspace.load(str(card.id)).memory.id == card.id  # type: ignore[arg-type]
+    assert workspace.load(id=card.id).memory.id == card.id  # type: ignore[call-arg]
+    assert workspace.list(tier="NORMAL", limit=None).total == 2  # type: ignore[arg-type]
+    assert len(workspace.search("sleep", maxResults=1, specFolder="").results) == 1  # type: ignore[call-arg]
+
+
+def test_a_request_that_was_made_before_is_taken_as_it_is(workspace: Workspace) -> None:
+    assert workspace.search(SearchRequest("sleep", limit=1)).query == "sleep"  # type: ignore[arg-type]
+
+
+def test_every_problem_of_a_call_is_told_at_once(workspace: Workspace) -> None:
+    with pytest.raises(SpecKitMemoryError) as caught:
+        workspace.search(limit="x", tier="vital", colour=1)  # type: ignore[call-arg,arg-type]
+    for problem in ("limit must be", "tier must be", "'colour'", "query or concepts is needed"):
+        assert problem in caught.value.message
+    assert len(caught.value.details["problems"]) == 4  # type: ignore[arg-type]
 
 
 def test_a_value_of_the_wrong_kind_is_also_refused_by_position(workspace: Workspace) -> None:
@@ -153,8 +173,14 @@ def test_numbers_of_numpy_and_sets_are_what_they_look_like(workspace: Workspace)
 
 
 def test_names_that_no_method_has_are_refused_by_python(workspace: Workspace) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'querry'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'querry'") as caught:
         workspace.search(querry="cats")  # type: ignore[call-arg]
+    assert isinstance(caught.value, SpecKitMemoryError)
+    assert "Did you mean query?" in caught.value.hint
+    with pytest.raises(TypeError, match="takes 1 positional argument"):
+        workspace.search("cats", "dogs")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="multiple values for argument 'query'"):
+        workspace.search("cats", query="dogs")  # type: ignore[misc]
 
 
 ODD: list[Any] = [

@@ -28,7 +28,7 @@ ENTRY_POINT = "server/main.py"
 ENTRY = '''\
 """Where the host starts us: the arguments are those of `skm`."""
 
-from spec_kit_memory.serve.cli import main
+from spec_kit_memory.serve.cli.main import main
 
 main()
 '''

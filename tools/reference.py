@@ -19,6 +19,7 @@ from typing import Any, get_type_hints
 import click
 
 from spec_kit_memory import answers, errors, settings
+from spec_kit_memory.parameters import Parameter
 from spec_kit_memory.serve import tools
 from spec_kit_memory.serve.cli.tool_commands import Commands, Session
 from spec_kit_memory.settings.trust import MOST_CHARACTERS, MOST_OF_A_REPOSITORY
@@ -55,52 +56,23 @@ What an agent can call over MCP. Each answer is one envelope, as structured cont
 ```
 
 The fields of `data` are on the page [Answers](answers.md). An error is an MCP tool error with
-`{code, message, hint}`; the codes are on the page [Errors](errors.md). Parameters may also be written in
-snake_case (`spec_folder`). `skm serve --tools lean` serves only the tools marked *lean*.
+`{code, message, hint}`; the codes are on the page [Errors](errors.md). `skm serve --tools lean` serves only the
+tools marked *lean*.
+
+Arguments are read leniently: names in snake_case or kebab-case (`spec_folder`), numbers and `true` as text, any case
+of a choice, the other names of context types (`bug` is `discovery`), an object or list as JSON text, one text where a
+list is wanted. What is empty or null counts as left out. An error names every problem of a call and the nearest names.
 """
 
 
-# Said here and not in the schema, where every word costs tokens in every conversation.
-OBVIOUS = {
-    "tier": "Only this importance.",
-    "contextType": "Only this kind of content; in an update, the new one.",
-    "source": "Only what came from there.",
-    "includeArchived": "Also what is in state ARCHIVED.",
-    "limit": "How many at most.",
-    "offset": "How many to pass over.",
-    "count": "How many lines.",
-    "minScore": "Leave out what scores less, as a share of the best possible.",
-    "groupBy": "Answer memories with their best passages, or a flat list of passages.",
-    "maxTokens": "Budget of the answer.",
-    "useDecay": "Let old memories rank lower.",
-    "dedup": "With a session: do not send the same text twice.",
-    "title": "The new title.",
-    "importanceWeight": "The new weight.",
-    "importanceTier": "The new tier.",
-    "wasUseful": "It helped, or it did not.",
-    "onSimilar": "What to do when a near-duplicate exists: say so, add to it, or keep both without a word.",
-    "sortBy": "Order, descending.",
-    "folderRanking": "How spec folders are ordered.",
-    "repair": "Mend what can be mended from the files.",
-    "relation": "How the two are related.",
-    "strength": "How strongly.",
-    "maxDepth": "How many links away.",
-    "direction": "Towards consequences, towards causes, or both.",
-    "turnNumber": "The turn of the session; counted by itself if left out.",
-    "includeCognitive": "With a session: attention, linked memories, content of the most attended.",
-    "description": "What the snapshot is for.",
-    "metadata": "Anything to keep with it.",
-}
-
-
-def kind_of(parameter: tools.Parameter) -> str:
-    words = {"text": "text", "texts": "list of texts"}.get(parameter.kind, parameter.kind)
+def kind_of(parameter: Parameter) -> str:
+    words = {"texts": "list of texts", "path": "text"}.get(parameter.kind, parameter.kind)
     if parameter.choices:
         words = ("some of " if parameter.kind == "texts" else "") + ", ".join(map(code, parameter.choices))
     return words
 
 
-def limits_of(parameter: tools.Parameter) -> str:
+def limits_of(parameter: Parameter) -> str:
     said = []
     if parameter.kind in ("integer", "number", "texts"):
         unit = " of them" if parameter.kind == "texts" else ""
@@ -110,20 +82,20 @@ def limits_of(parameter: tools.Parameter) -> str:
             said.append(f"{low} to {high}{unit}")
         elif low or high:
             said.append(f"{low} or more{unit}" if low else f"at most {high}{unit}")
-    if parameter.kind in ("text", "object") and not parameter.choices:
+    if parameter.kind in ("text", "path", "object") and not parameter.choices:
         said.append(f"at most {parameter.length:,} characters")
     return ", ".join(said)
 
 
-def about_of(parameter: tools.Parameter) -> str:
-    said = parameter.about or OBVIOUS.get(parameter.name, "")
+def about_of(parameter: Parameter) -> str:
+    said = parameter.about or parameter.help
     parts = ["Required." if parameter.required else "", said and said.rstrip(".") + "."]
-    parts.append(f"Same as `{parameter.alias}`." if parameter.alias and "ame as" not in parameter.about else "")
-    return " ".join(filter(None, parts))
+    other = ", ".join(map(code, parameter.aliases))
+    return " ".join(filter(None, [*parts, f"Also {other}." if other else ""]))
 
 
-def default_of(parameter: tools.Parameter) -> str:
-    return "" if parameter.default is None else code(json.dumps(parameter.default))
+def default_of(parameter: Parameter) -> str:
+    return "" if parameter.told_default is None else code(json.dumps(parameter.told_default))
 
 
 def tool_section(tool: tools.Tool) -> Iterator[str]:
@@ -134,8 +106,8 @@ def tool_section(tool: tools.Tool) -> Iterator[str]:
     ]
     yield f"## {tool.name}\n\n{tool.about}\n"
     yield f"*{', '.join(marks)}.* On the command line: `skm {tool.command}`.\n"
-    if tool.one_of:
-        yield f"Needs at least one of {', '.join(map(code, tool.one_of))}.\n"
+    if needed := [code(p.name) for p in tool.parameters if p.argument in tool.request.needs]:
+        yield f"Needs at least one of {', '.join(needed)}.\n"
     yield from table(
         ("parameter", "kind", "default", "limits", "meaning"),
         ((code(p.name), kind_of(p), default_of(p), limits_of(p), about_of(p)) for p in tool.parameters),
@@ -156,7 +128,7 @@ COMMANDS_HEAD = """\
 # Commands
 
 `skm` and `spec-kit-memory` are the same program. A command that has a tool of the same meaning takes the tool's
-parameters as options, in kebab-case. Exit codes: 0, 1 (error), 2 (usage).
+parameters as options, in kebab-case, and reads them as leniently. Exit codes: 0, 1 (error), 2 (usage).
 
 Every command also takes:
 

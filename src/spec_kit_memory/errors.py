@@ -54,6 +54,7 @@ __all__ = [
     "SpecKitMemoryError",
     "TooLarge",
     "UndecidedSpecFolder",
+    "UnexpectedArgument",
     "UnknownRelation",
     "all_errors",
 ]
@@ -125,6 +126,13 @@ class DatabaseBusy(SpecKitMemoryError):
 class BadParameter(SpecKitMemoryError):
     code = "E030"
     means = "a parameter is unknown or of the wrong kind"
+    problem: ClassVar[str] = "there is no parameter"
+
+
+class UnexpectedArgument(BadParameter, TypeError):
+    """The same where Python callers would look for a TypeError."""
+
+    problem = "got an unexpected keyword argument"
 
 
 class MissingParameter(SpecKitMemoryError):

@@ -10,22 +10,21 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from spec_kit_memory import answers
+from spec_kit_memory import answers, requests
 from spec_kit_memory import settings as settings_module
-from spec_kit_memory.core.memory import Actor, ContextType, Source, State, Tier
+from spec_kit_memory.core.memory import Actor
 from spec_kit_memory.embed import Embedder
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
-from spec_kit_memory.features.argument_check import accepting, checked
 from spec_kit_memory.features.runtime import Meaning, Runtime
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index
+from spec_kit_memory.parameters import Request, from_call, signature
 from spec_kit_memory.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,22 +34,35 @@ if TYPE_CHECKING:
 __all__ = ["Workspace", "open_workspace", "utc_now"]
 
 _Answer = TypeVar("_Answer", bound=answers.Answer)
-_Choice = TypeVar("_Choice", bound=StrEnum)
+_Request = TypeVar("_Request", bound=Request)
+_Given = ParamSpec("_Given")
 
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def _one_of(kind: type[_Choice], value: str | None, name: str) -> _Choice | None:
-    """A caller's word as one of the values there are."""
-    try:
-        return kind(value) if value else None
-    except ValueError:
-        raise BadParameter(f"{name} is {value!r}", hint=f"use one of {', '.join(kind)}") from None
+def _takes(
+    kind: Callable[_Given, _Request],
+) -> Callable[[Callable[[Workspace, _Request], _Answer]], Callable[Concatenate[Workspace, _Given], _Answer]]:
+    """A verb takes its request's parameters as its own arguments, checked; or the request as a whole."""
+    request_type = cast("type[_Request]", kind)
+
+    def wrap(
+        verb: Callable[[Workspace, _Request], _Answer],
+    ) -> Callable[Concatenate[Workspace, _Given], _Answer]:
+        def call(self: Workspace, /, *values: _Given.args, **named: _Given.kwargs) -> _Answer:
+            request = from_call(request_type, values, named)
+            return self._timed(lambda: verb(self, request))
+
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(call, name, getattr(verb, name))
+        call.__signature__ = signature(request_type, verb.__annotations__["return"])  # type: ignore[attr-defined]
+        return call
+
+    return wrap
 
 
-@checked
 def open_workspace(
     root: str | os.PathLike[str] | None = None,
     *,
@@ -59,12 +71,13 @@ def open_workspace(
     now: Callable[[], datetime] = utc_now,
 ) -> Workspace:
     """Open the workspace whose root folder is `root`; without it the nearest one upwards from the working directory."""
+    if root is not None and not isinstance(root, str | os.PathLike):
+        raise BadParameter(f"open_workspace: root must be a text or a path, not {root!r}.", hint="Name a folder.")
     if settings is None:
         settings = settings_module.load(settings_module.find_root(workspace=Path(root) if root is not None else None))
     return Workspace(settings, actor=actor, now=now)
 
 
-@accepting
 class Workspace:
     """A project's memories. Use it as a context manager, or call `close`."""
 
@@ -136,401 +149,188 @@ class Workspace:
 
     # --- find and read
 
-    def search(
-        self,
-        query: str | None = None,
-        *,
-        concepts: Sequence[str] = (),
-        spec_folder: str | None = None,
-        tier: Tier | str | None = None,
-        context_type: ContextType | str | None = None,
-        source: Source | str | None = None,
-        state_filter: State | str | None = None,
-        min_state: State | str | None = None,
-        include_archived: bool = False,
-        limit: int = 10,
-        min_score: float = 0.0,
-        group_by: str = "memory",
-        max_tokens: int | None = None,
-        anchors: Sequence[str] = (),
-        include_content: bool = False,
-        include_constitutional: bool = True,
-        include_contiguity: bool = False,
-        use_decay: bool = True,
-        session_id: str | None = None,
-        dedup: bool = True,
-        as_of: str | None = None,
-        explain: bool = False,
-        mode: str = "hybrid",
-    ) -> answers.SearchAnswer:
+    @_takes(requests.SearchRequest)
+    def search(self, request: requests.SearchRequest) -> answers.SearchAnswer:
         """The memories that answer a question, best first, within a token budget."""
         from spec_kit_memory.features import search_answer
-        from spec_kit_memory.features.search import Request
 
-        request = Request(
-            query=query,
-            concepts=tuple(concepts),
-            spec_folder=spec_folder,
-            tier=_one_of(Tier, tier, "tier"),
-            context_type=_one_of(ContextType, context_type, "contextType"),
-            source=None if source == "all" else _one_of(Source, source, "source"),
-            state_filter=_one_of(State, state_filter, "stateFilter"),
-            min_state=_one_of(State, min_state, "minState"),
-            include_archived=include_archived,
-            limit=limit,
-            min_score=min_score,
-            group_by=group_by,
-            max_tokens=max_tokens,
-            anchors=tuple(anchors),
-            include_content=include_content,
-            include_constitutional=include_constitutional,
-            include_contiguity=include_contiguity,
-            use_decay=use_decay,
-            session_id=session_id,
-            dedup=dedup,
-            as_of=as_of,
-            explain=explain,
-            mode=mode,
-        )
-        return self._timed(lambda: search_answer.search(self._runtime, request, self._cache))
+        return search_answer.search(self._runtime, request, self._cache)
 
-    def load(
-        self,
-        memory_id: int | None = None,
-        *,
-        spec_folder: str | None = None,
-        anchor_id: str | None = None,
-        max_tokens: int = 10_000,
-    ) -> answers.LoadAnswer:
+    @_takes(requests.LoadRequest)
+    def load(self, request: requests.LoadRequest) -> answers.LoadAnswer:
         """One memory's text or section; the newest of a spec folder without an id."""
         from spec_kit_memory.features import read
 
-        return self._timed(
-            lambda: read.load(
-                self._runtime, memory_id=memory_id, spec_folder=spec_folder, anchor_id=anchor_id, max_tokens=max_tokens
-            )
-        )
+        return read.load(self._runtime, request)
 
-    def get(
-        self, path: str, *, lines: str | None = None, from_: int | None = None, count: int | None = None
-    ) -> answers.GetAnswer:
+    @_takes(requests.GetRequest)
+    def get(self, request: requests.GetRequest) -> answers.GetAnswer:
         """Exactly those lines of a memory."""
         from spec_kit_memory.features import read
 
-        return self._timed(lambda: read.get(self._runtime, path=path, lines=lines, from_=from_, count=count))
+        return read.get(self._runtime, request)
 
-    def list(
-        self,
-        *,
-        spec_folder: str | None = None,
-        tier: Tier | str | None = None,
-        source: Source | str | None = None,
-        limit: int = 20,
-        offset: int = 0,
-        sort_by: str = "created_at",
-        forgotten: bool = False,
-    ) -> answers.ListAnswer:
+    @_takes(requests.ListRequest)
+    def list(self, request: requests.ListRequest) -> answers.ListAnswer:
         """Memories, newest first unless `sort_by` says otherwise; or those that were deleted on request."""
         from spec_kit_memory.features import read
 
-        return self._timed(
-            lambda: read.list_(
-                self._runtime,
-                spec_folder=spec_folder,
-                tier=_one_of(Tier, tier, "tier"),
-                source=None if source == "all" else _one_of(Source, source, "source"),
-                limit=limit,
-                offset=offset,
-                sort_by=sort_by,
-                forgotten=forgotten,
-            )
-        )
+        return read.list_(self._runtime, request)
 
     # --- keep in step
 
-    def index(
-        self,
-        *,
-        spec_folder: str | None = None,
-        force: bool = False,
-        rebuild: bool = False,
-        cooldown: bool = False,
-        embed: bool = True,
-        progress: Callable[[str, int, int], None] | None = None,
-        cancelled: Callable[[], bool] | None = None,
-    ) -> answers.IndexAnswer:
+    @_takes(requests.IndexRequest)
+    def index(self, request: requests.IndexRequest) -> answers.IndexAnswer:
         """Bring the index in step with the files."""
         from spec_kit_memory.features import index_workspace
 
-        return self._timed(
-            lambda: index_workspace.index(
-                self._runtime,
-                spec_folder=spec_folder,
-                force=force,
-                rebuild=rebuild,
-                cooldown=cooldown,
-                embed=embed,
-                progress=progress,
-                cancelled=cancelled,
-            )
-        )
+        return index_workspace.index(self._runtime, request)
 
     # --- sessions
 
-    def triggers(
-        self,
-        prompt: str,
-        *,
-        limit: int = 3,
-        session_id: str | None = None,
-        turn_number: int | None = None,
-        include_cognitive: bool = True,
-    ) -> answers.TriggerAnswer:
+    @_takes(requests.TriggersRequest)
+    def triggers(self, request: requests.TriggersRequest) -> answers.TriggerAnswer:
         """The memories whose phrases occur in a prompt; it never needs vectors."""
         from spec_kit_memory.features import sessions
 
-        return self._timed(
-            lambda: sessions.triggers(
-                self._runtime,
-                prompt=prompt,
-                limit=limit,
-                session_id=session_id,
-                turn_number=turn_number,
-                include_cognitive=include_cognitive,
-            )
-        )
+        return sessions.triggers(self._runtime, request)
 
-    def context(
-        self,
-        prompt: str | None = None,
-        *,
-        spec_folder: str | None = None,
-        session_id: str | None = None,
-        max_tokens: int = 1500,
-    ) -> answers.ContextAnswer:
+    @_takes(requests.ContextRequest)
+    def context(self, request: requests.ContextRequest) -> answers.ContextAnswer:
         """The one call for an agent that starts or resumes."""
         from spec_kit_memory.features import context
 
-        return self._timed(
-            lambda: context.context(
-                self._runtime, prompt=prompt, spec_folder=spec_folder, session_id=session_id, max_tokens=max_tokens
-            )
-        )
+        return context.context(self._runtime, request)
 
     # --- keep and change
 
-    def save(
-        self,
-        *,
-        file_path: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        text: str | None = None,
-        spec_folder: str | None = None,
-        force: bool = False,
-        dry_run: bool = False,
-        on_similar: str = "warn",
-        create: bool = False,
-        by_person: bool = False,
-    ) -> answers.SaveAnswer:
+    @_takes(requests.SaveRequest)
+    def save(self, request: requests.SaveRequest) -> answers.SaveAnswer:
         """Remember a session, one fact, or an existing file. Only `by_person` may save a rule."""
         from spec_kit_memory.features import save
 
-        return self._timed(
-            lambda: save.save(
-                self._runtime,
-                file_path=file_path,
-                context=context,
-                text=text,
-                spec_folder=spec_folder,
-                force=force,
-                dry_run=dry_run,
-                on_similar=on_similar,
-                create=create,
-                by_person=by_person,
-            )
-        )
+        return save.save(self._runtime, request)
 
-    def update(
-        self,
-        id: int,
-        *,
-        title: str | None = None,
-        trigger_phrases: Sequence[str] | None = None,
-        importance_weight: float | None = None,
-        importance_tier: Tier | str | None = None,
-        context_type: ContextType | str | None = None,
-        confirm: bool = False,
-    ) -> answers.UpdateAnswer:
+    @_takes(requests.UpdateRequest)
+    def update(self, request: requests.UpdateRequest) -> answers.UpdateAnswer:
         """Change a memory's metadata, in its file where it has one."""
         from spec_kit_memory.features import amend
 
-        return self._timed(
-            lambda: amend.update(
-                self._runtime,
-                memory_id=id,
-                title=title,
-                trigger_phrases=trigger_phrases,
-                importance_weight=importance_weight,
-                importance_tier=_one_of(Tier, importance_tier, "importanceTier"),
-                context_type=_one_of(ContextType, context_type, "contextType"),
-                confirm=confirm,
-            )
-        )
+        return amend.update(self._runtime, request)
 
-    def merge(self, id: int, into: int) -> answers.MergeAnswer:
+    @_takes(requests.MergeRequest)
+    def merge(self, request: requests.MergeRequest) -> answers.MergeAnswer:
         """Join two memories: `into` stays and takes in what only the other one says."""
         from spec_kit_memory.features import merge
 
-        return self._timed(lambda: merge.merge(self._runtime, memory_id=id, into=into))
+        return merge.merge(self._runtime, request)
 
-    def delete(
-        self,
-        id: int | None = None,
-        *,
-        spec_folder: str | None = None,
-        confirm: bool = False,
-        delete_file: bool = False,
-    ) -> answers.DeleteAnswer:
+    @_takes(requests.DeleteRequest)
+    def delete(self, request: requests.DeleteRequest) -> answers.DeleteAnswer:
         """Forget a memory, or all of a spec folder; files stay unless `delete_file`."""
         from spec_kit_memory.features import amend
 
-        return self._timed(
-            lambda: amend.delete(
-                self._runtime, memory_id=id, spec_folder=spec_folder, confirm=confirm, delete_file=delete_file
-            )
-        )
+        return amend.delete(self._runtime, request)
 
-    def validate(
-        self, id: int, *, was_useful: bool | None = None, outdated: bool | None = None, promote: bool | None = None
-    ) -> answers.ValidateAnswer:
+    @_takes(requests.ValidateRequest)
+    def validate(self, request: requests.ValidateRequest) -> answers.ValidateAnswer:
         """Say whether a memory was useful, or that it is outdated."""
         from spec_kit_memory.features import validate
 
-        return self._timed(
-            lambda: validate.validate(
-                self._runtime, memory_id=id, was_useful=was_useful, outdated=outdated, promote=bool(promote)
-            )
-        )
+        return validate.validate(self._runtime, request)
 
-    def trust(self, target: int | str, *, trusted: bool = True) -> answers.UpdateAnswer:
+    @_takes(requests.TrustRequest)
+    def trust(self, request: requests.TrustRequest) -> answers.UpdateAnswer:
         """Vouch for a memory of a chat or custom source; only a person calls this."""
         from spec_kit_memory.features import amend
 
-        return self._timed(lambda: amend.trust(self._runtime, target, trusted=trusted))
+        return amend.trust(self._runtime, request)
 
-    def undo(self) -> answers.UndoAnswer:
+    @_takes(requests.UndoRequest)
+    def undo(self, request: requests.UndoRequest) -> answers.UndoAnswer:
         """Take back the last delete, update, merge or restore."""
         from spec_kit_memory.features import undo
 
-        return self._timed(lambda: undo.undo(self._runtime))
+        return undo.undo(self._runtime)
 
     # --- links
 
-    def link(
-        self, source_id: int, target_id: int, relation: str, *, strength: float = 1.0, evidence: str | None = None
-    ) -> answers.LinkAnswer:
+    @_takes(requests.LinkRequest)
+    def link(self, request: requests.LinkRequest) -> answers.LinkAnswer:
         """Say how one memory bears on another."""
         from spec_kit_memory.features import why
 
-        return self._timed(
-            lambda: why.link(
-                self._runtime,
-                source_id=source_id,
-                target_id=target_id,
-                relation=relation,
-                strength=strength,
-                evidence=evidence or "",
-            )
-        )
+        return why.link(self._runtime, request)
 
-    def unlink(self, link_id: int) -> answers.LinkAnswer:
+    @_takes(requests.UnlinkRequest)
+    def unlink(self, request: requests.UnlinkRequest) -> answers.LinkAnswer:
         from spec_kit_memory.features import why
 
-        return self._timed(lambda: why.unlink(self._runtime, link_id=link_id))
+        return why.unlink(self._runtime, request)
 
-    def why(
-        self, memory_id: int, *, max_depth: int = 3, direction: str = "both", relations: Sequence[str] | None = None
-    ) -> answers.WhyAnswer:
+    @_takes(requests.WhyRequest)
+    def why(self, request: requests.WhyRequest) -> answers.WhyAnswer:
         """What led to a memory, and what came of it."""
         from spec_kit_memory.features import why
 
-        return self._timed(
-            lambda: why.why(
-                self._runtime,
-                memory_id=memory_id,
-                max_depth=max_depth,
-                direction=direction,
-                relations=tuple(relations or ()),
-            )
-        )
+        return why.why(self._runtime, request)
 
     # --- checkpoints
 
-    def checkpoint_create(
-        self,
-        name: str,
-        *,
-        spec_folder: str | None = None,
-        description: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> answers.CheckpointAnswer:
+    @_takes(requests.CheckpointCreateRequest)
+    def checkpoint_create(self, request: requests.CheckpointCreateRequest) -> answers.CheckpointAnswer:
         """A named snapshot of everything, or of one spec folder."""
         from spec_kit_memory.features import checkpoints
 
-        return self._timed(
-            lambda: checkpoints.create(
-                self._runtime, name=name, spec_folder=spec_folder, description=description, metadata=metadata
-            )
-        )
+        return checkpoints.create(self._runtime, request)
 
-    def checkpoint_list(self, *, spec_folder: str | None = None, limit: int = 50) -> answers.CheckpointListAnswer:
+    @_takes(requests.CheckpointListRequest)
+    def checkpoint_list(self, request: requests.CheckpointListRequest) -> answers.CheckpointListAnswer:
         from spec_kit_memory.features import checkpoints
 
-        return self._timed(lambda: checkpoints.list_(self._runtime, spec_folder=spec_folder, limit=limit))
+        return checkpoints.list_(self._runtime, request)
 
-    def checkpoint_diff(self, name: str) -> answers.CheckpointDiffAnswer:
+    @_takes(requests.CheckpointDiffRequest)
+    def checkpoint_diff(self, request: requests.CheckpointDiffRequest) -> answers.CheckpointDiffAnswer:
         """What changed since a checkpoint."""
         from spec_kit_memory.features import checkpoints
 
-        return self._timed(lambda: checkpoints.diff(self._runtime, name=name))
+        return checkpoints.diff(self._runtime, request)
 
-    def checkpoint_restore(
-        self, name: str, *, clear_existing: bool = False, restore_files: bool = False
-    ) -> answers.CheckpointAnswer:
+    @_takes(requests.CheckpointRestoreRequest)
+    def checkpoint_restore(self, request: requests.CheckpointRestoreRequest) -> answers.CheckpointAnswer:
         """Bring a checkpoint back, all of it or nothing."""
         from spec_kit_memory.features import checkpoints
 
-        return self._timed(
-            lambda: checkpoints.restore(
-                self._runtime, name=name, clear_existing=clear_existing, restore_files=restore_files
-            )
-        )
+        return checkpoints.restore(self._runtime, request)
 
-    def checkpoint_delete(self, name: str) -> answers.CheckpointAnswer:
+    @_takes(requests.CheckpointDeleteRequest)
+    def checkpoint_delete(self, request: requests.CheckpointDeleteRequest) -> answers.CheckpointAnswer:
         from spec_kit_memory.features import checkpoints
 
-        return self._timed(lambda: checkpoints.delete(self._runtime, name=name))
+        return checkpoints.delete(self._runtime, request)
 
     # --- record
 
-    def history(
-        self, id: int | None = None, *, spec_folder: str | None = None, limit: int = 50
-    ) -> answers.HistoryAnswer:
+    @_takes(requests.HistoryRequest)
+    def history(self, request: requests.HistoryRequest) -> answers.HistoryAnswer:
         """What happened to a memory, a spec folder or the workspace, newest first."""
         from spec_kit_memory.features import history
 
-        return self._timed(lambda: history.history(self._runtime, memory_id=id, spec_folder=spec_folder, limit=limit))
+        return history.history(self._runtime, request)
 
-    def ledger_verify(self) -> answers.LedgerAnswer:
+    @_takes(requests.LedgerVerifyRequest)
+    def ledger_verify(self, request: requests.LedgerVerifyRequest) -> answers.LedgerAnswer:
         """Check every link of the chain."""
         from spec_kit_memory.features import history
 
-        return self._timed(lambda: history.ledger_verify(self._runtime))
+        return history.ledger_verify(self._runtime)
 
-    def ledger_head(self) -> answers.LedgerAnswer:
+    @_takes(requests.LedgerHeadRequest)
+    def ledger_head(self, request: requests.LedgerHeadRequest) -> answers.LedgerAnswer:
         from spec_kit_memory.features import history
 
-        return self._timed(lambda: history.ledger_head(self._runtime))
+        return history.ledger_head(self._runtime)
 
     def ledger_export(self) -> Iterator[str]:
         """Every entry as a line of JSON."""
@@ -540,41 +340,47 @@ class Workspace:
 
     # --- chat and import
 
-    def chat_import(self, paths: Sequence[str | os.PathLike[str]]) -> answers.ChatAnswer:
+    @_takes(requests.ChatImportRequest)
+    def chat_import(self, request: requests.ChatImportRequest) -> answers.ChatAnswer:
         """Remember conversations from transcripts; one that grew is updated."""
         from spec_kit_memory.features import chats
 
-        return self._timed(lambda: chats.import_(self._runtime, [Path(path) for path in paths]))
+        return chats.import_(self._runtime, [Path(path) for path in request.paths])
 
-    def chat_list(self) -> answers.ListAnswer:
+    @_takes(requests.ChatListRequest)
+    def chat_list(self, request: requests.ChatListRequest) -> answers.ListAnswer:
         from spec_kit_memory.features import chats
 
-        return self._timed(lambda: chats.list_(self._runtime))
+        return chats.list_(self._runtime)
 
-    def chat_forget(self, conversation: str) -> answers.DeleteAnswer:
+    @_takes(requests.ChatForgetRequest)
+    def chat_forget(self, request: requests.ChatForgetRequest) -> answers.DeleteAnswer:
         from spec_kit_memory.features import chats
 
-        return self._timed(lambda: chats.forget(self._runtime, conversation))
+        return chats.forget(self._runtime, request.conversation)
 
-    def import_original(self, path: str | os.PathLike[str]) -> answers.ImportAnswer:
+    @_takes(requests.ImportOriginalRequest)
+    def import_original(self, request: requests.ImportOriginalRequest) -> answers.ImportAnswer:
         """Take use, validations, links and history over from the original system's database."""
         from spec_kit_memory.features import import_original
 
-        return self._timed(lambda: import_original.import_(self._runtime, Path(path)))
+        return import_original.import_(self._runtime, Path(request.path))
 
     # --- look after
 
-    def stats(self, *, folder_ranking: str = "count", limit: int = 10) -> answers.StatsAnswer:
+    @_takes(requests.StatsRequest)
+    def stats(self, request: requests.StatsRequest) -> answers.StatsAnswer:
         """What is there, in numbers."""
         from spec_kit_memory.features import health
 
-        return self._timed(lambda: health.stats(self._runtime, folder_ranking=folder_ranking, limit=limit))
+        return health.stats(self._runtime, request)
 
-    def health(self, *, repair: bool = False, full: bool = False) -> answers.HealthAnswer:
+    @_takes(requests.HealthRequest)
+    def health(self, request: requests.HealthRequest) -> answers.HealthAnswer:
         """What is wrong, and with `repair` what could be mended. `full` takes its time for a large index."""
         from spec_kit_memory.features import health
 
-        return self._timed(lambda: health.health(self._runtime, repair=repair, full=full))
+        return health.health(self._runtime, request)
 
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:
         started = time.perf_counter()

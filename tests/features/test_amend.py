@@ -148,8 +148,8 @@ def test_what_cannot_be_is_refused_and_nothing_changes(place: Place) -> None:
         workspace.update(memory_id)
     with pytest.raises(OutOfRange):
         workspace.update(memory_id, importance_weight=1.5)
-    with pytest.raises(Invalid, match="title is empty"):
-        workspace.update(memory_id, title="  ")
+    with pytest.raises(MissingParameter):  # what is empty is as if left out
+        workspace.update(memory_id, title="  ", trigger_phrases=[])
     with pytest.raises(Invalid, match="confirm"):
         workspace.update(memory_id, importance_tier="constitutional")
     with pytest.raises(MemoryNotFound):

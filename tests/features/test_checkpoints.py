@@ -23,6 +23,7 @@ from spec_kit_memory.errors import (
     BadSpecFolder,
     CheckpointExists,
     CheckpointNotFound,
+    MissingParameter,
     OutOfRange,
     RestoreFailed,
 )
@@ -317,7 +318,8 @@ def test_names_that_differ_in_case_are_two(filled: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "error"), [("", BadParameter), ("  ", BadParameter), ("a\nb", BadParameter), ("x" * 201, OutOfRange)]
+    ("name", "error"),
+    [("", MissingParameter), ("  ", MissingParameter), ("a\nb", BadParameter), ("x" * 201, OutOfRange)],
 )
 def test_bad_names_are_refused(filled: Place, name: str, error: type[Exception]) -> None:
     with pytest.raises(error):

@@ -235,7 +235,7 @@ def test_one_of_three_is_given(place: Place) -> None:
     for arguments in ({}, {"text": "a", "context": {"sessionSummary": "b"}}):
         with pytest.raises(MissingParameter):
             workspace.save(**arguments)  # type: ignore[arg-type]
-    with pytest.raises(BadParameter, match="onSimilar"):
+    with pytest.raises(BadParameter, match="on_similar"):
         workspace.save(text="a", on_similar="replace")
 
 

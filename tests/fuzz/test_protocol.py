@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.serve.tools import TOOLS, Parameter, Tool
+from spec_kit_memory.parameters import Parameter
+from spec_kit_memory.serve.tools import TOOLS, Tool
 from tests.faults.talking import Answer, Talk
 from tests.fuzz.material import EXAMPLES, broken, data, fuzzed
 
@@ -34,6 +35,7 @@ def value(parameter: Parameter) -> st.SearchStrategy[Any]:
     """What its schema allows, what lies just outside, and what has nothing to do with it."""
     likely: dict[str, st.SearchStrategy[Any]] = {
         "text": st.sampled_from(parameter.choices) if parameter.choices else broken,
+        "path": broken,
         "integer": st.integers(-2, 2**54),
         "number": st.floats(allow_nan=False, allow_infinity=False),
         "boolean": st.booleans(),

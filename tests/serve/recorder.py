@@ -11,6 +11,8 @@ from typing import Any
 from spec_kit_memory import answers
 from spec_kit_memory.core.memory import ContextType, Source, State, Tier
 from spec_kit_memory.errors import MemoryNotFound, UndecidedSpecFolder
+from spec_kit_memory.parameters import Request, from_call
+from spec_kit_memory.requests import BY_COMMAND
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -32,6 +34,18 @@ def card(memory_id: int = 1, **more: Any) -> answers.Card:
     return answers.Card(**(known | more))
 
 
+def taking(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """As a verb of a workspace takes it: a request, or its arguments; what differs from the defaults goes on."""
+    kind: type[Request] = BY_COMMAND[verb.__name__.replace("_", " ")]
+
+    def call(self: Recorder, *values: Any, **named: Any) -> Any:
+        request, declared = from_call(kind, values, named), kind.declared
+        given = {name: value for name, value in vars(request).items() if value != declared[name].default}
+        return verb(self, **given)
+
+    return call
+
+
 @dataclass
 class Recorder:
     """Records what it was called with; answers are fixed."""
@@ -49,12 +63,14 @@ class Recorder:
     def close(self) -> None:
         self.closed.set()
 
+    @taking
     def search(self, **given: Any) -> answers.SearchAnswer:
         self.calls.append(("search", given))
         if given.get("query") == "break":
             raise RuntimeError("something nobody foresaw")
         return answers.SearchAnswer(summary="nothing found", query=given.get("query", ""), method="text", results=())
 
+    @taking
     def load(self, **given: Any) -> answers.LoadAnswer:
         self.calls.append(("load", given))
         if given.get("memory_id") == 404:
@@ -63,11 +79,13 @@ class Recorder:
             summary="loaded", memory=card(given.get("memory_id", 1)), text="# Hé\ud800llo", lines="1-1"
         )
 
+    @taking
     def list(self, **given: Any) -> answers.ListAnswer:
         self.calls.append(("list", given))
         cards = (card(1), card(2)) if given.get("spec_folder") in (None, "007-auth") else ()
         return answers.ListAnswer(summary="two", memories=cards, total=len(cards))
 
+    @taking
     def stats(self, **given: Any) -> answers.StatsAnswer:
         self.calls.append(("stats", given))
         folders = ({"name": "007-auth", "count": 2}, {"name": "008-api/001-child", "count": 1})
@@ -87,13 +105,16 @@ class Recorder:
             last_indexed=NOW,
         )
 
+    @taking
     def context(self, **given: Any) -> answers.ContextAnswer:
         self.calls.append(("context", given))
         return answers.ContextAnswer(summary="context", text="what is {remembered}", parts=())
 
+    @taking
     def checkpoint_list(self, **given: Any) -> answers.CheckpointListAnswer:
         return answers.CheckpointListAnswer(summary="one", checkpoints=({"name": "before-refactor"},))
 
+    @taking
     def save(self, **given: Any) -> answers.SaveAnswer:
         self.calls.append(("save", given))
         if "spec_folder" not in given:
@@ -104,10 +125,12 @@ class Recorder:
             summary="saved", id=1, path="x.md", title="T", spec_folder=given["spec_folder"], created=True
         )
 
+    @taking
     def update(self, **given: Any) -> answers.UpdateAnswer:
         self.calls.append(("update", given))
         return answers.UpdateAnswer(summary="updated", memory=card(), changed=("tier",), written_to="file")
 
+    @taking
     def index(
         self,
         *,

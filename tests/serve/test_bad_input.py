@@ -17,9 +17,10 @@ from mcp import Client
 
 from spec_kit_memory import settings
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
+from spec_kit_memory.parameters import Parameter
 from spec_kit_memory.serve.mcp.server import build_server
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, must_exist
-from spec_kit_memory.serve.tools import TOOLS, Parameter, Tool
+from spec_kit_memory.serve.tools import TOOLS, Tool
 from spec_kit_memory.workspace import Workspace
 from tests.faults.talking import held
 from tests.serve.test_mcp import connected, era, spoken, told
@@ -67,14 +68,15 @@ def refusal(result: types.CallToolResult) -> dict[str, Any]:
 
 
 def wrong(parameter: Parameter) -> list[Any]:
-    """Values of another type than the schema says."""
+    """Values that nobody could take for what the parameter wants."""
     other: list[Any] = {
         "text": [7, ["x"], {}],
-        "integer": ["7", 1.5, True],
-        "number": ["0.5", [], True],
-        "boolean": ["true", 1, 0],
-        "texts": ["x", 7, [1] * max(1, int(parameter.minimum or 1))],
-        "object": ["{}", [], 7],
+        "path": [7, ["x"], {}],
+        "integer": ["seven", 1.5, True, [7]],
+        "number": ["half", [], True],
+        "boolean": ["yes", 1, 0],
+        "texts": [7, {"x": 1}, [1] * max(1, int(parameter.minimum or 1))],
+        "object": ["{", "[]", [], 7],
     }[parameter.kind]
     return [*other, "no such choice"] if parameter.choices and parameter.kind == "text" else other
 
@@ -86,6 +88,7 @@ def oversized(parameter: Parameter) -> list[Any]:
         return []
     sizes: dict[str, list[Any]] = {
         "text": ["x" * (parameter.length + 1)],
+        "path": ["x" * (parameter.length + 1)],
         "texts": [["x"] * (int(parameter.maximum or 100) + 1)],
         "object": [{"sessionSummary": "x" * (parameter.length + 1)}],
     }
@@ -99,7 +102,7 @@ def _beyond(limit: float | None, step: int) -> int | None:
 def bad_calls(tool: Tool) -> Iterator[tuple[dict[str, Any], set[str]]]:
     """Arguments that must be refused, and the codes that may say so."""
     least = enough(tool)
-    if any(parameter.required for parameter in tool.parameters) or tool.one_of:
+    if any(parameter.required for parameter in tool.parameters) or tool.request.needs:
         yield {}, {"E031", "E040"}
     yield {**least, "nobodyKnowsThis": 1}, {"E030"}
     for parameter in tool.parameters:

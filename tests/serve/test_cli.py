@@ -391,9 +391,12 @@ def test_a_search_shows_place_score_and_what_was_held_back() -> None:
     [
         ("12 more: offset=5", "12 more: --offset 5"),
         ("older ones: includeArchived: true brings them", "older ones: --include-archived brings them"),
-        ("search again without specFolder", "search again without --folder"),
+        ("search again without specFolder", "search again without --spec-folder"),
         ("try other words, or memory_list to browse", "try other words, or skm list to browse"),
-        ("name one with specFolder; with create: true a new one", "name one with --folder; with --create a new one"),
+        (
+            "name one with specFolder; with create: true a new one",
+            "name one with --spec-folder; with --create a new one",
+        ),
         ("the source and the limits: true words", "the source and the limits: true words"),
         (
             "name it in isolation.allowedPaths or `skm list --json`",

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.serve.arguments import read_arguments
-from spec_kit_memory.serve.tools import BY_COMMAND, BY_NAME, TOOLS, Parameter, Tool, behaviour, input_schema, snake
+from spec_kit_memory.parameters import Parameter, Request
+from spec_kit_memory.requests import GetRequest, SearchRequest
+from spec_kit_memory.serve.tools import BY_COMMAND, BY_NAME, TOOLS, Tool, behaviour, input_schema, read_arguments
 
 NAMES = [
     "memory_search",
@@ -67,6 +68,7 @@ def example(parameter: Parameter) -> Any:
     least = int(parameter.minimum or 1)
     return {
         "text": "x",
+        "path": "x",
         "integer": least,
         "number": 0.5,
         "boolean": True,
@@ -77,8 +79,17 @@ def example(parameter: Parameter) -> Any:
 
 def enough(tool: Tool) -> dict[str, Any]:
     """The least that the tool takes."""
-    names = [p.name for p in tool.parameters if p.required] + list(tool.one_of[:1])
-    return {name: example(tool.parameter(name)) for name in names}
+    first = [p for p in tool.parameters if p.argument in tool.request.needs][:1]
+    return {p.name: example(p) for p in [*(p for p in tool.parameters if p.required), *first]}
+
+
+def named(tool: Tool, name: str) -> Parameter:
+    return next(p for p in tool.parameters if p.name == name)
+
+
+def value_of(request: Request, parameter: Parameter) -> Any:
+    found = getattr(request, parameter.same_as or parameter.argument)
+    return list(found) if isinstance(found, tuple) else found
 
 
 def refused(tool: Tool, arguments: Any) -> SpecKitMemoryError:
@@ -109,7 +120,7 @@ def test_the_lean_set_is_what_an_agent_needs_daily() -> None:
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_defaults_are_those_promised(name: str) -> None:
-    told = {p.name: p.default for p in BY_NAME[name].parameters if p.default is not None}
+    told = {p.name: p.told_default for p in BY_NAME[name].parameters if p.told_default is not None}
     assert DEFAULTS[name].items() <= told.items()
 
 
@@ -134,8 +145,8 @@ def test_a_schema_is_flat_and_valid(tool: Tool) -> None:
     assert set(schema) <= {"type", "properties", "required"}
     assert not {"anyOf", "oneOf", "$ref", "$defs"} & set(json.dumps(schema).split('"'))
     for p in tool.parameters:
-        if p.default is not None:
-            jsonschema.validate(p.default, schema["properties"][p.name])
+        if p.told_default is not None:
+            jsonschema.validate(p.told_default, schema["properties"][p.name])
 
 
 def test_recall_before_answering_is_what_search_tells_an_agent() -> None:
@@ -151,20 +162,22 @@ def test_recall_before_answering_is_what_search_tells_an_agent() -> None:
 def test_the_least_is_enough_and_defaults_are_filled_in(tool: Tool) -> None:
     read = read_arguments(tool, enough(tool))
     for p in tool.parameters:
-        if p.default is not None:
-            assert read[p.argument] == enough(tool).get(p.name, p.default)
+        if p.told_default is not None:
+            assert value_of(read, p) == enough(tool).get(p.name, p.told_default)
 
 
 @pytest.mark.parametrize(("tool", "parameter"), PARAMETERS)
-def test_both_spellings_are_accepted(tool: Tool, parameter: Parameter) -> None:
+def test_every_spelling_of_a_name_is_accepted(tool: Tool, parameter: Parameter) -> None:
     others = {k: v for k, v in enough(tool).items() if k != parameter.name}
-    value = example(parameter)
-    assert read_arguments(tool, {**others, snake(parameter.name): value})[parameter.argument] == value
+    value, name = example(parameter), parameter.name
+    spellings = [name, parameter.argument, name.upper(), parameter.flag[2:], name[0].upper() + name[1:]]
+    for spelling in [*spellings, *parameter.aliases]:
+        assert value_of(read_arguments(tool, {**others, spelling: value}), parameter) == value, spelling
 
 
 @pytest.mark.parametrize(("tool", "parameter"), PARAMETERS)
 def test_an_ill_typed_value_names_its_parameter(tool: Tool, parameter: Parameter) -> None:
-    wrong: Any = {"text": 7, "boolean": "yes", "texts": "x", "object": [1]}.get(parameter.kind, "1")
+    wrong: Any = {"text": 7, "path": 7, "boolean": "yes", "texts": 7, "object": [1]}.get(parameter.kind, "one")
     error = refused(tool, {**enough(tool), parameter.name: wrong})
     assert error.code == "E030"
     assert repr(parameter.name) in error.message
@@ -199,8 +212,7 @@ def test_a_text_over_its_limit_is_refused(tool: Tool, parameter: Parameter) -> N
     ],
 )
 def test_the_promised_input_limits_hold(tool: str, name: str, length: int) -> None:
-    parameter = BY_NAME[tool].parameter(name)
-    assert parameter.length == length
+    assert named(BY_NAME[tool], name).length == length
     read_arguments(BY_NAME[tool], {**enough(BY_NAME[tool]), name: "x" * length})
 
 
@@ -208,7 +220,7 @@ def test_the_promised_input_limits_hold(tool: str, name: str, length: int) -> No
 def test_nothing_at_all_says_what_is_missing(tool: Tool) -> None:
     error = refused(tool, None)
     assert error.code == ("E040" if tool.name == "memory_search" else "E031")
-    assert any(repr(name) in error.message for name in enough(tool))
+    assert all(repr(name) in error.message for name in enough(tool))
     assert error.hint
 
 
@@ -222,13 +234,10 @@ def test_an_unknown_parameter_is_named_with_close_ones(tool: Tool) -> None:
             assert tool.parameters[0].name in refused(tool, {typo: "x"}).hint
 
 
-def test_null_says_nothing() -> None:
-    assert read_arguments(BY_NAME["memory_search"], {"query": "x", "tier": None, "limit": None})["limit"] == 10
-
-
 def test_max_results_is_limit_with_its_own_range() -> None:
     search = BY_NAME["memory_search"]
-    assert read_arguments(search, {"query": "x", "maxResults": 5})["limit"] == 5
+    assert read_arguments(search, {"query": "x", "maxResults": 5}) == SearchRequest("x", limit=5)
+    assert read_arguments(search, {"query": "x", "maxResults": 5, "limit": 5}) == SearchRequest("x", limit=5)
     assert refused(search, {"query": "x", "maxResults": 21}).code == "E032"
     assert refused(search, {"query": "x", "maxResults": 5, "limit": 6}).code == "E030"
 
@@ -238,20 +247,22 @@ def test_an_unknown_relation_has_its_own_code() -> None:
     assert (error.code, "supersedes" in error.hint) == ("E102", True)
 
 
-def test_a_whole_number_written_with_a_point_is_a_whole_number() -> None:
-    assert read_arguments(BY_NAME["memory_search"], {"query": "x", "limit": 5.0})["limit"] == 5
-
-
 def test_half_a_character_is_refused() -> None:
     assert refused(BY_NAME["memory_search"], {"query": "a\ud800"}).code == "E030"
 
 
 def test_from_is_passed_under_a_name_that_python_allows() -> None:
-    assert read_arguments(BY_NAME["memory_get"], {"path": "x", "from": 3, "count": 2}) == {
-        "path": "x",
-        "from_": 3,
-        "count": 2,
-    }
+    assert read_arguments(BY_NAME["memory_get"], {"path": "x", "from": 3, "count": 2}) == GetRequest(
+        "x", from_=3, count=2
+    )
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_what_only_python_or_a_person_may_say_no_tool_takes(tool: Tool) -> None:
+    hidden = [p for p in tool.request.declared.values() if p not in tool.parameters]
+    for p in hidden:
+        for spelling in (p.name, p.argument, *p.aliases):
+            assert refused(tool, {**enough(tool), spelling: True}).code == "E030"
 
 
 JSON = st.recursive(
@@ -272,17 +283,18 @@ def test_any_arguments_are_read_or_refused_with_a_code_and_a_hint(data: st.DataO
         assert error.code in ("E030", "E031", "E032", "E040", "E102")  # noqa: PT017 - either outcome is fine
         assert error.hint  # noqa: PT017
     else:
-        assert set(read) <= {p.argument for p in tool.parameters}
+        assert isinstance(read, tool.request)
 
 
 @given(st.data())
 def test_whatever_the_schema_allows_is_accepted(data: st.DataObject) -> None:
     tool = data.draw(st.sampled_from(TOOLS))
-    chosen = [p for p in tool.parameters if not p.alias and data.draw(st.booleans())]
+    chosen = [p for p in tool.parameters if not p.same_as and data.draw(st.booleans())]
     arguments = enough(tool) | {p.name: data.draw(_valid(p)) for p in chosen}
     read = read_arguments(tool, arguments)
     for name, value in arguments.items():
-        assert read[tool.parameter(name).argument] == value
+        if value != []:
+            assert value_of(read, named(tool, name)) == value
 
 
 def _valid(p: Parameter) -> st.SearchStrategy[Any]:
@@ -294,5 +306,8 @@ def _valid(p: Parameter) -> st.SearchStrategy[Any]:
         return st.floats(p.minimum, p.maximum)
     if p.kind == "object":
         return st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
-    one = st.sampled_from(p.choices) if p.choices else st.text(st.characters(codec="utf-8"), max_size=min(p.length, 50))
-    return one if p.kind == "text" else st.lists(one, min_size=int(p.minimum or 0), max_size=int(p.maximum or 5))
+    # What is empty is as if left out, which other tests look at.
+    text = st.text(st.characters(codec="utf-8"), max_size=min(p.length, 50)).filter(str.strip)
+    one = st.sampled_from(p.choices) if p.choices else text
+    listed = st.lists(one, min_size=int(p.minimum or 0), max_size=int(p.maximum or 5))
+    return listed if p.kind == "texts" else one

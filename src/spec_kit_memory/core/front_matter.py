@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from spec_kit_memory.core import dates
-from spec_kit_memory.core.memory import ContextType, FrontMatter, LinkClaim, Relation, Tier, Warning_
+from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, FrontMatter, LinkClaim, Relation, Tier, Warning_
 
 __all__ = ["KEYS", "Block", "canonical", "combine", "compact", "interpret", "load", "loader", "locate"]
 
@@ -37,13 +37,6 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 }
 _CANONICAL = {spelling.replace("_", ""): name for name, spellings in KEYS.items() for spelling in spellings}
 
-_CONTEXT_ALIASES = {
-    **dict.fromkeys(("debug", "fix", "refactor", "feature", "test"), ContextType.IMPLEMENTATION),
-    **dict.fromkeys(("debugging", "refactoring", "testing"), ContextType.IMPLEMENTATION),
-    **dict.fromkeys(("analysis", "review"), ContextType.RESEARCH),
-    **dict.fromkeys(("planning", "architecture"), ContextType.DECISION),
-    "bug": ContextType.DISCOVERY,
-}
 # Relation, does the link point here, strength.
 _RELATIONS: Mapping[str, tuple[Relation, bool, float]] = {
     "causedby": (Relation.CAUSED, True, 1.0),
@@ -280,8 +273,8 @@ class _Reader:
 
     def _context_type(self, text: str) -> ContextType | None:
         word = text.lower()
-        if word in _CONTEXT_ALIASES:
-            return _CONTEXT_ALIASES[word]
+        if word in CONTEXT_ALIASES:
+            return CONTEXT_ALIASES[word]
         try:
             return ContextType(word)
         except ValueError:

@@ -43,6 +43,16 @@ class ContextType(StrEnum):
     GENERAL = "general"
 
 
+# What people and agents also call them.
+CONTEXT_ALIASES = {
+    **dict.fromkeys(("debug", "fix", "refactor", "feature", "test"), ContextType.IMPLEMENTATION),
+    **dict.fromkeys(("debugging", "refactoring", "testing"), ContextType.IMPLEMENTATION),
+    **dict.fromkeys(("analysis", "review"), ContextType.RESEARCH),
+    **dict.fromkeys(("planning", "architecture"), ContextType.DECISION),
+    "bug": ContextType.DISCOVERY,
+}
+
+
 class Source(StrEnum):
     MEMORY = "memory"
     CONSTITUTIONAL = "constitutional"

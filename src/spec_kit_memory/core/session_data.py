@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from spec_kit_memory.core.memory import ContextType, Tier
+from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
 from spec_kit_memory.errors import Invalid
 
 MOST_CHARACTERS = 900_000  # a memory file of more than 1 MB would be refused
@@ -28,12 +28,6 @@ LINK_KEYS = (
     "related_to",
     "blocks",
 )
-CONTEXT_ALIASES = {
-    **dict.fromkeys(("debug", "fix", "refactor", "feature", "test"), ContextType.IMPLEMENTATION),
-    **dict.fromkeys(("analysis", "review"), ContextType.RESEARCH),
-    **dict.fromkeys(("planning", "architecture"), ContextType.DECISION),
-    "bug": ContextType.DISCOVERY,
-}
 
 # Every spelling of a field, without case, hyphens and underscores -> its name here.
 _FIELDS = {

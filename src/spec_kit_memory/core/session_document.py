@@ -18,9 +18,8 @@ from unicodedata import normalize
 
 from spec_kit_memory.core import noise
 from spec_kit_memory.core.links import mermaid_text
-from spec_kit_memory.core.memory import ContextType, Tier
+from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
 from spec_kit_memory.core.session_data import (
-    CONTEXT_ALIASES,
     Decision,
     Message,
     Observation,

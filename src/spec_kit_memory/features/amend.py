@@ -21,45 +21,30 @@ from spec_kit_memory.errors import (
     Invalid,
     MemoryNotFound,
     MissingParameter,
-    OutOfRange,
 )
 from spec_kit_memory.features import freshness
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import disk, rewrite, trash
+from spec_kit_memory.requests import DeleteRequest, TrustRequest, UpdateRequest
 
 # Files of these sources are the user's project: metadata is written into them.
 _WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
 
 
-def update(
-    runtime: Runtime,
-    *,
-    memory_id: int,
-    title: str | None = None,
-    trigger_phrases: Sequence[str] | None = None,
-    importance_weight: float | None = None,
-    importance_tier: Tier | None = None,
-    context_type: ContextType | None = None,
-    confirm: bool = False,
-    part_of: operation.Operation | None = None,
-) -> UpdateAnswer:
+def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Operation | None = None) -> UpdateAnswer:
     """Change only what is given; `part_of` is what it is taken back with."""
+    memory_id = request.id
     wanted: dict[str, Any] = {
-        "title": " ".join(redact.redact(title).text.split()) if title is not None else None,
-        "triggers": _phrases(trigger_phrases) if trigger_phrases is not None else None,
-        "weight": importance_weight,
-        "tier": importance_tier,
-        "context_type": context_type,
+        "title": " ".join(redact.redact(request.title).text.split()) if request.title is not None else None,
+        "triggers": _phrases(request.trigger_phrases) if request.trigger_phrases is not None else None,
+        "weight": request.importance_weight,
+        "tier": request.importance_tier,
+        "context_type": request.context_type,
     }
     changes = {key: value for key, value in wanted.items() if value is not None}
-    if not changes:
-        raise MissingParameter(
-            "update needs something to change",
-            hint="give title, triggerPhrases, importanceWeight, importanceTier or contextType",
-        )
     freshness.refresh(runtime, runtime.store.get(memory_id).path)
     memory = runtime.store.get(memory_id)
-    _check(memory, changes, confirm=confirm)
+    _check(memory, changes, confirm=request.confirm)
     place = apply(runtime, memory, changes, operation_id=part_of.id if part_of else operation.new_id())
     after = runtime.store.get(memory_id)
     return UpdateAnswer(
@@ -80,9 +65,6 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
     problems, then = [], ""
     if changes.get("title") == "":
         problems.append("title is empty")
-    weight = changes.get("weight")
-    if weight is not None and not 0.0 <= weight <= 1.0:
-        raise OutOfRange(f"importanceWeight is {weight}", hint="give a weight from 0 to 1")
     tier = changes.get("tier")
     if tier is Tier.CONSTITUTIONAL and memory.tier is not Tier.CONSTITUTIONAL:
         if not memory.trusted:
@@ -153,31 +135,20 @@ def _plain(changes: Mapping[str, Any]) -> dict[str, Any]:
 # --- delete -------------------------------------------------------------------
 
 
-def delete(
-    runtime: Runtime,
-    *,
-    memory_id: int | None = None,
-    spec_folder: str | None = None,
-    confirm: bool = False,
-    delete_file: bool = False,
-) -> DeleteAnswer:
+def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
     """Forget one memory, or, with `confirm`, all of a spec folder after a checkpoint."""
-    if memory_id is not None:
-        if spec_folder is not None:
+    delete_file = request.delete_file
+    if request.id is not None:
+        if request.spec_folder is not None:
             raise BadParameter(
-                f"delete was given id {memory_id} and specFolder {spec_folder}",
+                f"delete was given id {request.id} and specFolder {request.spec_folder}",
                 hint="give id for one memory, or specFolder with confirm: true for all of a folder",
             )
-        memory = runtime.store.get(memory_id)
+        memory = runtime.store.get(request.id)
         moved = _forget(runtime, memory, operation.Delete(), delete_file=delete_file, reason="delete")
         return _deleted([memory], [moved] if moved else [], None)
-    if spec_folder is None:
-        raise MissingParameter(
-            "delete needs the id of a memory, or a spec folder",
-            hint="give id, or specFolder with confirm: true; memory_list shows ids",
-        )
-    folder = clean_folder(spec_folder)
-    if not confirm:
+    folder = clean_folder(request.spec_folder or "")
+    if not request.confirm:
         count = runtime.store.count(Filter(spec_folder=folder))
         raise MissingParameter(
             f"deleting all {count} memories of {folder} must be confirmed",
@@ -235,8 +206,9 @@ def _rest(memories: Sequence[Memory], moved: Sequence[Path]) -> str:
 # --- trust --------------------------------------------------------------------
 
 
-def trust(runtime: Runtime, target: int | str, *, trusted: bool = True) -> UpdateAnswer:
+def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
     """A person vouches for a memory of a chat or custom source. Never reachable by a tool."""
+    target, trusted = request.target, request.trusted
     if isinstance(target, int):
         memory = runtime.store.get(target)
     else:

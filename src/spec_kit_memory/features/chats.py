@@ -20,6 +20,7 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import chat_transcripts, disk
 from spec_kit_memory.files.index_entry import CHAT, chat_path
 from spec_kit_memory.index.contract import PutResult
+from spec_kit_memory.requests import DeleteRequest
 
 
 def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) -> ChatAnswer:
@@ -153,4 +154,4 @@ def forget(runtime: Runtime, conversation: str) -> DeleteAnswer:
         found = runtime.store.by_path(conversation if conversation.startswith(CHAT) else path)
     if found is None:
         raise MemoryNotFound(f"there is no conversation {conversation}", hint="list them with skm chat list")
-    return amend.delete(runtime, memory_id=found.id)
+    return amend.delete(runtime, DeleteRequest(found.id))

@@ -32,6 +32,13 @@ from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import git
 from spec_kit_memory.files.checkpoint_file import Checkpoint, Opened
 from spec_kit_memory.index.contract import EVERYTHING
+from spec_kit_memory.requests import (
+    CheckpointCreateRequest,
+    CheckpointDeleteRequest,
+    CheckpointDiffRequest,
+    CheckpointListRequest,
+    CheckpointRestoreRequest,
+)
 
 MOST = 10
 LONGEST_NAME = 200
@@ -45,24 +52,17 @@ _CALLED = {"content_hash": "text", "confidence": "validations", "validation_coun
 # --- make -----------------------------------------------------------------------
 
 
-def create(
-    runtime: Runtime,
-    *,
-    name: str,
-    spec_folder: str | None = None,
-    description: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> CheckpointAnswer:
+def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnswer:
     """A snapshot under a name that nobody has taken."""
-    folder = clean_folder(spec_folder) if spec_folder else None
+    folder = clean_folder(request.spec_folder) if request.spec_folder else None
     if folder is not None and not runtime.store.count(Filter(spec_folder=folder)):
         raise BadSpecFolder(f"spec folder {folder} has no memories", hint="list folders with skm stats")
     made = _make(
         runtime,
-        _checked(name),
+        _checked(request.name),
         spec_folder=folder,
-        description=redact.redact(description or "").text,
-        metadata=metadata or {},
+        description=redact.redact(request.description or "").text,
+        metadata=request.metadata or {},
     )
     pruned = _prune(runtime, keep={made.name})
     dropped = f"; {', '.join(pruned)} made room for it" if pruned else ""
@@ -165,15 +165,15 @@ def _where(spec_folder: str | None) -> Filter:
 # --- list, find, delete -----------------------------------------------------------
 
 
-def list_(runtime: Runtime, *, spec_folder: str | None = None, limit: int = 50) -> CheckpointListAnswer:
+def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAnswer:
     found, bad = shelf.headers(runtime.settings, runtime.settings.scope)
-    folder = clean_folder(spec_folder) if spec_folder else None
+    folder = clean_folder(request.spec_folder) if request.spec_folder else None
     chosen = [one for one in found if folder is None or one.spec_folder == folder]
     return CheckpointListAnswer(
         summary=f"{len(chosen)} checkpoints" + (f" of {folder}" if folder else ""),
         # A file's name would tell a part of the workspace about another.
         hints=tuple(error.message for error in bad) if runtime.settings.scope == Scope() else (),
-        checkpoints=tuple(_told(one) for one in chosen[:limit]),
+        checkpoints=tuple(_told(one) for one in chosen[: request.limit]),
     )
 
 
@@ -209,9 +209,9 @@ def find(runtime: Runtime, name: str) -> Opened:
     )
 
 
-def delete(runtime: Runtime, *, name: str) -> CheckpointAnswer:
+def delete(runtime: Runtime, request: CheckpointDeleteRequest) -> CheckpointAnswer:
     with shelf.alone(runtime.settings):
-        gone = find(runtime, name).header
+        gone = find(runtime, request.name).header
         shelf.remove(gone)
     return CheckpointAnswer(
         summary=f"deleted checkpoint {gone.name}", name=gone.name, memories=gone.memories, size_bytes=gone.size_bytes
@@ -221,9 +221,9 @@ def delete(runtime: Runtime, *, name: str) -> CheckpointAnswer:
 # --- compare ----------------------------------------------------------------------
 
 
-def diff(runtime: Runtime, *, name: str) -> CheckpointDiffAnswer:
+def diff(runtime: Runtime, request: CheckpointDiffRequest) -> CheckpointDiffAnswer:
     """What a restore with clearExisting would take back: added, removed and changed since."""
-    opened = find(runtime, name)
+    opened = find(runtime, request.name)
     opened.verify()
     then_rows = opened.rows()
     with closing(runtime.store.snapshot(_where(opened.header.spec_folder))) as now_rows:
@@ -274,11 +274,10 @@ def _named(row: Mapping[str, Any]) -> dict[str, Any]:
 # --- restore ----------------------------------------------------------------------
 
 
-def restore(
-    runtime: Runtime, *, name: str, clear_existing: bool = False, restore_files: bool = False
-) -> CheckpointAnswer:
+def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAnswer:
     """All of it or nothing, within the checkpoint's scope; the present is kept first."""
-    opened = find(runtime, name)
+    clear_existing, restore_files = request.clear_existing, request.restore_files
+    opened = find(runtime, request.name)
     opened.verify()
     header = opened.header
     if restore_files:

@@ -17,10 +17,10 @@ from spec_kit_memory.core import markdown, packing, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, StoredPassage, Tier
-from spec_kit_memory.errors import OutOfRange
 from spec_kit_memory.features import search as searching
 from spec_kit_memory.features import sessions
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.requests import ContextRequest, SearchRequest
 
 SECTIONS = ("state", "next-steps", "blockers", "summary")
 TRIGGERED = 3
@@ -97,18 +97,10 @@ class _Page:
         self._heading = ""
 
 
-def context(
-    runtime: Runtime,
-    *,
-    prompt: str | None = None,
-    spec_folder: str | None = None,
-    session_id: str | None = None,
-    max_tokens: int = 1500,
-) -> ContextAnswer:
-    if max_tokens < 1:
-        raise OutOfRange(f"maxTokens is {max_tokens}", hint="give a budget of at least 100 tokens")
+def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
+    prompt, session_id, max_tokens = request.prompt, request.session_id, request.max_tokens
     loading = _loading(runtime, prompt, session_id)
-    folder = clean_folder(spec_folder) if spec_folder else None
+    folder = clean_folder(request.spec_folder) if request.spec_folder else None
     newest = _newest(runtime, folder) if folder and loading != "skip" else []
     offers = _offers(newest, most=max_tokens // 4)
     page = _Page(budget=max_tokens, beside=FRAME_TOKENS + _count(offers))
@@ -226,7 +218,7 @@ def _decisions(runtime: Runtime, page: _Page, prompt: str | None, folder: str | 
     page.heading("## Decisions that bear on it")
     said: set[int] = set()
     for kind in (ContextType.DECISION, None):
-        request = searching.Request(query=topic, spec_folder=folder, context_type=kind, include_constitutional=False)
+        request = SearchRequest(query=topic, spec_folder=folder, context_type=kind, include_constitutional=False)
         ranking = searching.rank(runtime, request)
         for found in ranking.found if ranking.close or not prompt else ():
             passage = _decided(found, shown=found.memory.id in page.shown) if found.memory.trusted else None
@@ -238,7 +230,7 @@ def _decisions(runtime: Runtime, page: _Page, prompt: str | None, folder: str | 
 
 def _nearest(runtime: Runtime, page: _Page, prompt: str, folder: str | None) -> None:
     """What answers the prompt best, if anything does and it is not there yet."""
-    request = searching.Request(query=prompt, spec_folder=folder, include_constitutional=False)
+    request = SearchRequest(query=prompt, spec_folder=folder, include_constitutional=False)
     ranking = searching.rank(runtime, request)
     if not ranking.close:
         return

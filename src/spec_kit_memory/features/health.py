@@ -10,24 +10,21 @@ from typing import Any
 from spec_kit_memory.answers import HealthAnswer, StatsAnswer
 from spec_kit_memory.core import decay, links, operation, tiers
 from spec_kit_memory.core.memory import Filter, State, Tier
-from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.features import freshness, index_workspace, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import locks, write_counters
 from spec_kit_memory.index.contract import Tally
+from spec_kit_memory.requests import HealthRequest, StatsRequest
 
 # Weights of the composite order of spec folders: how much, how fresh, how important.
-RANKINGS = ("count", "recency", "importance", "composite")
 _TOTALS = ("memories", "gone", "forgotten", "passages", "tokens", "triggers", "aliases")
 COMPOSITE = {"count": 0.3, "recency": 0.4, "importance": 0.3}
 
 
-def stats(runtime: Runtime, *, folder_ranking: str = "count", limit: int = 10) -> StatsAnswer:
-    if folder_ranking not in RANKINGS:
-        raise BadParameter(f"folderRanking is {folder_ranking!r}", hint=f"use one of: {', '.join(RANKINGS)}")
+def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
     raw = runtime.store.stats()
-    folders = _folders(runtime, runtime.store.tally(), folder_ranking)
+    folders = _folders(runtime, runtime.store.tally(), request.folder_ranking)
     return StatsAnswer(
         summary=f"{raw['memories']} memories in {len(folders)} spec folders, {raw['passages']} passages",
         totals={name: raw[name] for name in _TOTALS} | {"folders": len(folders)},
@@ -35,7 +32,7 @@ def stats(runtime: Runtime, *, folder_ranking: str = "count", limit: int = 10) -
         states=_states(runtime),
         sources=dict(raw["sources"]),
         vectors=dict(raw["vectors"]),
-        folders=tuple(folders[:limit]),
+        folders=tuple(folders[: request.limit]),
         links=_links(runtime, raw["memories"]),
         embedding=_embedding(runtime, raw),
         transactions=asdict(write_counters.read(runtime.settings)),
@@ -101,14 +98,15 @@ def _folder(runtime: Runtime, name: str, group: list[Tally], most: int) -> dict[
     }
 
 
-def health(runtime: Runtime, *, repair: bool = False, full: bool = False) -> HealthAnswer:
+def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     """Of a large index the everyday call looks at what it can in a moment and says so; `full` and `repair` at all."""
+    repair = request.repair
     repaired = _repaired(runtime) if repair else {}
     checks: dict[str, str] = {}
     problems: list[dict[str, Any]] = []
     looked_at = runtime.store if runtime.isolated else runtime.whole
     doing = runtime.doing()
-    looked = looked_at.check(now=runtime.now(), quick=not (repair or full))
+    looked = looked_at.check(now=runtime.now(), quick=not (repair or request.full))
     unfinished = looked.pop("unfinished", [])
     for name, found in {**looked, **_files(runtime)}.items():
         if found and name == "pending vectors" and doing:

@@ -11,13 +11,13 @@ from spec_kit_memory.core import ledger as chain
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import LedgerEntry
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.requests import HistoryRequest
 
 
-def history(
-    runtime: Runtime, *, memory_id: int | None = None, spec_folder: str | None = None, limit: int = 50
-) -> HistoryAnswer:
+def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
     """Changes, newest first; without an id the ledger is verified too."""
-    folder = clean_folder(spec_folder) if spec_folder else None
+    memory_id = request.id
+    folder = clean_folder(request.spec_folder) if request.spec_folder else None
     entries = runtime.store.history(memory_id, spec_folder=folder)
     counts = Counter(entry.event.value for entry in entries)
     totals = {"total": len(entries), "adds": counts["ADD"], "updates": counts["UPDATE"], "deletes": counts["DELETE"]}
@@ -25,7 +25,7 @@ def history(
     return HistoryAnswer(
         summary=f"{len(entries)} changes of {whose}",
         hints=() if entries else ("nothing is recorded; check the id with skm list",),
-        entries=tuple(entries[:limit]),
+        entries=tuple(entries[: request.limit]),
         counts=totals,
         ledger=_verified(runtime) if memory_id is None else {},
     )

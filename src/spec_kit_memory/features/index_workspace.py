@@ -13,6 +13,7 @@ from spec_kit_memory.errors import CoolingDown
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import vector_queue
 from spec_kit_memory.files.discovery_rules import OUTSIDE
+from spec_kit_memory.requests import IndexRequest
 
 if TYPE_CHECKING:
     from spec_kit_memory.files.scan import ScanReport
@@ -25,32 +26,22 @@ COOLDOWN_SECONDS = 60
 NAMED_PATHS = 3  # of each reason for which files are passed over
 
 
-def index(
-    runtime: Runtime,
-    *,
-    spec_folder: str | None = None,
-    force: bool = False,
-    rebuild: bool = False,
-    cooldown: bool = False,
-    embed: bool = True,
-    progress: Progress | None = None,
-    cancelled: Cancelled | None = None,
-) -> IndexAnswer:
+def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     """Bring the index in step. With `embed`, vectors are made before this returns."""
-    if cooldown:
+    if request.cooldown:
         _cool_down(runtime)
-    if rebuild:
+    if request.rebuild:
         runtime.whole.rebuild()
     started = time.perf_counter()
     report = runtime.sync.scan(
-        spec_folder=clean_folder(spec_folder) if spec_folder else None,
-        force=force,
-        progress=progress,
-        cancel=cancelled,
+        spec_folder=clean_folder(request.spec_folder) if request.spec_folder else None,
+        force=request.force,
+        progress=request.progress,
+        cancel=request.cancelled,
     )
     text_done = time.perf_counter()
-    if embed:
-        embed_pending(runtime, progress=progress, cancelled=cancelled)
+    if request.embed:
+        embed_pending(runtime, progress=request.progress, cancelled=request.cancelled)
     else:
         runtime.embed_soon()
     return _answer(runtime, report, text_done - started, time.perf_counter() - text_done)

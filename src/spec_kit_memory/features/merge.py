@@ -21,6 +21,7 @@ from spec_kit_memory.errors import BadParameter, Invalid, SpecKitMemoryError
 from spec_kit_memory.features import freshness
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import disk, rewrite, trash
+from spec_kit_memory.requests import MergeRequest
 
 __all__ = ["Merged", "join", "merge", "obstacle", "text_of"]
 
@@ -34,8 +35,9 @@ class Merged:
     trashed: str | None  # where the file of the other one is
 
 
-def merge(runtime: Runtime, *, memory_id: int, into: int) -> MergeAnswer:
+def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
     """Join two memories that somebody named: `into` stays and takes in what only the other one says."""
+    memory_id, into = request.id, request.into
     done = join(runtime, memory_id=memory_id, into=into)
     runtime.embed_soon()
     where = f"; its file is in {done.trashed}" if done.trashed else ""

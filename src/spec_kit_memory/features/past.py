@@ -19,17 +19,17 @@ from typing import Any
 
 from spec_kit_memory.answers import SearchAnswer
 from spec_kit_memory.core import dates
+from spec_kit_memory.core import query as queries
 from spec_kit_memory.core.memory import Actor, Change, Event, HistoryEntry, Memory
 from spec_kit_memory.errors import BadParameter, CheckpointNotFound, OutOfRange, SpecKitMemoryError
 from spec_kit_memory.features import checkpoints, history_rows, search_answer
-from spec_kit_memory.features import search as searching
 from spec_kit_memory.features.history_rows import State
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.features.search import Request
 from spec_kit_memory.files import vector_queue
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import EVERYTHING, Index
 from spec_kit_memory.index.sqlite.snapshot import FORMAT
+from spec_kit_memory.requests import SearchRequest as Request
 
 KEPT = 2  # rebuilt moments per process
 # Texts that changed since have no vectors any more. So many are computed at once, the rest is matched by words.
@@ -41,7 +41,7 @@ _one_at_a_time = threading.Lock()
 
 def search(runtime: Runtime, request: Request) -> SearchAnswer:
     """The search as it would have been answered at `as_of`, a date, a time or a checkpoint."""
-    searching.check(request)
+    queries.check(request.query, request.concepts)
     with _one_at_a_time:
         pasts = runtime.past if isinstance(runtime.past, Pasts) else Pasts()
         runtime.past = pasts

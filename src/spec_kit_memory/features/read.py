@@ -12,29 +12,24 @@ from spec_kit_memory.answers import GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import markdown, tokens
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
-from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, MissingParameter, OutOfRange
+from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
 from spec_kit_memory.features import freshness
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
 _RANGE = re.compile(r"^\s*(\d{1,9})(?:\s*-\s*(\d{0,9}))?\s*$")
 
 
-def load(
-    runtime: Runtime,
-    *,
-    memory_id: int | None = None,
-    spec_folder: str | None = None,
-    anchor_id: str | None = None,
-    max_tokens: int = 10_000,
-) -> LoadAnswer:
+def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     """One memory's text, or one of its sections; deprecated ones too."""
-    wanted = _wanted(runtime, memory_id, spec_folder)
+    wanted = _wanted(runtime, request)
+    anchor_id = request.anchor_id
     older = freshness.refresh(runtime, wanted.path)
     memory = runtime.store.get(wanted.id)
     text = runtime.store.text(memory.id)
     lines = text.split("\n")
     first, last = _section(memory, text, anchor_id) if anchor_id else (1, len(lines))
-    shown, end = _up_to(lines, first, last, max_tokens)
+    shown, end = _up_to(lines, first, last, request.max_tokens)
     runtime.used([memory.id])
     whole, sent = tokens.count(text), tokens.count(shown)
     hints = [f"continue with memory_get path={memory.path} lines={end + 1}-{last}"] if end < last else []
@@ -52,12 +47,10 @@ def load(
     )
 
 
-def _wanted(runtime: Runtime, memory_id: int | None, spec_folder: str | None) -> Memory:
-    if memory_id is not None:
-        return runtime.store.get(memory_id)
-    if spec_folder is None:
-        raise MissingParameter("load needs memoryId or specFolder", hint="find ids with memory_list or skm list")
-    folder = clean_folder(spec_folder)
+def _wanted(runtime: Runtime, request: LoadRequest) -> Memory:
+    if request.memory_id is not None:
+        return runtime.store.get(request.memory_id)
+    folder = clean_folder(request.spec_folder or "")
     found = runtime.store.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
     found = found or runtime.store.find(Filter(spec_folder=folder), limit=1)
     if not found:
@@ -90,19 +83,17 @@ def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple
     return "\n".join(lines[first - 1 : end]), end
 
 
-def get(
-    runtime: Runtime, *, path: str, lines: str | None = None, from_: int | None = None, count: int | None = None
-) -> GetAnswer:
+def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     """Exactly those lines of a memory, redacted as search shows them."""
-    stored = freshness.stored_path(runtime, path)
+    stored = freshness.stored_path(runtime, request.path)
     older = freshness.refresh(runtime, stored)
     memory = runtime.store.by_path(stored)
     if memory is None:
         raise MemoryNotFound(
-            f"{path} is not a memory of this workspace", hint="memory_search gives the paths of memories"
+            f"{request.path} is not a memory of this workspace", hint="memory_search gives the paths of memories"
         )
     every = runtime.store.text(memory.id).split("\n")
-    first, last = _asked_lines(lines, from_, count, len(every))
+    first, last = _asked_lines(request, len(every))
     runtime.used([memory.id])
     text = "\n".join(every[first - 1 : last])
     return GetAnswer(
@@ -116,40 +107,32 @@ def get(
     )
 
 
-def _asked_lines(lines: str | None, from_: int | None, count: int | None, total: int) -> tuple[int, int]:
-    if lines is not None:
+def _asked_lines(request: GetRequest, total: int) -> tuple[int, int]:
+    if request.lines is not None:
+        lines = request.lines
         parsed = _RANGE.match(lines)
         if not parsed:
             raise BadParameter(f"lines is {lines!r}", hint='write it as search shows it, e.g. "42-56"')
         first = int(parsed[1])
         last = int(parsed[2]) if parsed[2] else total if "-" in lines else first
     else:
-        first = from_ or 1
-        last = first + count - 1 if count else total
+        first = request.from_ or 1
+        last = first + request.count - 1 if request.count else total
     if first < 1 or last < first or first > total:
         raise OutOfRange(f"lines {first}-{last} are not in 1-{total}", hint=f"the file has {total} lines")
     return first, min(last, total)
 
 
-def list_(
-    runtime: Runtime,
-    *,
-    spec_folder: str | None = None,
-    tier: Tier | None = None,
-    source: Source | None = None,
-    limit: int = 20,
-    offset: int = 0,
-    sort_by: str = "created_at",
-    forgotten: bool = False,
-) -> ListAnswer:
+def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     where = Filter(
-        spec_folder=clean_folder(spec_folder) if spec_folder else None,
-        tiers=frozenset({tier}) if tier else None,
-        source=source,
+        spec_folder=clean_folder(request.spec_folder) if request.spec_folder else None,
+        tiers=frozenset({Tier(request.tier)}) if request.tier else None,
+        source=request.only_source,
     )
+    offset, forgotten = request.offset, request.forgotten
     presence = Presence.FORGOTTEN if forgotten else Presence.LIVE
     total = runtime.store.count(where, presence=presence)
-    found = runtime.store.find(where, order=sort_by, limit=limit, offset=offset, presence=presence)
+    found = runtime.store.find(where, order=request.sort_by, limit=request.limit, offset=offset, presence=presence)
     shown = offset + len(found)
     hints = (f"{total - shown} more: offset={shown}",) if shown < total else ()
     what = "forgotten memories" if forgotten else "memories"

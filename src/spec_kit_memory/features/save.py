@@ -20,42 +20,31 @@ from spec_kit_memory.core import attention, phrases, redact, session_data, sessi
 from spec_kit_memory.core.memory import Memory, VectorStatus
 from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
-from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
+from spec_kit_memory.errors import MissingParameter, SpecKitMemoryError
 from spec_kit_memory.features import choose_folder, merge, near_duplicates, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import disk, git, vector_queue
 from spec_kit_memory.index.contract import PutResult
+from spec_kit_memory.requests import SaveRequest
 
-ON_SIMILAR = ("warn", "merge", "distinct")
 _TRANSCRIPTS = (".jsonl",)
 
 
-def save(
-    runtime: Runtime,
-    *,
-    file_path: str | None = None,
-    context: Mapping[str, Any] | None = None,
-    text: str | None = None,
-    spec_folder: str | None = None,
-    force: bool = False,
-    dry_run: bool = False,
-    on_similar: str = "warn",
-    create: bool = False,
-    by_person: bool = False,
-) -> SaveAnswer:
+def save(runtime: Runtime, request: SaveRequest) -> SaveAnswer:
     """`by_person` says that nobody's agent asks: only then may the data ask for the constitutional tier."""
+    file_path, context, text = request.file_path, request.context, request.text
     given = [
         name for name, value in (("filePath", file_path), ("context", context), ("text", text)) if value is not None
     ]
+    if len(given) > 1 and not context:  # whoever fills in every parameter means nothing by an empty one
+        given = [name for name in given if name != "context"]
     if len(given) != 1:
-        problem = "save needs filePath, context or text" if not given else f"save got {' and '.join(given)}"
-        raise MissingParameter(problem, hint="give exactly one of them")
-    if on_similar not in ON_SIMILAR:
-        raise BadParameter(f"onSimilar is {on_similar!r}", hint=f"use one of: {', '.join(ON_SIMILAR)}")
+        raise MissingParameter(f"save got {' and '.join(given)}", hint="give exactly one of them")
     if file_path is not None:
-        return _existing(runtime, file_path, dry_run=dry_run, on_similar=on_similar)
+        return _existing(runtime, file_path, dry_run=request.dry_run, on_similar=request.on_similar)
+    by_person = request.by_person
     draft = _Draft.of_fact(text) if text is not None else _Draft.of_session(context or {}, runtime, by_person=by_person)
-    return _write(runtime, draft, spec_folder, force=force, dry_run=dry_run, on_similar=on_similar, create=create)
+    return _write(runtime, draft, request)
 
 
 # --- a file that is there -------------------------------------------------------------
@@ -181,19 +170,15 @@ class _Draft:
 def _write(
     runtime: Runtime,
     draft: _Draft,
-    spec_folder: str | None,
-    *,
-    force: bool,
-    dry_run: bool,
-    on_similar: str,
-    create: bool,
+    request: SaveRequest,
 ) -> SaveAnswer:
+    force, on_similar = request.force, request.on_similar
     placed = choose_folder.place(
         runtime,
         words=draft.words,
         named_files=draft.files,
-        named=spec_folder or draft.session.spec_folder,
-        create=create,
+        named=request.spec_folder or draft.session.spec_folder,
+        create=request.create,
         fact=draft.fact,
     )
     now_local = runtime.now().astimezone()
@@ -218,8 +203,8 @@ def _write(
     )
     known = _known(runtime, rendered, similar, placed.spec_folder, force=force, on_similar=on_similar)
     if known is not None:
-        return _known_already(runtime, answer, known, draft, dry_run=dry_run, on_similar=on_similar)
-    if dry_run:
+        return _known_already(runtime, answer, known, draft, dry_run=request.dry_run, on_similar=on_similar)
+    if request.dry_run:
         said = f"would write {answer.path}; nothing was written"
         return replace(answer, summary=said, dry_run=True, text=rendered.text)
     stem = session_document.file_name(now_local, rendered.topic).removesuffix(".md")

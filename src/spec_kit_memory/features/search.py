@@ -30,47 +30,14 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.ranking import Scored
-from spec_kit_memory.errors import BadParameter, OutOfRange
 from spec_kit_memory.features import retrieve
 from spec_kit_memory.features.retrieve import Hits, Pool, Question
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.requests import SearchRequest as Request
 
 # A concept counts as matched by meaning for its nearest memories only.
 NEAREST_OF_CONCEPT = 50
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What memory_search was asked, with its defaults."""
-
-    query: str | None = None
-    concepts: tuple[str, ...] = ()
-    spec_folder: str | None = None
-    tier: Tier | None = None
-    context_type: ContextType | None = None
-    source: Source | None = None
-    state_filter: State | None = None
-    min_state: State | None = None
-    include_archived: bool = False
-    limit: int = 10
-    min_score: float = 0.0  # 0 to 1, against score / 100
-    group_by: str = "memory"
-    max_tokens: int | None = None
-    anchors: tuple[str, ...] = ()
-    include_content: bool = False
-    include_constitutional: bool = True
-    include_contiguity: bool = False
-    use_decay: bool = True
-    session_id: str | None = None
-    dedup: bool = True
-    as_of: str | None = None
-    explain: bool = False
-    mode: str = "hybrid"  # hybrid | text | vector, for measuring
-
-    @property
-    def text(self) -> str:
-        return self.query if self.query is not None else " ".join(self.concepts)
 
 
 class Found(NamedTuple):
@@ -106,46 +73,32 @@ class Ranking:
     close: bool = True  # is the best of it a match to speak of?
 
 
-def check(request: Request) -> None:
-    queries.check(request.query, request.concepts)
-    if request.limit < 1:
-        raise OutOfRange(f"limit is {request.limit}", hint="ask for at least one result")
-    if not 0 <= request.min_score <= 1:
-        raise OutOfRange(f"minScore is {request.min_score}", hint="give a score from 0 to 1")
-    if request.max_tokens is not None and request.max_tokens < 1:
-        raise OutOfRange(f"maxTokens is {request.max_tokens}", hint="give a budget of at least 100 tokens")
-    for name, value, known in (
-        ("groupBy", request.group_by, ("memory", "passage")),
-        ("mode", request.mode, ("hybrid", "text", "vector")),
-    ):
-        if value not in known:
-            raise BadParameter(f"{name} is {value!r}", hint=f"use {' or '.join(known)}")
-
-
 def hard_filter(request: Request) -> Filter:
     """What the caller asked for; it holds whatever else happens."""
     if request.tier:
-        tiers = frozenset({request.tier})
+        tiers = frozenset({Tier(request.tier)})
     else:
         left_out = {Tier.DEPRECATED} | (set() if request.include_constitutional else {Tier.CONSTITUTIONAL})
         tiers = frozenset(set(Tier) - left_out)
     return Filter(
         spec_folder=clean_folder(request.spec_folder) if request.spec_folder else None,
         tiers=tiers,
-        context_type=request.context_type,
-        source=request.source,
+        context_type=ContextType(request.context_type) if request.context_type else None,
+        source=request.only_source,
     )
 
 
 def wanted_states(request: Request) -> frozenset[State]:
     return decay.chosen(
-        state_filter=request.state_filter, min_state=request.min_state, include_archived=request.include_archived
+        state_filter=State(request.state_filter) if request.state_filter else None,
+        min_state=State(request.min_state) if request.min_state else None,
+        include_archived=request.include_archived,
     )
 
 
 def rank(runtime: Runtime, request: Request) -> Ranking:
     """Match, fuse, score and order; nothing is packed or remembered yet."""
-    check(request)
+    queries.check(request.query, request.concepts)
     query = queries.read(request.text)
     hard = hard_filter(request)
     hot = runtime.hot(request.session_id)

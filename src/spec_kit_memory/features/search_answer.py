@@ -21,8 +21,9 @@ from spec_kit_memory.core.ranking import Scored
 from spec_kit_memory.features import search as searching
 from spec_kit_memory.features import sessions
 from spec_kit_memory.features.runtime import Opened, Runtime
-from spec_kit_memory.features.search import Found, Ranking, Request
+from spec_kit_memory.features.search import Found, Ranking
 from spec_kit_memory.files import index_entry
+from spec_kit_memory.requests import SearchRequest as Request
 
 # An answer of this many tokens says everything about itself first; a smaller one shows the hits first.
 AMPLE_TOKENS = 2000
@@ -688,7 +689,7 @@ def _when_empty(request: Request, memories: int) -> list[str]:
             ("specFolder", request.spec_folder),
             ("tier", request.tier),
             ("contextType", request.context_type),
-            ("source", request.source),
+            ("source", request.only_source),
             ("stateFilter", request.state_filter),
             ("minState", request.min_state),
         )

@@ -20,6 +20,7 @@ from spec_kit_memory.core.triggers import TriggerMatch
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import recent_prompts
+from spec_kit_memory.requests import TriggersRequest
 
 logger = logging.getLogger(__name__)
 
@@ -59,16 +60,9 @@ def keep_session(runtime: Runtime, session: Session) -> None:
 # --- triggers -----------------------------------------------------------------
 
 
-def triggers(
-    runtime: Runtime,
-    *,
-    prompt: str,
-    limit: int = 3,
-    session_id: str | None = None,
-    turn_number: int | None = None,
-    include_cognitive: bool = True,
-) -> TriggerAnswer:
+def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
     """Memories whose phrases occur in the prompt, what the product offers, and, in a session, what is near."""
+    prompt, limit, session_id = request.prompt, request.limit, request.session_id
     matches, memories = matching(runtime, prompt)
     shown = matches[:limit]
     suggested = [
@@ -78,8 +72,8 @@ def triggers(
     loading = phrases.loading(prompt)
     rows: list[dict[str, Any]] = [_row(match, memories[match.memory_id]) for match in shown]
     told: dict[str, Any] = {}
-    if session_id and include_cognitive:
-        turn = _Turn(runtime, session_id, turn_number, loading)
+    if session_id and request.include_cognitive:
+        turn = _Turn(runtime, session_id, request.turn_number, loading)
         rows = turn.attend(shown, memories, limit=limit)
         told = turn.told()
         if turn.save_due and not any(s["kind"] == "save" for s in suggested):

@@ -8,27 +8,20 @@ from contextlib import contextmanager, suppress
 from spec_kit_memory.answers import ValidateAnswer
 from spec_kit_memory.core import operation, usage
 from spec_kit_memory.core.memory import Memory, Tier
-from spec_kit_memory.errors import Invalid, MissingParameter
+from spec_kit_memory.errors import Invalid
 from spec_kit_memory.features import amend
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import locks
+from spec_kit_memory.requests import UpdateRequest, ValidateRequest
 
 # Promotion leads to critical and never further: only a person makes a rule.
 _ABOVE_IMPORTANT = (Tier.CRITICAL, Tier.CONSTITUTIONAL)
 _LOCK_SECONDS = 30.0
 
 
-def validate(
-    runtime: Runtime,
-    *,
-    memory_id: int,
-    was_useful: bool | None = None,
-    outdated: bool | None = None,
-    promote: bool = False,
-) -> ValidateAnswer:
+def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
     """Record an opinion of a memory; all that was asked for is done, or nothing."""
-    if was_useful is None and outdated is None and not promote:
-        raise MissingParameter("validate needs wasUseful, outdated or promote", hint="say wasUseful: true or false")
+    memory_id, was_useful, promote = request.id, request.was_useful, bool(request.promote)
     with _alone(runtime):
         memory = runtime.store.get(memory_id)
         confidence, count = memory.confidence, memory.validation_count
@@ -45,9 +38,9 @@ def validate(
         if done:
             said = "useful" if was_useful else "not useful"
             runtime.store.validate(memory_id, confidence, count, runtime.change(f"validated as {said}", done))
-        _mark(runtime, memory, was_useful=was_useful, outdated=outdated, part_of=done)
+        _mark(runtime, memory, was_useful=was_useful, outdated=request.outdated, part_of=done)
     if promote:
-        amend.update(runtime, memory_id=memory_id, importance_tier=Tier.CRITICAL, part_of=done)
+        amend.update(runtime, UpdateRequest(memory_id, importance_tier=Tier.CRITICAL), part_of=done)
     memory = runtime.store.get(memory_id)
     return ValidateAnswer(
         summary=_summary(memory, promote),

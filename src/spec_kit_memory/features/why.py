@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from spec_kit_memory.answers import LinkAnswer, WhyAnswer
 from spec_kit_memory.core import links, operation, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
-from spec_kit_memory.errors import OutOfRange, SelfLink
+from spec_kit_memory.errors import SelfLink
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.requests import LinkRequest, UnlinkRequest, WhyRequest
 
 
-def link(
-    runtime: Runtime,
-    *,
-    source_id: int,
-    target_id: int,
-    relation: str | Relation,
-    strength: float = 1.0,
-    evidence: str = "",
-) -> LinkAnswer:
+def link(runtime: Runtime, request: LinkRequest) -> LinkAnswer:
     """Link two memories by hand; the same pair and relation again updates strength and evidence."""
-    kind = links.read_relation(relation)
+    source_id, target_id, kind = request.source_id, request.target_id, Relation(request.relation)
     if source_id == target_id:
         raise SelfLink(f"memory {source_id} cannot be linked to itself", hint="give two different ids")
-    if not 0.0 <= strength <= 1.0:
-        raise OutOfRange(f"strength is {strength}", hint="give a strength from 0 to 1")
     source, target = runtime.store.get(source_id), runtime.store.get(target_id)
     known = any(
         (old.source_id, old.target_id, old.relation) == (source_id, target_id, kind)
@@ -36,8 +25,8 @@ def link(
         source_id=source_id,
         target_id=target_id,
         relation=kind,
-        strength=strength,
-        evidence=redact.redact(evidence).text,
+        strength=request.strength,
+        evidence=redact.redact(request.evidence or "").text,
         origin=Origin.HAND,
         created_at=runtime.now(),
     )
@@ -50,7 +39,8 @@ def link(
     )
 
 
-def unlink(runtime: Runtime, *, link_id: int) -> LinkAnswer:
+def unlink(runtime: Runtime, request: UnlinkRequest) -> LinkAnswer:
+    link_id = request.link_id
     gone = runtime.store.drop_link(link_id, runtime.change("unlink", operation.Unlink(link_id=link_id)))
     hints: tuple[str, ...] = ()
     if gone.origin is not Origin.HAND:
@@ -62,18 +52,13 @@ def unlink(runtime: Runtime, *, link_id: int) -> LinkAnswer:
     )
 
 
-def why(
-    runtime: Runtime,
-    *,
-    memory_id: int,
-    max_depth: int = 3,
-    direction: str = "both",
-    relations: Sequence[str] = (),
-) -> WhyAnswer:
+def why(runtime: Runtime, request: WhyRequest) -> WhyAnswer:
     """The lineage of a memory: each linked memory once, by its shortest path."""
+    memory_id, max_depth = request.memory_id, request.max_depth
     start = runtime.store.get(memory_id)
-    kinds = [links.read_relation(name) for name in relations] or None
-    found = links.traverse(runtime.store.links(), memory_id, depth=max_depth, direction=direction, relations=kinds)
+    kinds = [Relation(name) for name in request.relations or ()] or None
+    every = runtime.store.links()
+    found = links.traverse(every, memory_id, depth=max_depth, direction=request.direction, relations=kinds)
     memories = runtime.store.many(found.memory_ids)
     return WhyAnswer(
         summary=f"{len(found.steps)} memories are linked to {start.title} (#{memory_id}) within {max_depth} steps",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from typing import Any
 
 from spec_kit_memory.core import noise
 from spec_kit_memory.core.memory import Conversation, Turn
-from spec_kit_memory.errors import AccessDenied, BadEncoding, FileMissing, Invalid
+from spec_kit_memory.errors import AccessDenied, BadEncoding, BadPath, FileMissing, Invalid
 
 __all__ = ["Transcript", "read_conversations", "read_transcript", "transcripts_in"]
 
@@ -84,6 +85,12 @@ def _nothing_found(path: Path, lines: int, bad: list[int]) -> str:
 
 def transcripts_in(path: Path) -> list[Path]:
     """The file itself, or every .jsonl and .json file below a folder, in order."""
+    try:
+        os.stat(path)
+    except ValueError as error:  # a NUL byte, or half a character
+        raise BadPath(f"{str(path)!r} is no path: {error}.", hint="Check the path of the transcript.") from None
+    except OSError:
+        return [path]  # whoever reads it says what is wrong
     if not path.is_dir():
         return [path]
     return sorted(found for found in path.rglob("*.json*") if found.suffix in (".jsonl", ".json") and found.is_file())
@@ -114,7 +121,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                     yield number, raw.decode("utf-8", errors="surrogateescape")
     except FileNotFoundError:
         raise FileMissing(f"There is no file {path}.", hint="Check the path of the transcript.") from None
-    except (PermissionError, IsADirectoryError) as error:
+    except OSError as error:
         raise AccessDenied(f"{path} cannot be read: {error.strerror}.", hint="Name a file you may read.") from None
 
 

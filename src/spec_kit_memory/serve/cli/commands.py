@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spec_kit_memory.errors import BadParameter, FileMissing, SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.requests import SaveRequest
 from spec_kit_memory.serve.cli.tool_commands import Session, call, common_options, options
-from spec_kit_memory.serve.tools import BY_COMMAND
 
 if TYPE_CHECKING:
-    from spec_kit_memory.answers import Answer
+    from spec_kit_memory.answers import SaveAnswer
 
 __all__ = ["COMMANDS"]
 
@@ -167,7 +167,7 @@ def watch(session: Session) -> None:
     with session.open() as workspace:
         with progress("Indexing", quiet=session.json) as step:
             answer = workspace.index(progress=step)
-        session.show(answer, tool="memory_index_scan")
+        session.show(answer, verb="index")
         sys.stdout.flush()
         workspace.start_background()
         session.say("Watching; Ctrl-C stops.")
@@ -181,38 +181,28 @@ def watch(session: Session) -> None:
 # --- saving ----------------------------------------------------------------------------------------
 
 
-_SAVE = BY_COMMAND["save"]
-
-
 @command(
     "save",
-    "Save a session from a JSON file or standard input (-), one fact (--text), or index a file that exists.",
+    SaveRequest.__doc__ or "",
     argument("data", required=False),
     argument("folder_argument", required=False, metavar="[SPEC_FOLDER]"),
-    click.Option(["--text"], help="Remember this one fact."),
-    *options(_SAVE),
+    *options(SaveRequest),
 )
-def save(session: Session, data: str | None, folder_argument: str | None, text: str | None, **more: Any) -> None:
-    given = {p.name: more[key] for p in _SAVE.parameters if more[key := p.flag[2:].replace("-", "_") + "_"] is not None}
-    # A person at a terminal may make a rule; an agent's tool may not.
-    extra: dict[str, Any] = {"by_person": True}
+def save(session: Session, data: str | None, folder_argument: str | None, **more: Any) -> None:
+    given = {name: value for name, value in more.items() if value is not None}
     if folder_argument:
-        given.setdefault("specFolder", folder_argument)
-    if text is not None:
-        if data and "specFolder" not in given:
-            given["specFolder"] = data
-        extra["text"] = text
-        session.show(_saved(session, given, extra), tool=_SAVE.name)
-        return
-    if data:
+        given.setdefault("spec_folder", folder_argument)
+    if data and "text" in given:
+        given.setdefault("spec_folder", data)  # a fact needs no file, so the word is where to save it
+    elif data:
         given |= _input(data)
-    session.show(_saved(session, given, extra), tool=_SAVE.name)
+    session.show(_saved(session, given), verb=SaveRequest.verb)
 
 
 def _input(data: str) -> dict[str, Any]:
     """A session as JSON, from a file or standard input; any other file is one to index."""
     if data != "-" and Path(data).suffix.lower() != ".json":
-        return {"filePath": data}
+        return {"file_path": data}
     try:
         raw = sys.stdin.buffer.read() if data == "-" else Path(data).read_bytes()
         content = json.loads(raw.decode("utf-8-sig"))
@@ -229,9 +219,11 @@ def _input(data: str) -> dict[str, Any]:
     return {"context": content}
 
 
-def _saved(session: Session, given: dict[str, Any], extra: dict[str, Any]) -> Answer:
+def _saved(session: Session, given: dict[str, Any]) -> SaveAnswer:
+    # A person at a terminal may make a rule; an agent's tool may not.
+    person = {"by_person": True}
     try:
-        return _save_once(session, given, extra)
+        answer: SaveAnswer = call(session, SaveRequest, given, **person)
     except UndecidedSpecFolder as error:
         names = _alternatives(error)
         if not (session.interactive and names):
@@ -240,16 +232,8 @@ def _saved(session: Session, given: dict[str, Any], extra: dict[str, Any]) -> An
         for number, name in enumerate(names, 1):
             session.say(f"  [{number}] {name}")
         chosen = click.prompt("Spec folder", type=click.IntRange(1, len(names)), err=True)
-        return _save_once(session, {**given, "specFolder": names[chosen - 1]}, extra)
-
-
-def _save_once(session: Session, given: dict[str, Any], extra: dict[str, Any]) -> Answer:
-    if "text" not in extra:
-        return call(session, _SAVE, given, **extra)
-    # One fact needs neither a file nor a session, which the tool asks for.
-    with session.open() as workspace:
-        known = {_SAVE.parameter(name).argument: value for name, value in given.items()}
-        return workspace.save(**known, **extra)
+        answer = call(session, SaveRequest, {**given, "spec_folder": names[chosen - 1]}, **person)
+    return answer
 
 
 def _alternatives(error: SpecKitMemoryError) -> list[str]:
@@ -258,66 +242,7 @@ def _alternatives(error: SpecKitMemoryError) -> list[str]:
     return [str(row.get("name") or row.get("specFolder")) if isinstance(row, dict) else str(row) for row in rows]
 
 
-# --- taking back, vouching, bringing in -------------------------------------------------------------
-
-
-@command(
-    "merge",
-    "Join two memories: INTO stays and takes in what only ID says.",
-    argument("id", type=int),
-    argument("into", type=int),
-)
-def merge(session: Session, id: int, into: int) -> None:
-    with session.open() as workspace:
-        session.show(workspace.merge(id, into))
-
-
-@command("undo", "Take back the last delete, update, merge or restore.")
-def undo(session: Session) -> None:
-    with session.open() as workspace:
-        session.show(workspace.undo())
-
-
-@command(
-    "trust",
-    "Vouch for a memory from chat or outside, so that it may carry triggers and rules.",
-    argument("target", metavar="ID|PATH"),
-    flag("--revoke", "Vouch no longer."),
-)
-def trust(session: Session, target: str, revoke: bool) -> None:
-    with session.open() as workspace:
-        session.show(workspace.trust(int(target) if target.isdecimal() else target, trusted=not revoke))
-
-
-@command(
-    "import",
-    "Take validations, counts, links and history over from the original system's database.",
-    argument("original", metavar="ORIGINAL.sqlite"),
-)
-def import_original(session: Session, original: str) -> None:
-    with session.open() as workspace:
-        session.show(workspace.import_original(original))
-
-
-# --- ledger, chat, checkpoints -----------------------------------------------------------------------
-
-
-@command("ledger verify", "Check every link of the chain and name the first broken one.")
-def ledger_verify(session: Session) -> None:
-    with session.open() as workspace:
-        answer = workspace.ledger_verify()
-    session.show(answer)
-    session.exit_code = 0 if answer.ok else 1
-
-
-@command("ledger head", "Print one line to keep in git.")
-def ledger_head(session: Session) -> None:
-    with session.open() as workspace:
-        answer = workspace.ledger_head()
-    if session.json:
-        session.show(answer)
-    else:
-        session.write(answer.summary)
+# --- ledger ---------------------------------------------------------------------------------------------
 
 
 @command(
@@ -335,30 +260,6 @@ def ledger_export(session: Session, output: str | None) -> None:
         with Path(output).open("w", encoding="utf-8", newline="\n") as file:
             count = sum(file.write(line + "\n") > 0 for line in lines)
     session.say(f"{count} entries in {output}")
-
-
-@command("chat import", "Remember conversations from transcripts.", argument("paths", many=True, metavar="PATH..."))
-def chat_import(session: Session, paths: tuple[str, ...]) -> None:
-    with session.open() as workspace:
-        session.show(workspace.chat_import(paths))
-
-
-@command("chat list", "Conversations that are remembered.")
-def chat_list(session: Session) -> None:
-    with session.open() as workspace:
-        session.show(workspace.chat_list())
-
-
-@command("chat forget", "Forget one conversation.", argument("conversation", metavar="ID"))
-def chat_forget(session: Session, conversation: str) -> None:
-    with session.open() as workspace:
-        session.show(workspace.chat_forget(conversation))
-
-
-@command("checkpoint diff", "What changed since a checkpoint.", argument("name"))
-def checkpoint_diff(session: Session, name: str) -> None:
-    with session.open() as workspace:
-        session.show(workspace.checkpoint_diff(name))
 
 
 # --- settings and hosts --------------------------------------------------------------------------------

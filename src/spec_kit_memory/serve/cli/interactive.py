@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spec_kit_memory.errors import BadParameter
+from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.cli.tool_commands import Session, call
-from spec_kit_memory.serve.tools import Tool
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Card
@@ -27,13 +27,17 @@ __all__ = ["EXTRAS", "Extra", "every_card"]
 Given = dict[str, Any]
 
 
+def _plain(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+    session.show(call(session, kind, given), verb=kind.verb)
+
+
 @dataclass(frozen=True, slots=True)
 class Extra:
-    run: Callable[[Session, Tool, Given, Given], None] = lambda session, tool, given, own: session.show(
-        call(session, tool, given), tool=tool.name
-    )
+    run: Callable[[Session, type[Request], Given, Given], None] = _plain
     options: Callable[[], list[click.Parameter]] = list
-    about: str = ""
+
+
+PLAIN = Extra()
 
 
 def _flag(name: str, about: str) -> click.Option:
@@ -43,15 +47,11 @@ def _flag(name: str, about: str) -> click.Option:
 # --- search -----------------------------------------------------------------------------------
 
 
-def _search(session: Session, tool: Tool, given: Given, own: Given) -> None:
-    if given or own["mode"]:
-        session.show(call(session, tool, given, **_said(own)), tool=tool.name)
+def _search(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+    if given:
+        _plain(session, kind, given, own)
     else:
         dashboard(session)
-
-
-def _said(own: Mapping[str, Any]) -> Given:
-    return {name: value for name, value in own.items() if value not in (None, False, ())}
 
 
 def dashboard(session: Session) -> None:
@@ -74,40 +74,27 @@ def dashboard(session: Session) -> None:
 # --- index --------------------------------------------------------------------------------------
 
 
-def _index(session: Session, tool: Tool, given: Given, own: Given) -> None:
+def _index(session: Session, kind: type[Request], given: Given, own: Given) -> None:
     from spec_kit_memory.serve.cli.terminal import progress
 
     with progress("Indexing", quiet=session.json) as step:
-        answer = call(
-            session, tool, given, rebuild=own["rebuild"], embed=not own["text_only"], progress=step, cooldown=False
-        )
-    session.show(answer, tool=tool.name)
-
-
-def _index_options() -> list[click.Parameter]:
-    return [
-        _flag("--rebuild", "Drop what is derived from files and make it again; keep what is recorded."),
-        _flag("--text-only", "Leave the vectors to a later run or a server."),
-    ]
+        answer = call(session, kind, given, progress=step)
+    session.show(answer, verb=kind.verb)
 
 
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def _get(session: Session, tool: Tool, given: Given, own: Given) -> None:
+def _get(session: Session, kind: type[Request], given: Given, own: Given) -> None:
     # The way search prints a place: path:42-56.
     found = re.fullmatch(r"(?P<path>.+):(?P<lines>\d+(?:-\d+)?)", str(given.get("path", "")))
     if found and "lines" not in given:
         given |= found.groupdict()
-    session.show(call(session, tool, given), tool=tool.name)
+    _plain(session, kind, given, own)
 
 
-def _list(session: Session, tool: Tool, given: Given, own: Given) -> None:
-    session.show(call(session, tool, given, **_said(own)), tool=tool.name)
-
-
-def _why(session: Session, tool: Tool, given: Given, own: Given) -> None:
-    session.show(call(session, tool, given), tool=tool.name, form=own["form"])
+def _why(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+    session.show(call(session, kind, given), verb=kind.verb, form=own["form"])
 
 
 def _why_options() -> list[click.Parameter]:
@@ -119,13 +106,13 @@ def _why_options() -> list[click.Parameter]:
 # --- triggers --------------------------------------------------------------------------------------
 
 
-def _triggers(session: Session, tool: Tool, given: Given, own: Given) -> None:
+def _triggers(session: Session, kind: type[Request], given: Given, own: Given) -> None:
     if own["memory"] is not None:
         _edit_phrases(session, own["memory"], added=own["add"], removed=own["remove"])
     elif own["add"] or own["remove"]:
         raise click.UsageError("--add and --remove need --id.", click.get_current_context())
     elif given.get("prompt"):
-        session.show(call(session, tool, given), tool=tool.name)
+        _plain(session, kind, given, own)
     else:
         _list_phrases(session)
 
@@ -152,7 +139,7 @@ def _edit_phrases(session: Session, memory_id: int, *, added: tuple[str, ...], r
             )
         kept = [phrase for phrase in phrases if phrase.casefold() not in gone]
         kept += [phrase for phrase in added if phrase.casefold() not in {each.casefold() for each in kept}]
-        session.show(workspace.update(id=memory_id, trigger_phrases=kept), tool="memory_update")
+        session.show(workspace.update(id=memory_id, trigger_phrases=kept), verb="update")
 
 
 def _list_phrases(session: Session) -> None:
@@ -186,55 +173,59 @@ def every_card(workspace: Workspace) -> Iterator[Card]:
 # --- what destroys ------------------------------------------------------------------------------------
 
 
-def _delete(session: Session, tool: Tool, given: Given, own: Given) -> None:
-    if "specFolder" in given and not given.get("confirm") and session.interactive:
-        click.confirm(f"Forget every memory of {given['specFolder']}? A checkpoint is made first.", abort=True)
+def _delete(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+    if "spec_folder" in given and not given.get("confirm") and session.interactive:
+        click.confirm(f"Forget every memory of {given['spec_folder']}? A checkpoint is made first.", abort=True)
         given["confirm"] = True
-    session.show(call(session, tool, given), tool=tool.name)
+    _plain(session, kind, given, own)
 
 
-def _restore(session: Session, tool: Tool, given: Given, own: Given) -> None:
-    if session.interactive and not own["yes"] and (given.get("clearExisting") or given.get("restoreFiles")):
+def _restore(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+    if session.interactive and not own["yes"] and (given.get("clear_existing") or given.get("restore_files")):
         click.confirm(f"Restore {given.get('name')!r} over what is there? A checkpoint is made first.", abort=True)
-    session.show(call(session, tool, given), tool=tool.name)
+    _plain(session, kind, given, own)
 
 
-def _health(session: Session, tool: Tool, given: Given, own: Given) -> None:
-    answer = call(session, tool, given, **_said(own))
-    session.show(answer, tool=tool.name)
+def _health(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+    answer = call(session, kind, given)
+    session.show(answer, verb=kind.verb)
     # A script that asks for health wants to know by the exit code, too.
-    session.exit_code = 0 if getattr(answer, "healthy", True) else 1
+    session.exit_code = 0 if answer.healthy else 1
+
+
+# --- record and chat ------------------------------------------------------------------------------------
+
+
+def _ledger_verify(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+    answer = call(session, kind, given)
+    session.show(answer)
+    session.exit_code = 0 if answer.ok else 1
+
+
+def _ledger_head(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+    answer = call(session, kind, given)
+    if session.json:
+        session.show(answer)
+    else:
+        session.write(answer.summary)
+
+
+def _chat_import(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+    if not given:
+        raise click.UsageError("Missing argument 'PATH...'.", click.get_current_context())
+    _plain(session, kind, given, own)
 
 
 EXTRAS: Mapping[str, Extra] = {
-    "search": Extra(
-        _search,
-        lambda: [
-            click.Option(["--mode"], type=click.Choice(("hybrid", "text", "vector")), help="By what to search."),
-        ],
-        about="Find memories by text and meaning, best first. Without arguments: an overview.",
-    ),
-    "index": Extra(_index, _index_options, about="Index new and changed files."),
-    "get": Extra(_get, about="Print exact lines of a memory: PATH 42-56, or PATH:42-56."),
-    "context": Extra(about="What an agent should know when it starts: rules, matches, state and next steps."),
-    "load": Extra(about="Print one memory, or one section of it; of a spec folder the newest."),
-    "stats": Extra(about="Numbers per tier, state, source and folder."),
-    "validate": Extra(about="Say whether a memory was useful, is outdated, or deserves to be critical."),
-    "list": Extra(
-        _list,
-        lambda: [_flag("--forgotten", "Those that were deleted on request.")],
-        about="Browse memories, newest first.",
-    ),
+    "search": Extra(_search),
+    "index": Extra(_index),
+    "get": Extra(_get),
     "why": Extra(_why, _why_options),
-    "triggers": Extra(
-        _triggers,
-        _triggers_options,
-        about="Memories whose trigger phrases occur in a prompt. Without a prompt: all phrases.",
-    ),
-    "delete": Extra(_delete, about="Forget one memory, or all of a spec folder. Files stay."),
+    "triggers": Extra(_triggers, _triggers_options),
+    "delete": Extra(_delete),
     "checkpoint restore": Extra(_restore, lambda: [_flag("--yes", "Do not ask.")]),
-    "health": Extra(
-        _health,
-        lambda: [_flag("--full", "Look at all of a large index, however long that takes.")],
-    ),
+    "health": Extra(_health),
+    "ledger verify": Extra(_ledger_verify),
+    "ledger head": Extra(_ledger_head),
+    "chat import": Extra(_chat_import),
 }

@@ -1,6 +1,6 @@
 """How do words on a command line become one call of a verb, and its answer text on a terminal?
 
-Commands that have a tool are built from the table of tools when they are asked for; the
+Commands of a verb are built from its request when they are asked for; the
 others stand in `commands`. Everything on standard output is the answer; `--json` makes it
 the tool's own envelope and nothing else.
 """
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spec_kit_memory.errors import BadParameter, SpecKitMemoryError, UnknownRelation
-from spec_kit_memory.serve.tools import BY_COMMAND, Parameter, Tool
+from spec_kit_memory import requests
+from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
+from spec_kit_memory.parameters import Edge, Parameter, Request, read
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Answer
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from spec_kit_memory.settings import Settings
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["CommandFailed", "Session", "call", "common_options", "run"]
+__all__ = ["CommandFailed", "Session", "call", "checked", "common_options", "options", "run"]
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -64,10 +65,11 @@ class Session:
     def interactive(self) -> bool:
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
 
-    def show(self, answer: Answer, *, tool: str = "", blocks: Iterable[Block] | None = None, **how: Any) -> None:
+    def show(self, answer: Answer, *, verb: str = "", blocks: Iterable[Block] | None = None, **how: Any) -> None:
         if self.json:
-            from spec_kit_memory.serve import render
+            from spec_kit_memory.serve import render, tools
 
+            tool = next((tool.name for tool in tools.TOOLS if tool.verb == verb), "")
             self.write(render.compact(render.envelope(answer, tool=tool)))
         else:
             from spec_kit_memory.serve.cli import terminal, view
@@ -164,33 +166,33 @@ def _report_usage(session: Session, error: click.UsageError) -> int:
     return USAGE
 
 
-def call(session: Session, tool: Tool, given: Mapping[str, Any], **extra: Any) -> Answer:
-    """Check the arguments, open the workspace, call the tool's verb."""
-    from spec_kit_memory.serve.arguments import read_arguments
-
-    try:
-        arguments = read_arguments(tool, given)
-    except SpecKitMemoryError as error:
-        raise CommandFailed(_in_our_words(tool, error), code=USAGE) from error
+def call(session: Session, kind: type[Request], given: Mapping[str, Any], **more: Any) -> Any:
+    """Check what was given, open the workspace, call the verb. `more` is what no option can say."""
+    request = checked(kind, given)
     with session.open() as workspace:
-        answer: Answer = getattr(workspace, tool.verb)(**arguments, **extra)
-        return answer
+        return getattr(workspace, kind.verb)(request.replace(**more) if more else request)
 
 
-def _in_our_words(tool: Tool, error: SpecKitMemoryError) -> SpecKitMemoryError:
-    """The same error, speaking of commands and options instead of tools and parameters."""
-    message = error.message.replace(tool.name, f"skm {tool.command}")
-    for parameter in tool.parameters:
-        message = message.replace(repr(parameter.name), parameter.flag)
-    hint = f"`skm {tool.command} --help` shows every option."
-    if isinstance(error, UnknownRelation):
-        hint = error.hint  # it lists them
-    return type(error)(message, hint=hint, **error.details)
+def checked(kind: type[Request], given: Mapping[str, Any]) -> Request:
+    try:
+        return read(kind, given, command_edge(kind))
+    except SpecKitMemoryError as error:
+        raise CommandFailed(error, code=USAGE) from error
+
+
+def command_edge(kind: type[Request]) -> Edge:
+    """A person is told of commands and options."""
+    return Edge(
+        f"skm {kind.command}",
+        lambda parameter: parameter.flag,
+        lambda visible: f"`skm {kind.command} --help` shows every option.",
+        ("everywhere", "command"),
+    )
 
 
 # --- the group ------------------------------------------------------------------------------
 
-# Groups of commands; the parts come from the table or from `commands`.
+# Groups of commands; the parts come from the requests or from `commands`.
 FAMILIES: Mapping[str, str] = {
     "checkpoint": "Named snapshots of memories.",
     "ledger": "The record of every change, and whether it holds.",
@@ -217,7 +219,7 @@ class Commands(click.Group):
         from spec_kit_memory.serve.cli.commands import COMMANDS
 
         prefix = self.family + " " if self.family else ""
-        names = [name.removeprefix(prefix) for name in (*BY_COMMAND, *COMMANDS) if name.startswith(prefix)]
+        names = [name.removeprefix(prefix) for name in (*requests.BY_COMMAND, *COMMANDS) if name.startswith(prefix)]
         names = names if self.family else [*(name for name in names if " " not in name), *FAMILIES]
         return sorted(set(names) - {"generate-context"})
 
@@ -225,8 +227,8 @@ class Commands(click.Group):
         if not self.family and cmd_name in FAMILIES:
             return Commands(cmd_name)
         name = f"{self.family} {cmd_name}".strip()
-        if name in BY_COMMAND and name not in HAND_MADE:
-            return table_command(BY_COMMAND[name])
+        if name in requests.BY_COMMAND and name not in HAND_MADE:
+            return request_command(requests.BY_COMMAND[name])
         from spec_kit_memory.serve.cli.commands import COMMANDS
 
         return COMMANDS[name]() if name in COMMANDS else None
@@ -245,8 +247,8 @@ class Commands(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {' or '.join(found)}?", ctx) from None
 
 
-# In the table for its parameters, but with a face of their own on the command line.
-HAND_MADE = frozenset({"save"})
+# Their parameters are those of their requests, but they have a face of their own on the command line.
+HAND_MADE = frozenset({"save", "ledger export"})
 
 
 def _version_option() -> click.Option:
@@ -303,29 +305,26 @@ def common_options() -> list[click.Parameter]:
     ]
 
 
-# --- commands made from the table --------------------------------------------------------------
+# --- commands made from requests -------------------------------------------------------------------
 
 
-def table_command(tool: Tool) -> click.Command:
+def request_command(kind: type[Request]) -> click.Command:
+    """The command of a request: its docstring, its parameters as options, its verb."""
     from spec_kit_memory.serve.cli import interactive
 
-    more = interactive.EXTRAS.get(tool.command)
-    about = (more and more.about) or tool.about
-    names = {_key(parameter): parameter.name for parameter in tool.parameters}
+    more = interactive.EXTRAS.get(kind.command, interactive.PLAIN)
 
     def callback(**options: Any) -> None:
         session = click.get_current_context().find_object(Session)
         assert session is not None
-        given = _given(tool, options, names)
+        names = kind.declared
         own = {name: value for name, value in options.items() if name not in names and not name.startswith("at_")}
-        if more:
-            more.run(session, tool, given, own)
-        else:
-            session.show(call(session, tool, given), tool=tool.name)
+        more.run(session, kind, _given(kind, options), own)
 
+    about = " ".join((kind.__doc__ or "").split())
     return click.Command(
-        tool.command.rsplit(" ", 1)[-1],
-        params=[*positionals(tool), *options(tool), *(more.options() if more else ()), *common_options()],
+        kind.command.rsplit(" ", 1)[-1],
+        params=[*positionals(kind), *options(kind), *more.options(), *common_options()],
         callback=callback,
         help=about,
         short_help=about.split(". ")[0],
@@ -333,116 +332,111 @@ def table_command(tool: Tool) -> click.Command:
     )
 
 
-def _key(parameter: Parameter) -> str:
-    return parameter.flag.removeprefix("--").replace("-", "_") + "_"
+def visible(kind: type[Request]) -> list[Parameter]:
+    return command_edge(kind).sees(kind)
 
 
-def options(tool: Tool) -> list[click.Parameter]:
+def options(kind: type[Request]) -> list[click.Parameter]:
     """An option for every parameter, also for those that can be given by position."""
-    return [_option(parameter) for parameter in tool.parameters]
+    return [_option(parameter) for parameter in visible(kind)]
 
 
 def _option(parameter: Parameter) -> click.Option:
-    names = [_key(parameter), *parameter.flags, parameter.flag]
-    about = parameter.about + (" (repeat the option)" if parameter.kind == "texts" else "")
-    if parameter.default not in (None, False, ""):
-        about = f"{about} (default {parameter.default})".strip()
+    about = parameter.told_help + (" (repeat the option)" if parameter.kind in ("texts", "paths") else "")
+    if parameter.told_default not in (None, False, ""):
+        about = f"{about} (default {_written(parameter.told_default)})".strip()
+    flags = (parameter.flag, *parameter.flags)
     if parameter.kind == "boolean":
-        flags = " ".join(f"{flag}/--no-{flag[2:]}" for flag in (*parameter.flags, parameter.flag))
-        return click.Option([_key(parameter), flags], default=None, help=about)
+        pairs = [f"{flag}/--no-{flag[2:]}" for flag in flags]
+        return click.Option(
+            [parameter.argument, *pairs, *([f" /{parameter.off}"] if parameter.off else [])], default=None, help=about
+        )
     return click.Option(
-        names,
+        [parameter.argument, *flags],
         type=_type(parameter),
-        multiple=parameter.kind == "texts",
+        multiple=parameter.kind in ("texts", "paths"),
         default=None,
         help=about,
-        envvar="SPEC_KIT_MEMORY_SESSION_ID" if parameter.name == "sessionId" else None,
+        envvar=parameter.environment or None,
         shell_complete=completer(parameter),
     )
 
 
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _type(parameter: Parameter) -> click.ParamType[Any]:
-    if parameter.choices:
-        kind = Relations if parameter.name in ("relation", "relations") else click.Choice
-        return kind(parameter.choices, case_sensitive=False)
-    if parameter.kind == "object":
-        return JsonObject()
-    if parameter.kind == "integer":
-        return click.INT
-    return click.FLOAT if parameter.kind == "number" else click.STRING
+    return Offered(parameter.choices, case_sensitive=False) if parameter.choices else AsGiven(parameter.kind)
 
 
-class Relations(click.Choice[str]):
-    """An unknown one has a code of its own, which the table's reader gives it, here as over MCP."""
+class AsGiven(click.ParamType[Any]):
+    """Text on its way to the check that every caller's values go through, with a name for the help."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter:
-            return value
+    def __init__(self, kind: str) -> None:
+        self.name = {"object": "json", "texts": "text", "paths": "path", "reference": "id|path"}.get(kind, kind)
 
 
-class JsonObject(click.ParamType[Any]):
-    name = "json"
+class Offered(click.Choice[str]):
+    """Choices as the help and the shell show them; which of them is meant is for the check to say."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        import json
-
-        try:
-            return json.loads(value) if isinstance(value, str) else value
-        except ValueError as error:
-            self.fail(f"is not JSON: {error}", param, ctx)
+        return value
 
 
-def positionals(tool: Tool) -> list[click.Parameter]:
+def positionals(kind: type[Request]) -> list[click.Parameter]:
     """Words without an option: prose takes all of them, an id may also be a spec folder's name."""
     made: list[click.Parameter] = []
-    for name in tool.positional:
-        parameter = tool.parameter(name)
-        prose = name in ("query", "prompt")
-        made.append(
-            click.Argument(
-                ["at_" + _key(parameter)],
-                nargs=-1 if prose else 1,
-                required=False,
-                metavar=f"[{_metavar(tool, parameter)}]" if not parameter.required else _metavar(tool, parameter),
-                type=_type(parameter) if parameter.choices else click.STRING,
-                shell_complete=completer(parameter),
+    for parameter in visible(kind):
+        if not parameter.kw_only:
+            word = _metavar(kind, parameter)
+            made.append(
+                click.Argument(
+                    ["at_" + parameter.argument],
+                    nargs=-1 if parameter.is_prose or parameter.kind == "paths" else 1,
+                    required=False,
+                    metavar=word if parameter.required or parameter.kind == "paths" else f"[{word}]",
+                    type=_type(parameter),
+                    shell_complete=completer(parameter),
+                )
             )
-        )
     return made
 
 
-def _metavar(tool: Tool, parameter: Parameter) -> str:
+def _metavar(kind: type[Request], parameter: Parameter) -> str:
+    if parameter.kind == "paths":
+        return "PATH..."
+    if parameter.kind == "reference":
+        return "ID|PATH"
     word = parameter.flag.removeprefix("--").upper().replace("-", "_")
-    return "ID|FOLDER" if _takes_folder(tool, parameter) else word
+    return "ID|FOLDER" if _takes_folder(kind, parameter) else word
 
 
-def _takes_folder(tool: Tool, parameter: Parameter) -> bool:
-    return parameter.kind == "integer" and any(each.name == "specFolder" for each in tool.parameters)
+def _takes_folder(kind: type[Request], parameter: Parameter) -> bool:
+    return parameter.kind == "integer" and "spec_folder" in kind.declared
 
 
-def _given(tool: Tool, options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The tool's arguments by their JSON names; what was not said is left out."""
-    given = {names[key]: value for key, value in options.items() if key in names and value not in (None, ())}
-    for name in tool.positional:
-        parameter = tool.parameter(name)
-        said = options.get("at_" + _key(parameter))
+def _given(kind: type[Request], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said, by argument; what was not said is left out."""
+    given: dict[str, Any] = {}
+    for parameter in visible(kind):
+        name = parameter.argument
+        if (said := options.get(name)) not in (None, ()):
+            # One value may be a whole list as JSON.
+            given[name] = (said[0] if len(said) == 1 else list(said)) if isinstance(said, tuple) else said
+    for parameter in visible(kind):
+        name = parameter.argument
+        said = options.get("at_" + name)
         if said in (None, ()):
             continue
         if isinstance(said, tuple):
-            said = " ".join(said)
-        if parameter.kind == "integer":
-            if said.isdecimal():
-                said = int(said)
-            elif _takes_folder(tool, parameter):
-                name = "specFolder"
-            else:
-                raise click.UsageError(f"{said!r} is not a number.", click.get_current_context())
+            said = " ".join(said) if parameter.is_prose else list(said)
+        if _takes_folder(kind, parameter) and not str(said).isdecimal():
+            name = "spec_folder"
         if name in given:
-            raise click.UsageError(f"{parameter.flag} was given twice.", click.get_current_context())
-        given[name] = list(said) if isinstance(said, tuple) else said
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+            raise click.UsageError(f"{kind.declared[name].flag} was given twice.", click.get_current_context())
+        given[name] = said
+    return given
 
 
 # --- completion in the shell ---------------------------------------------------------------------
@@ -450,9 +444,9 @@ def _given(tool: Tool, options: Mapping[str, Any], names: Mapping[str, str]) -> 
 
 def completer(parameter: Parameter) -> Callable[[click.Context, click.Parameter, str], list[Any]] | None:
     """Spec folders and checkpoint names, read from the disk: opening the index would be felt at each Tab."""
-    if parameter.name == "specFolder":
+    if parameter.completes == "spec folders":
         return lambda ctx, param, incomplete: [name for name in _spec_folders() if name.startswith(incomplete)]
-    if parameter.name == "name":
+    if parameter.completes == "checkpoints":
         return lambda ctx, param, incomplete: [name for name in _checkpoints() if name.startswith(incomplete)]
     return None
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from spec_kit_memory import answers
 from spec_kit_memory.answers import Answer
-from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Parameter
+from spec_kit_memory.parameters import Parameter
+from spec_kit_memory.serve.tools import BY_NAME, TOOLS
 
 __all__ = ["Block", "Line", "Quote", "Table", "ago", "as_typed", "blocks", "size"]
 
@@ -78,7 +79,7 @@ def _typed(found: re.Match[str]) -> str:
     # A word like "source" is a parameter only where it is given a value.
     if parameter is None or (name.islower() and not found["true"] and not value):
         return found[0]
-    return (parameter.flags or (parameter.flag,))[0] + (f" {value}" if value else "")
+    return parameter.flag + (f" {value}" if value else "")
 
 
 @cache

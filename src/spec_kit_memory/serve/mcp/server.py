@@ -23,9 +23,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from spec_kit_memory import __version__
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.parameters import Request
+from spec_kit_memory.requests import IndexRequest, UpdateRequest
 from spec_kit_memory.serve.mcp import handshake
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, leave_when_told, must_exist, open_at
-from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema
+from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema, read_arguments
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -107,14 +109,12 @@ class _Served:
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        from spec_kit_memory.serve.arguments import read_arguments
-
         tool = next((each for each in self.tools if each.name == params.name), None)
         if tool is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name[:200]}")
         try:
-            arguments = read_arguments(tool, params.arguments)
-            result = await self._called(ctx, params, tool, arguments)
+            request = read_arguments(tool, params.arguments)
+            result = await self._called(ctx, params, tool, request)
         except Exception as error:  # noqa: BLE001 - the edge: the client gets a code and a hint, never a traceback
             result = _failure(error)
         if isinstance(result, types.CallToolResult) and not _is_structured(ctx):
@@ -122,40 +122,37 @@ class _Served:
         return result
 
     async def _called(
-        self, ctx: Context, params: types.CallToolRequestParams, tool: Tool, arguments: dict[str, Any]
+        self, ctx: Context, params: types.CallToolRequestParams, tool: Tool, request: Request
     ) -> types.CallToolResult | types.InputRequiredResult:
-        question = _must_confirm(tool, arguments)
+        question = _must_confirm(request)
         if question is None:
             try:
-                return _success(tool, await self._answer(ctx, tool, arguments))
+                return _success(tool, await self._answer(ctx, request))
             except UndecidedSpecFolder as error:
                 question = _which_folder(error)
                 if question is None or not _can_ask(ctx):
                     raise
         elif not _can_ask(ctx):
-            return _success(tool, await self._answer(ctx, tool, arguments))
+            return _success(tool, await self._answer(ctx, request))
         reply = await _ask(ctx, params, question)
         if isinstance(reply, types.InputRequiredResult):
             return reply
         if reply is None:
             raise question.declined
-        return _success(tool, await self._answer(ctx, tool, {**arguments, question.argument: reply}))
+        return _success(tool, await self._answer(ctx, request.replace(**{question.argument: reply})))
 
-    async def _answer(self, ctx: Context, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
-        if tool.verb == "index":
-            return await self._scan(ctx, arguments)
-        return await self._in_thread(lambda workspace: getattr(workspace, tool.verb)(**arguments))
+    async def _answer(self, ctx: Context, request: Request) -> Answer:
+        if isinstance(request, IndexRequest):
+            return await self._scan(ctx, request)
+        return await self._in_thread(lambda workspace: getattr(workspace, request.verb)(request))
 
-    async def _scan(self, ctx: Context, arguments: Mapping[str, Any]) -> Answer:
+    async def _scan(self, ctx: Context, request: IndexRequest) -> Answer:
         """A scan tells how far it is, and stops where it is when the client cancels."""
         stopped = threading.Event()
         progress = _Progress(ctx, stopped)
+        whole = request.replace(cooldown=True, embed=False, progress=progress.step, cancelled=stopped.is_set)
         try:
-            return await self._in_thread(
-                lambda workspace: workspace.index(
-                    **arguments, cooldown=True, embed=False, progress=progress.step, cancelled=stopped.is_set
-                )
-            )
+            return await self._in_thread(lambda workspace: getattr(workspace, request.verb)(whole))
         finally:
             stopped.set()
 
@@ -344,11 +341,11 @@ def _which_folder(error: UndecidedSpecFolder) -> _Question | None:
     return _Question("spec_folder", error.message, choice, error)
 
 
-def _must_confirm(tool: Tool, arguments: Mapping[str, Any]) -> _Question | None:
+def _must_confirm(request: Request) -> _Question | None:
     """Only a person makes something constitutional."""
-    if tool.verb != "update" or arguments.get("importance_tier") != "constitutional" or arguments.get("confirm"):
+    if not isinstance(request, UpdateRequest) or request.importance_tier != "constitutional" or request.confirm:
         return None
-    message = f"Make memory {arguments['id']} constitutional? It will stand above the results of every search."
+    message = f"Make memory {request.id} constitutional? It will stand above the results of every search."
     refused = Invalid("Nobody confirmed that the memory becomes constitutional.", hint="Ask the user first.")
     return _Question("confirm", message, {"type": "boolean", "title": "Make it a rule"}, refused)
 

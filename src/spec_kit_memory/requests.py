@@ -1,0 +1,441 @@
+"""What can be asked of a workspace? One request per verb, one line per parameter.
+
+The schemas of the tools, the options of the commands, the signatures of `Workspace`, the check of what is given and
+the reference pages are made from these lines; nothing of a parameter is said a second time. `about` goes into every
+conversation and is short; `help` is for people. Docstrings are the commands' help.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from spec_kit_memory.core.memory import ContextType, Relation, Source, State, Tier
+from spec_kit_memory.errors import NothingToSearch
+from spec_kit_memory.parameters import (
+    Request,
+    budget_parameter,
+    folder_parameter,
+    id_parameter,
+    limit_parameter,
+    parameter,
+    session_parameter,
+)
+
+QUERY_LENGTH, PATH_LENGTH, PROSE_LENGTH = 10_000, 500, 2_000
+# A saved session is a document: what a file may have at most.
+OBJECT_LENGTH = 1_000_000
+LARGEST_COUNT = 2**31
+
+
+# --- find and read ----------------------------------------------------------------------
+
+
+class SearchRequest(Request, verb="search", needs=("query", "concepts"), without=NothingToSearch):
+    """Find memories by text and meaning, best first. Without arguments: an overview."""
+
+    query: str | None = parameter("text", default=None, kw_only=False, about="In natural language", length=QUERY_LENGTH)
+    concepts: Sequence[str] = parameter("texts", default=(), about="2 to 5 terms that must all match", least=2, most=5)
+    spec_folder: str | None = folder_parameter(default=None)
+    tier: Tier | str | None = parameter(
+        "text", default=None, choices=Tier, help="Only this importance", aliases=("importanceTier",)
+    )
+    context_type: ContextType | str | None = parameter(
+        "text", default=None, choices=ContextType, help="Only this kind of content", aliases=("type",)
+    )
+    source: Source | str | None = parameter(
+        "text", default="all", choices=Source, also=("all",), help="Only what came from there"
+    )
+    state_filter: State | str | None = parameter(
+        "text", default=None, choices=State, about="Only this state", aliases=("state",)
+    )
+    min_state: State | str | None = parameter("text", default=None, choices=State, about="This state or fresher")
+    include_archived: bool = parameter("boolean", default=False, help="Also what is in state ARCHIVED")
+    limit: int = limit_parameter(default=10)
+    max_results: int | None = parameter(
+        "integer", default=None, least=1, most=20, about="Same as limit", same_as="limit"
+    )
+    min_score: float = parameter(
+        "number", default=0.0, least=0, most=1, help="Leave out what scores less, as a share of the best possible"
+    )
+    group_by: str = parameter(
+        "text",
+        default="memory",
+        choices=("memory", "passage"),
+        help="Answer memories with their best passages, or a flat list of passages",
+    )
+    max_tokens: int | None = budget_parameter("Budget (4000)", default=None)
+    anchors: Sequence[str] = parameter(
+        "texts", default=(), about="Only these sections, e.g. decisions", most=50, aliases=("anchor", "anchorId")
+    )
+    include_content: bool = parameter("boolean", default=False, about="Whole texts")
+    include_constitutional: bool = parameter("boolean", default=True, about="Rules on top")
+    include_contiguity: bool = parameter("boolean", default=False, about="Neighbours in time")
+    use_decay: bool = parameter("boolean", default=True, help="Let old memories rank lower")
+    session_id: str | None = session_parameter("Texts it was sent before become references", default=None)
+    dedup: bool = parameter("boolean", default=True, help="With a session: do not send the same text twice")
+    as_of: str | None = parameter("text", default=None, about="Search the past: ISO date, time or checkpoint")
+    explain: bool = parameter("boolean", default=False, about="Score parts")
+    mode: str = parameter(
+        "text", default="hybrid", choices=("hybrid", "text", "vector"), help="By what to search", reach="command"
+    )
+
+    @property
+    def text(self) -> str:
+        return self.query if self.query is not None else " ".join(self.concepts)
+
+    @property
+    def only_source(self) -> Source | None:
+        return None if self.source in (None, "all") else Source(self.source)
+
+
+class ContextRequest(Request, verb="context"):
+    """What an agent should know when it starts: rules, matches, state and next steps."""
+
+    prompt: str | None = parameter("text", default=None, kw_only=False, about="The user's message", length=QUERY_LENGTH)
+    spec_folder: str | None = folder_parameter(default=None)
+    session_id: str | None = session_parameter(default=None)
+    max_tokens: int = budget_parameter(default=1500)
+
+
+class LoadRequest(Request, verb="load", needs=("spec_folder", "memory_id")):
+    """Print one memory, or one section of it; of a spec folder the newest."""
+
+    memory_id: int | None = id_parameter(default=None, kw_only=False, aliases=("id",))
+    spec_folder: str | None = folder_parameter("Newest memory of this spec folder", default=None)
+    anchor_id: str | None = parameter("text", default=None, about="Section, e.g. decisions", aliases=("anchor",))
+    max_tokens: int = budget_parameter(default=10_000)
+
+
+class GetRequest(Request, verb="get"):
+    """Print exact lines of a memory: PATH 42-56, or PATH:42-56."""
+
+    path: str = parameter(
+        "path", kw_only=False, about="e.g. memory/decisions.md", length=PATH_LENGTH, aliases=("filePath",)
+    )
+    lines: str | None = parameter("text", default=None, kw_only=False, about="e.g. 42-56", length=64)
+    from_: int | None = parameter("integer", default=None, about="First line, with count", least=1, most=LARGEST_COUNT)
+    count: int | None = parameter("integer", default=None, help="How many lines", least=1, most=LARGEST_COUNT)
+
+
+class ListRequest(Request, verb="list"):
+    """Browse memories, newest first."""
+
+    spec_folder: str | None = folder_parameter("Exactly this spec folder", default=None)
+    tier: Tier | str | None = parameter(
+        "text", default=None, choices=Tier, help="Only this importance", aliases=("importanceTier",)
+    )
+    source: Source | str | None = parameter(
+        "text", default="all", choices=Source, also=("all",), help="Only what came from there"
+    )
+    limit: int = limit_parameter(default=20)
+    offset: int = parameter("integer", default=0, least=0, most=LARGEST_COUNT, help="How many to pass over")
+    sort_by: str = parameter(
+        "text",
+        default="created_at",
+        choices=("created_at", "updated_at", "importance_weight"),
+        help="Order, descending",
+    )
+    forgotten: bool = parameter("boolean", default=False, help="Those that were deleted on request", reach="command")
+
+    @property
+    def only_source(self) -> Source | None:
+        return None if self.source in (None, "all") else Source(self.source)
+
+
+# --- sessions ---------------------------------------------------------------------------
+
+
+class TriggersRequest(Request, verb="triggers"):
+    """Memories whose trigger phrases occur in a prompt. Without a prompt: all phrases."""
+
+    prompt: str = parameter("text", kw_only=False, about="The user's message", length=QUERY_LENGTH, blank=True)
+    limit: int = limit_parameter(default=3, most=50)
+    session_id: str | None = session_parameter("Adds attention and linked memories", default=None)
+    turn_number: int | None = parameter(
+        "integer",
+        default=None,
+        least=0,
+        most=LARGEST_COUNT,
+        help="The turn of the session; counted by itself if left out",
+        aliases=("turn",),
+    )
+    include_cognitive: bool = parameter(
+        "boolean", default=True, help="With a session: attention, linked memories, content of the most attended"
+    )
+
+
+# --- keep and change ----------------------------------------------------------------------
+
+
+class SaveRequest(Request, verb="save", needs=("file_path", "context", "text")):
+    """Save a session from a JSON file or standard input (-), one fact (--text), or index a file that exists."""
+
+    file_path: str | None = parameter(
+        "path", default=None, about=".md, .txt or chat .jsonl", length=PATH_LENGTH, aliases=("path",)
+    )
+    context: Mapping[str, Any] | None = parameter(
+        "object",
+        default=None,
+        about="sessionSummary, keyDecisions[], filesModified[], triggerPhrases[], technicalContext{}, nextSteps[], "
+        "blockers[], importanceTier, contextType, title, links{}, sessionId; or userPrompts[], observations[], "
+        "recentContext[]",
+        length=OBJECT_LENGTH,
+    )
+    text: str | None = parameter(
+        "text", default=None, help="Remember this one fact", length=OBJECT_LENGTH, reach="command"
+    )
+    spec_folder: str | None = folder_parameter("Where to save; detected if left out", default=None)
+    create: bool = parameter("boolean", default=False, about="Make that spec folder if it is new")
+    force: bool = parameter("boolean", default=False, about="Index again though unchanged")
+    dry_run: bool = parameter("boolean", default=False, about="Only show")
+    on_similar: str = parameter(
+        "text",
+        default="warn",
+        choices=("warn", "merge", "distinct"),
+        help="What to do when a near-duplicate exists: say so, add to it, or keep both without a word",
+    )
+    by_person: bool = parameter("boolean", default=False, help="Nobody's agent asks", reach="python")
+
+
+class UpdateRequest(
+    Request,
+    verb="update",
+    needs=("title", "trigger_phrases", "importance_weight", "importance_tier", "context_type"),
+):
+    """Correct a memory's metadata; written to its file's front matter."""
+
+    id: int = id_parameter(kw_only=False, aliases=("memoryId",))
+    title: str | None = parameter("text", default=None, help="The new title", length=PATH_LENGTH)
+    trigger_phrases: Sequence[str] | None = parameter(
+        "texts", default=None, about="Replaces all", most=100, aliases=("triggers", "trigger")
+    )
+    importance_weight: float | None = parameter(
+        "number", default=None, least=0, most=1, help="The new weight", aliases=("weight",)
+    )
+    importance_tier: Tier | str | None = parameter(
+        "text", default=None, choices=Tier, help="The new tier", aliases=("tier",)
+    )
+    context_type: ContextType | str | None = parameter(
+        "text", default=None, choices=ContextType, help="The new kind of content", aliases=("type",)
+    )
+    confirm: bool = parameter("boolean", default=False, about="A person agreed; needed for constitutional")
+
+
+class MergeRequest(Request, verb="merge"):
+    """Join two memories: INTO stays and takes in what only ID says."""
+
+    id: int = id_parameter("Memory id", kw_only=False, aliases=("memoryId",), reach="command")
+    into: int = id_parameter("The memory that stays", kw_only=False, reach="command")
+
+
+class DeleteRequest(Request, verb="delete", needs=("id", "spec_folder")):
+    """Forget one memory, or all of a spec folder. Files stay."""
+
+    id: int | None = id_parameter(default=None, kw_only=False, aliases=("memoryId",))
+    spec_folder: str | None = folder_parameter(default=None)
+    confirm: bool = parameter("boolean", default=False, about="Needed with specFolder")
+    delete_file: bool = parameter("boolean", default=False, about="Also move the file to trash")
+
+
+class ValidateRequest(Request, verb="validate", needs=("was_useful", "outdated", "promote")):
+    """Say whether a memory was useful, is outdated, or deserves to be critical."""
+
+    id: int = id_parameter(kw_only=False, aliases=("memoryId",))
+    was_useful: bool | None = parameter("boolean", default=None, help="It helped, or it did not", aliases=("useful",))
+    outdated: bool | None = parameter("boolean", default=None, about="No longer true: archive it")
+    promote: bool | None = parameter("boolean", default=None, about="Make critical, when offered")
+
+
+class TrustRequest(Request, verb="trust"):
+    """Vouch for a memory from chat or outside, so that it may carry triggers and rules."""
+
+    target: int | str = parameter("reference", kw_only=False, help="The memory's id or path", reach="command")
+    trusted: bool = parameter("boolean", default=True, help="Vouch for it", reach="command", off="--revoke")
+
+
+class UndoRequest(Request, verb="undo"):
+    """Take back the last delete, update, merge or restore."""
+
+
+# --- links ----------------------------------------------------------------------------------
+
+
+class LinkRequest(Request, verb="link"):
+    """Record how one memory led to, replaces or bears on another."""
+
+    source_id: int = id_parameter("From", kw_only=False, aliases=("source", "from"))
+    target_id: int = id_parameter("To", kw_only=False, aliases=("target", "to"))
+    relation: Relation | str = parameter("text", kw_only=False, choices=Relation, help="How the two are related")
+    strength: float = parameter("number", default=1.0, least=0, most=1, help="How strongly")
+    evidence: str | None = parameter("text", default=None, about="Why", length=PROSE_LENGTH)
+
+
+class UnlinkRequest(Request, verb="unlink"):
+    """Remove a link."""
+
+    link_id: int = id_parameter("Link id", kw_only=False, aliases=("id",))
+
+
+class WhyRequest(Request, verb="why"):
+    """Why is it so? The chain of causes and consequences around a memory."""
+
+    memory_id: int = id_parameter(kw_only=False, aliases=("id",))
+    max_depth: int = parameter("integer", default=3, least=1, most=10, help="How many links away", aliases=("depth",))
+    direction: str = parameter(
+        "text",
+        default="both",
+        choices=("forward", "backward", "both"),
+        help="Towards consequences, towards causes, or both",
+    )
+    relations: Sequence[Relation | str] | None = parameter(
+        "texts", default=None, about="Only these", choices=Relation, most=6, aliases=("relation",)
+    )
+
+
+# --- checkpoints ----------------------------------------------------------------------------
+
+
+class CheckpointCreateRequest(Request, verb="checkpoint_create"):
+    """Snapshot memories before risky changes."""
+
+    name: str = parameter("text", kw_only=False, about="Checkpoint name", completes="checkpoints")
+    spec_folder: str | None = folder_parameter("Only this spec folder", default=None)
+    description: str | None = parameter("text", default=None, help="What the snapshot is for", length=PROSE_LENGTH)
+    metadata: Mapping[str, Any] | None = parameter(
+        "object", default=None, help="Anything to keep with it", length=QUERY_LENGTH
+    )
+
+
+class CheckpointListRequest(Request, verb="checkpoint_list"):
+    """Snapshots, newest first."""
+
+    spec_folder: str | None = folder_parameter(default=None)
+    limit: int = limit_parameter(default=50)
+
+
+class CheckpointDiffRequest(Request, verb="checkpoint_diff"):
+    """What changed since a checkpoint."""
+
+    name: str = parameter("text", kw_only=False, help="Checkpoint name", completes="checkpoints", reach="command")
+
+
+class CheckpointRestoreRequest(Request, verb="checkpoint_restore"):
+    """Bring a snapshot back; the present is snapshotted first."""
+
+    name: str = parameter("text", kw_only=False, about="Checkpoint name", completes="checkpoints")
+    clear_existing: bool = parameter(
+        "boolean", default=False, about="Also take back what is newer, and drop what the snapshot lacks"
+    )
+    restore_files: bool = parameter("boolean", default=False, about="Write files back too")
+
+
+class CheckpointDeleteRequest(Request, verb="checkpoint_delete"):
+    """Delete a snapshot."""
+
+    name: str = parameter("text", kw_only=False, about="Checkpoint name", completes="checkpoints")
+
+
+# --- record ---------------------------------------------------------------------------------
+
+
+class HistoryRequest(Request, verb="history"):
+    """What changed, when and by whom; without an id also checks the ledger."""
+
+    id: int | None = id_parameter(default=None, kw_only=False, aliases=("memoryId",))
+    spec_folder: str | None = folder_parameter(default=None)
+    limit: int = limit_parameter(default=50, most=1000)
+
+
+class LedgerVerifyRequest(Request, verb="ledger_verify"):
+    """Check every link of the chain and name the first broken one."""
+
+
+class LedgerHeadRequest(Request, verb="ledger_head"):
+    """Print one line to keep in git."""
+
+
+class LedgerExportRequest(Request, verb="ledger_export"):
+    """Write the ledger as JSON lines that another program can verify."""
+
+
+# --- chat and import ------------------------------------------------------------------------
+
+
+class ChatImportRequest(Request, verb="chat_import"):
+    """Remember conversations from transcripts."""
+
+    paths: Sequence[str | os.PathLike[str]] = parameter(
+        "paths", default=(), kw_only=False, help="Files or folders", reach="command"
+    )
+
+
+class ChatListRequest(Request, verb="chat_list"):
+    """Conversations that are remembered."""
+
+
+class ChatForgetRequest(Request, verb="chat_forget"):
+    """Forget one conversation."""
+
+    conversation: str = parameter(
+        "text", kw_only=False, help="The conversation's id", length=PATH_LENGTH, aliases=("id",), reach="command"
+    )
+
+
+class ImportOriginalRequest(Request, verb="import_original", command="import"):
+    """Take validations, counts, links and history over from the original system's database."""
+
+    path: str | os.PathLike[str] = parameter(
+        "path", kw_only=False, help="The original's database", length=10 * PATH_LENGTH, reach="command"
+    )
+
+
+# --- look after -----------------------------------------------------------------------------
+
+
+class StatsRequest(Request, verb="stats"):
+    """Numbers per tier, state, source and folder."""
+
+    folder_ranking: str = parameter(
+        "text",
+        default="count",
+        choices=("count", "recency", "importance", "composite"),
+        help="How spec folders are ordered",
+    )
+    limit: int = limit_parameter(default=10)
+
+
+class HealthRequest(Request, verb="health"):
+    """Is the index sound and in step with the files? Repairs on request."""
+
+    repair: bool = parameter("boolean", default=False, help="Mend what can be mended from the files")
+    full: bool = parameter(
+        "boolean", default=False, help="Look at all of a large index, however long that takes", reach="command"
+    )
+
+
+class IndexRequest(Request, verb="index"):
+    """Index new and changed files."""
+
+    spec_folder: str | None = folder_parameter("Spec folders that start so", default=None)
+    force: bool = parameter("boolean", default=False, about="Also unchanged files")
+    rebuild: bool = parameter(
+        "boolean",
+        default=False,
+        help="Drop what is derived from files and make it again; keep what is recorded",
+        reach="command",
+    )
+    embed: bool = parameter(
+        "boolean",
+        default=True,
+        help="Make the vectors now; else a later run or a server does",
+        reach="command",
+        off="--text-only",
+    )
+    cooldown: bool = parameter("boolean", default=False, help="At most once a minute", reach="python")
+    progress: Callable[[str, int, int], None] | None = parameter("function", default=None, reach="python")
+    cancelled: Callable[[], bool] | None = parameter("function", default=None, reach="python")
+
+
+BY_COMMAND: Mapping[str, type[Request]] = {kind.command: kind for kind in Request.__subclasses__()}
