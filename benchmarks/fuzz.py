@@ -51,6 +51,7 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
         words,
     )
     from spec_kit_memory.files import chat_transcripts, checkpoint_file
+    from spec_kit_memory.filesystem import Place
     from spec_kit_memory.serve.hosts import toml
     from spec_kit_memory.serve.tools import TOOLS, read_arguments
 
@@ -95,7 +96,7 @@ def readers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
         """As it stands, and as what is inside an intact wrapping."""
         for written in (raw, gzip.compress(raw, compresslevel=1)):
             packed.write_bytes(written)
-            refused(lambda: list(checkpoint_file.read(packed).rows()))
+            refused(lambda: list(checkpoint_file.read(Place.of(packed)).rows()))
 
     def host_json(raw: bytes) -> None:
         changed = jsonc.put(plain(raw), ["mcpServers", "skm"], {"command": "skm"})

@@ -18,6 +18,7 @@ import apsw
 
 from spec_kit_memory.core import ledger, markdown, redact
 from spec_kit_memory.files import disk
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.sqlite import rows
 
@@ -197,7 +198,7 @@ def _agree(root: Path) -> Iterator[str]:
         for path, row in live.items():
             if path not in on_disk or row.alias:
                 continue
-            text = markdown.normalise(redact.redact(disk.read(on_disk[path]).text).text)
+            text = markdown.normalise(redact.redact(disk.read(Place(root, tuple(path.split("/")))).text).text)
             if store.text(row.memory_id).rstrip("\n") != text.rstrip("\n"):
                 yield f"file and index disagree: {path}"
     finally:

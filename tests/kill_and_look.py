@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.features import save
-from spec_kit_memory.files import disk, pending
+from spec_kit_memory.files import pending
 from spec_kit_memory.index.sqlite import recorder
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
@@ -89,7 +90,7 @@ def cut_at(point: str, *, after: int) -> None:
 
         return written
 
-    wrap(disk, "write_all", half)
+    wrap(filesystem, "write_all", half)
 
 
 def also(call: Callable[..., Any], then: Callable[[], None]) -> Callable[..., Any]:

@@ -16,14 +16,15 @@ PACKAGE = "spec_kit_memory"
 SOURCE = ROOT / "src" / PACKAGE
 
 # What each room may use of the others. core uses nothing but the errors; see ARCHITECTURE.md.
-ANYWHERE = {"errors", "answers", "parameters", "requests", "settings"}
+ANYWHERE = {"errors", "answers", "parameters", "requests", "settings", "filesystem"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "filesystem": set(),
     "core": {"core", "errors"},
     "answers": {"core", "errors"},
     "parameters": {"core", "errors"},
     "requests": {"core", "errors", "parameters"},
-    "settings": {"settings", "core", "errors"},
+    "settings": {"settings", "core", "errors", "filesystem"},
     "embed": {"embed", "core"} | ANYWHERE,
     "index": {"index", "core"} | ANYWHERE,
     "files": {"files", "index", "embed", "core"} | ANYWHERE,
@@ -249,6 +250,153 @@ def test_broad_excepts_stand_only_at_the_edges_and_in_the_loop_over_files() -> N
                 names = {ast.unparse(name) for name in ast.walk(node.type)} if node.type else broad
                 swallows = not any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
                 assert not (names & broad and swallows), f"{module}:{node.lineno}"
+
+
+# --- who touches files ----------------------------------------------------------------
+
+ONE_WRITER = f"{PACKAGE}.filesystem"
+# Of os: what changes a file or folder, or opens one.
+CHANGING = {
+    "chmod", "chown", "fchmod", "fchown", "ftruncate", "lchown", "link", "makedirs", "mkdir", "mkfifo", "mknod", "open",
+    "remove", "removedirs", "rename", "renames", "replace", "rmdir", "symlink", "truncate", "unlink", "utime",
+}  # fmt: skip
+# Of a path: the same. `replace` is told from a text's by its one argument.
+PATH_CHANGING = {
+    "chmod", "hardlink_to", "lchmod", "mkdir", "rename", "rmdir", "symlink_to", "touch", "unlink", "write_bytes",
+    "write_text",
+}  # fmt: skip
+PATH_READING = {"read_bytes", "read_text"}
+# Whose methods of these names are no file's: the index notes stamps, a link between memories is dropped.
+NOT_PATHS = {"filesystem", "disk", "documents", "store", "_store", "why"}
+
+WRITES_ITSELF = {
+    f"{PACKAGE}.serve.hosts": "the configuration of agents is the user's own, in folders that are no workspace",
+    f"{PACKAGE}.serve.hosts.install_record": "the same, with the record of what was installed",
+    f"{PACKAGE}.serve.http.auth": "the token of a server is kept in the user's own state folder",
+    f"{PACKAGE}.settings.own_folders": "that folder",
+    f"{PACKAGE}.index.sqlite.connection": "SQLite opens and writes its own file",
+    f"{PACKAGE}.features.past": "a moment of the past is rebuilt in a temporary folder of its own",
+}
+READS_ITSELF = {
+    f"{PACKAGE}.embed.local": "the bundled model is part of this package",
+    f"{PACKAGE}.index.sqlite.schema": "migrations are part of this package",
+    f"{PACKAGE}.index.sqlite.connection": "SQLite opens and writes its own file",
+    f"{PACKAGE}.index.sqlite.log": "and its log beside it",
+    f"{PACKAGE}.files.chat_transcripts": "transcripts are named by a person, or were judged by `paths.contained`",
+    f"{PACKAGE}.features.import_original": "the database of another system, named by a person",
+}
+READING_ROOMS = {"settings", "embed", "index", "files", "features", "workspace"}
+
+
+def calls(module: str) -> Iterator[tuple[ast.Call, str, str]]:
+    """Every call with what it is called on and its name; a plain function is called on nothing."""
+    for node in ast.walk(modules()[module]):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node, ast.unparse(node.func.value), node.func.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node, "", node.func.id
+
+
+def mode_of(node: ast.Call, *, position: int) -> str:
+    """The mode of an `open`; what cannot be read from the source counts as writing."""
+    given = [keyword.value for keyword in node.keywords if keyword.arg == "mode"] or node.args[position : position + 1]
+    if not given:
+        return ""
+    return given[0].value if isinstance(given[0], ast.Constant) and isinstance(given[0].value, str) else "w"
+
+
+def opens_for_writing(node: ast.Call, on: str, name: str) -> bool:
+    plain = on in ("", "io", "gzip", "bz2", "lzma", "codecs")
+    if name not in ("open", "fdopen") or (on and plain is False and not node.args and not node.keywords):
+        return False
+    return bool(set("wax+") & set(mode_of(node, position=1 if plain or name == "fdopen" else 0)))
+
+
+def is_about_nothing(node: ast.Call) -> bool:
+    return bool(node.args) and ast.unparse(node.args[0]) == "os.devnull"
+
+
+def is_a_write(node: ast.Call, on: str, name: str) -> bool:
+    if on == "os":
+        return not is_about_nothing(node) and (name in CHANGING or opens_for_writing(node, on, name))
+    if on == "shutil":
+        return name not in ("which", "disk_usage")
+    if on == "tempfile":
+        return True
+    if on.rsplit(".", 1)[-1] in NOT_PATHS:
+        return False
+    if name == "replace" and on:
+        return len(node.args) == 1 and not node.keywords
+    return (bool(on) and name in PATH_CHANGING) or opens_for_writing(node, on, name)
+
+
+def is_a_read(node: ast.Call, on: str, name: str) -> bool:
+    if name in PATH_READING:
+        return bool(on) and on not in NOT_PATHS
+    if is_about_nothing(node):
+        return False
+    reading = name == "open" and (not on or on in ("io", "os", "gzip", "bz2", "lzma"))
+    return reading or (name == "open" and bool(node.args or node.keywords))
+
+
+def test_one_module_writes_files_and_every_other_one_asks_it() -> None:
+    found = {
+        module: [
+            f"{module}:{node.lineno} {ast.unparse(node)}"
+            for node, on, name in calls(module)
+            if is_a_write(node, on, name)
+        ]
+        for module in modules()
+        if module != ONE_WRITER
+    }
+    wrong = [line for module, lines in found.items() if module not in WRITES_ITSELF for line in lines]
+    assert not wrong, "\n".join(wrong)
+    assert not [module for module in WRITES_ITSELF if not found[module]], "an exception that nobody needs any more"
+
+
+def test_nothing_below_the_edges_reads_files_by_itself() -> None:
+    found = {
+        module: [
+            f"{module}:{node.lineno} {ast.unparse(node)}"
+            for node, on, name in calls(module)
+            if is_a_read(node, on, name)
+        ]
+        for module in modules()
+        if room(module) in READING_ROOMS
+    }
+    wrong = [line for module, lines in found.items() if module not in READS_ITSELF for line in lines]
+    assert not wrong, "\n".join(wrong)
+    assert not [module for module in READS_ITSELF if not found[module]], "an exception that nobody needs any more"
+
+
+def test_no_module_takes_what_writes_by_a_name_of_its_own() -> None:
+    """`from os import rename` would hide from the two tests above."""
+    hidden = [
+        f"{module}:{node.lineno} from {node.module} import {name.name}"
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in ("os", "shutil", "tempfile", "io", "posix")
+        for name in node.names
+        if node.module != "os" or name.name in CHANGING
+    ]
+    assert not hidden, "\n".join(hidden)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(p, 'w')", "open(p, mode='a')", "open(p, mode)", "path.open('x')", "path.open(mode='r+')",
+        "os.fdopen(d, 'wb')", "gzip.open(p, 'wb')", "os.open(p, f)", "os.rename(a, b)", "os.makedirs(p)", "os.utime(p)",
+        "path.replace(other)", "path.touch()", "Path(p).write_text(t)", "(root / name).unlink(missing_ok=True)",
+        "path.rename(other)", "path.mkdir()", "shutil.rmtree(p)", "tempfile.mkstemp()",
+    ],
+)  # fmt: skip
+def test_writing_is_recognised_however_it_is_written(source: str) -> None:
+    node = ast.parse(source, mode="eval").body
+    assert isinstance(node, ast.Call)
+    on = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id  # type: ignore[attr-defined]
+    assert is_a_write(node, on, name)
 
 
 def written_files() -> Iterator[Path]:

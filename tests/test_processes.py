@@ -176,9 +176,9 @@ def test_the_index_follows_the_files_and_another_server_takes_over(root: Path, s
 
 def watcher_of(root: Path) -> int | None:
     from spec_kit_memory.files import locks
+    from spec_kit_memory.settings import Settings
 
-    holder = locks.holder(root / ".spec-kit-memory/watch.lock")
-    return holder if isinstance(holder, int) else None
+    return locks.holder(Settings(root=root), "watch.lock")
 
 
 @pytest.mark.timeout(300)

@@ -10,13 +10,13 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from spec_kit_memory import answers, requests
+from spec_kit_memory import answers, filesystem, requests
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core.memory import Actor
 from spec_kit_memory.embed import Embedder
@@ -78,6 +78,20 @@ def open_workspace(
     return Workspace(settings, actor=actor, now=now)
 
 
+def make_workspace(root: Path) -> tuple[str, ...]:
+    """Make a folder a workspace; returns the names of the files that were made in its state folder."""
+    from spec_kit_memory.files import disk
+
+    return disk.make_workspace(Settings(root=root), config=settings_module.starter_config())
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> int:
+    """A file that a person named, with these lines; it appears when it is whole. Returns how many they were."""
+    from spec_kit_memory.files import disk
+
+    return disk.write_lines(path, lines)
+
+
 class Workspace:
     """A project's memories. Use it as a context manager, or call `close`."""
 
@@ -90,11 +104,12 @@ class Workspace:
         store: Index | None = None,
         embedder: Embedder | None = None,
     ) -> None:
-        from spec_kit_memory.files.disk import refuse_links, scope_of
+        from spec_kit_memory.files.disk import refuse_links
+        from spec_kit_memory.files.paths import index_file, scope_of
 
         self.settings = settings
         refuse_links(settings)
-        whole = store or open_index(settings.index_path)
+        whole = store or open_index(index_file(settings))
         self._runtime = Runtime(
             settings=settings,
             store=whole.within(scope_of(settings)),
@@ -412,9 +427,10 @@ def _sync(whole: Index, settings: Settings, now: Callable[[], datetime]) -> Sync
 
 def _left_pending(settings: Settings) -> bool:
     """Is there a record of a save that may have died? Looked at here, so that a hook loads nothing to find none."""
+    from spec_kit_memory.files.paths import state_folder
+
     try:
-        with os.scandir(settings.state_folder / "pending") as records:
-            return next(records, None) is not None
+        return bool(filesystem.names(state_folder(settings, "pending")))
     except OSError:
         return False
 

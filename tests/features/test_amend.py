@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import ContextType, Tier
 from spec_kit_memory.errors import (
     AccessDenied,
@@ -130,7 +131,7 @@ def test_a_change_made_meanwhile_by_somebody_else_is_kept(place: Place) -> None:
             path.write_text(text.replace("Text.", "Text by another hand."), encoding="utf-8")
         return text.replace("One", "Two")
 
-    assert rewrite.rewrite(path, edit)
+    assert rewrite.rewrite(filesystem.Place.of(path), edit)
     assert path.read_text(encoding="utf-8") == "---\ntitle: Two\n---\n\nText by another hand.\n"
 
 
@@ -224,7 +225,7 @@ def test_a_scan_that_sees_the_file_go_before_the_memory_is_forgotten_changes_not
     workspace, memory_id, path = one(place, TEXT.encode())
     discard = trash.discard
 
-    def seen(*given: Any, **named: Any) -> Path:
+    def seen(*given: Any, **named: Any) -> filesystem.Place:
         moved = discard(*given, **named)
         assert workspace.index().deleted == 1
         return moved
@@ -338,9 +339,9 @@ def test_rewriting_asks_before_it_ignores_a_mode(place: Place) -> None:
     path = place.write("memory/a.md", "text\n")
     path.chmod(0o444)
     with pytest.raises(AccessDenied, match="read-only"):
-        rewrite.rewrite(path, str.upper)
+        rewrite.rewrite(filesystem.Place.of(path), str.upper)
     with pytest.raises(FileMissing):
-        rewrite.rewrite(place.root / "memory/none.md", str.upper)
+        rewrite.rewrite(filesystem.Place.of(place.root / "memory/none.md"), str.upper)
 
 
 def test_a_scan_says_that_a_copy_of_something_deleted_stays_out(place: Place) -> None:

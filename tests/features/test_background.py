@@ -21,7 +21,7 @@ def test_answers_during_the_first_reading_say_that_they_are_not_complete(place: 
     """A first session was told that nothing was known, while the files were still being read."""
     place.memory("tokens", TOKENS)
     workspace = place.open(index=False, watch="off")
-    lock = Lock(workspace.settings.state_folder / "scan.lock")
+    lock = Lock(workspace.settings, "scan.lock")
     assert lock.acquire()
     workspace.start_background()
     assert unread(workspace)
@@ -37,9 +37,9 @@ def test_health_during_the_first_reading_is_indexing_and_no_problem(place: Place
         place.memory(f"tokens-{number}", TOKENS)
     workspace = place.open(index=False, watch="off")
     workspace.index(embed=False)
-    embedding = Lock(workspace.settings.state_folder / "embed.lock")
+    embedding = Lock(workspace.settings, "embed.lock")
     assert embedding.acquire()  # as another process that makes vectors
-    scanning = Lock(workspace.settings.state_folder / "scan.lock")
+    scanning = Lock(workspace.settings, "scan.lock")
     assert scanning.acquire()
     workspace.start_background()
     workspace._embed_soon()
@@ -59,7 +59,7 @@ def test_an_index_deleted_under_a_server_is_never_silently_empty(place: Place) -
     background = workspace._background
     assert background is not None
     assert background.scanned.wait(30)
-    lock = Lock(workspace.settings.state_folder / "scan.lock")
+    lock = Lock(workspace.settings, "scan.lock")
     assert lock.wait(seconds=30)  # the files cannot be read again for now
     for file in workspace.settings.state_folder.glob("index.sqlite*"):
         file.unlink()
@@ -92,7 +92,7 @@ def test_the_first_answer_after_an_index_was_deleted_waits_for_the_files(place: 
 def test_a_server_that_knows_the_files_says_nothing_of_the_kind(place: Place) -> None:
     place.memory("tokens", TOKENS)
     workspace = place.open(watch="off")
-    lock = Lock(workspace.settings.state_folder / "scan.lock")
+    lock = Lock(workspace.settings, "scan.lock")
     assert lock.acquire()
     workspace.start_background()
     assert not unread(workspace)

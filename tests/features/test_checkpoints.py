@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Link, Memory
 from spec_kit_memory.errors import (
     BadParameter,
@@ -66,7 +67,12 @@ def searched(workspace: Workspace) -> list[Any]:
 
 
 def file_of(workspace: Workspace, name: str) -> Path:
-    return next(one.path for one in shelf.headers(workspace.settings, workspace.settings.scope)[0] if one.name == name)
+    found, _ = shelf.headers(workspace.settings, workspace.settings.scope)
+    return next(one.place.path for one in found if one.name == name)
+
+
+def rows_of(workspace: Workspace, name: str) -> list[dict[str, Any]]:
+    return list(shelf.read(filesystem.Place.of(file_of(workspace, name))).rows())
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -289,7 +295,7 @@ def test_a_path_that_became_a_link_elsewhere_is_not_written_through(filled: Plac
 def test_any_name_is_a_safe_file_name_or_is_refused(tmp_path: Path, name: str) -> None:
     from spec_kit_memory.core.memory import Scope
 
-    path = shelf.path_of(Settings(root=tmp_path), name, Scope())
+    path = shelf.place_of(Settings(root=tmp_path), name, Scope()).path
     assert path.parent == tmp_path / ".spec-kit-memory" / "checkpoints"
     assert path.name.isascii()
     assert len(path.name) <= 120
@@ -313,7 +319,7 @@ def test_names_that_differ_in_case_are_two(filled: Place) -> None:
     workspace = filled.open()
     workspace.checkpoint_create("One")
     workspace.checkpoint_create("one")
-    files = [path.name.lower() for path in shelf.folder(workspace.settings).glob("*.gz")]
+    files = [path.name.lower() for path in shelf.folder(workspace.settings).path.glob("*.gz")]
     assert len(set(files)) == 2
 
 
@@ -546,7 +552,7 @@ def test_one_changed_byte_anywhere_is_found(damaged: tuple[Path, bytes], data: s
     path.write_bytes(good[:at] + bytes([value]) + good[at + 1 :])
     plain = gzip.decompress(good)
     try:
-        opened = shelf.read(path)
+        opened = shelf.read(filesystem.Place.of(path))
         rows = list(opened.rows())
     except RestoreFailed:
         return
@@ -565,7 +571,7 @@ def damaged(filled: Place) -> tuple[Path, bytes]:
 def test_an_unreadable_file_among_them_does_not_hide_the_others(filled: Place) -> None:
     workspace = filled.open()
     workspace.checkpoint_create("good")
-    (shelf.folder(workspace.settings) / "bad.jsonl.gz").write_bytes(b"nonsense")
+    (shelf.folder(workspace.settings) / "bad.jsonl.gz").path.write_bytes(b"nonsense")
     answer = workspace.checkpoint_list()
     assert [row["name"] for row in answer.checkpoints] == ["good"]
     assert any("bad.jsonl.gz" in hint for hint in answer.hints)
@@ -631,7 +637,7 @@ def test_a_session_sees_and_restores_only_checkpoints_of_its_own_scope(place: Pl
     assert [row["memories"] for row in ann.checkpoint_list().checkpoints if row["name"] == "mine"] == [2]
     with pytest.raises(CheckpointNotFound):
         everybody.checkpoint_restore("mine")
-    paths = {row["path"] for row in shelf.read(file_of(ann, "mine")).rows() if row["kind"] == "memory"}
+    paths = {row["path"] for row in rows_of(ann, "mine") if row["kind"] == "memory"}
     assert paths == {"memory/users/ann/plan.md", "specs/001-core/memory/shared.md"}
     ann.checkpoint_restore("mine", clear_existing=True)
     assert bob.load(place.id_of(bob, "bob")).memory.title == "Plan of bob"
@@ -693,11 +699,11 @@ def test_a_killed_writer_leaves_no_checkpoint_and_its_remains_are_removed(filled
     )
     done = subprocess.run([sys.executable, "-c", program, str(filled.root)], check=False, timeout=60)
     assert done.returncode < 0
-    left = list(shelf.folder(workspace.settings).glob(".*.tmp"))
+    left = list(shelf.folder(workspace.settings).path.glob(".*.tmp"))
     assert len(left) == 1
     assert workspace.checkpoint_list().checkpoints == ()
     workspace.checkpoint_create("alive")
-    assert not list(shelf.folder(workspace.settings).glob(".*.tmp"))
+    assert not list(shelf.folder(workspace.settings).path.glob(".*.tmp"))
 
 
 def test_a_file_is_written_row_by_row(tmp_path: Path) -> None:
@@ -713,7 +719,7 @@ def test_a_file_is_written_row_by_row(tmp_path: Path) -> None:
     for count in (500, 5_000):
         tracemalloc.start()
         made = shelf.write(Settings(root=tmp_path), shelf.Checkpoint(name=f"n{count}", created=Clock()()), rows(count))
-        shelf.read(made.path).verify()
+        shelf.read(made.place).verify()
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] * 2 + 2_000_000
@@ -723,7 +729,7 @@ def test_the_parts_of_a_memory_are_all_in_the_file(filled: Place) -> None:
     """Elsewhere a restore brought back 18 of 45 columns: nothing that a memory has may be left out here."""
     workspace = filled.open()
     workspace.checkpoint_create("all")
-    row = next(row for row in shelf.read(file_of(workspace, "all")).rows() if row["kind"] == "memory")
+    row = next(row for row in rows_of(workspace, "all") if row["kind"] == "memory")
     derived = {"vector_status", "presence", "tokens", "warnings"}
     names = set(Memory.__dataclass_fields__) - {"attributes"} | set(
         workspace._runtime.store.get(1).attributes.__dataclass_fields__

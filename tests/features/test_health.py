@@ -161,7 +161,7 @@ def test_a_damaged_checkpoint_is_reported(workspace: Workspace, place: Place) ->
 
 
 def test_a_process_at_work_is_named_and_is_no_fault(workspace: Workspace, place: Place) -> None:
-    with Lock(place.root / ".spec-kit-memory/embed.lock") as lock:
+    with Lock(workspace.settings, "embed.lock") as lock:
         assert lock.acquire()
         (place.root / ".spec-kit-memory/embed.lock").write_text("4242", encoding="utf-8")
         answer = workspace.health()

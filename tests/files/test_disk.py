@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.errors import (
     AccessDenied,
     BadEncoding,
@@ -25,7 +26,9 @@ from spec_kit_memory.errors import (
     SpecKitMemoryError,
     TooLarge,
 )
-from spec_kit_memory.files import disk, locks
+from spec_kit_memory.files import disk, paths
+from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.filesystem import Place, System
 from spec_kit_memory.settings import Isolation, Settings
 
 Write = Callable[..., Path]
@@ -45,7 +48,7 @@ Unprivileged = Callable[[], AbstractContextManager[None]]
 )
 def test_text_is_read_in_every_encoding_that_says_what_it_is(write: Write, data: bytes) -> None:
     file = write("a.md", data)
-    read = disk.read(file, seen_ns=9)
+    read = disk.read(Place.of(file), seen_ns=9)
     assert read.text == "héllo\n"
     assert read.raw_hash == hashlib.sha256(data).hexdigest()
     assert (read.stamp.size, read.stamp.mtime_ns, read.stamp.seen_ns) == (len(data), file.stat().st_mtime_ns, 9)
@@ -70,29 +73,29 @@ def test_what_is_not_text_is_refused_with_its_path_and_a_next_step(
 ) -> None:
     file = write("a.md", data)
     with pytest.raises(error) as caught:
-        disk.read(file)
+        disk.read(Place.of(file))
     assert file.as_posix() in caught.value.message
     assert caught.value.hint
 
 
 def test_a_file_of_exactly_the_limit_is_read(write: Write) -> None:
-    assert len(disk.read(write("a.md", b"x" * disk.MAX_BYTES)).text) == disk.MAX_BYTES
+    assert len(disk.read(Place.of(write("a.md", b"x" * disk.MAX_BYTES))).text) == disk.MAX_BYTES
 
 
 def test_what_is_not_a_file_is_refused(write: Write, root: Path) -> None:
     write("x.md/inside.md")
     with pytest.raises(BadPath, match="folder"):
-        disk.read(root / "x.md")
+        disk.read(Place.of(root / "x.md"))
     with pytest.raises(FileMissing):
-        disk.read(root / "none.md")
+        disk.read(Place.of(root / "none.md"))
     with pytest.raises(BadPath):
-        disk.read(root / ("n" * 300 + ".md"))
+        disk.read(Place.of(root / ("n" * 300 + ".md")))
     if os.name == "posix":
         os.mkfifo(root / "pipe.md")
         with pytest.raises(BadPath, match="regular"):
-            disk.read(root / "pipe.md")
+            disk.read(Place.of(root / "pipe.md"))
         with pytest.raises(BadPath, match="regular"):
-            disk.read(Path("/dev/null"))
+            disk.read(Place.of(Path("/dev/null")))
 
 
 def test_a_file_without_permission_is_refused(open_root: Path, without_privileges: Unprivileged) -> None:
@@ -100,7 +103,7 @@ def test_a_file_without_permission_is_refused(open_root: Path, without_privilege
     file.write_text("text")
     file.chmod(0)
     with without_privileges(), pytest.raises(AccessDenied) as caught:
-        disk.read(file)
+        disk.read(Place.of(file))
     assert file.as_posix() in caught.value.message
     assert "access" in caught.value.hint
 
@@ -120,7 +123,7 @@ def test_any_bytes_are_text_or_refused(data: bytes) -> None:
     [(errno.ENOSPC, "space"), (errno.EROFS, "read-only"), (errno.EMFILE, "open files"), (errno.EIO, "access")],
 )
 def test_what_the_disk_refuses_comes_with_its_next_step(number: int, word: str) -> None:
-    error = disk.disk_error(OSError(number, os.strerror(number)), "memory/a.md")
+    error = disk_error(OSError(number, os.strerror(number)), "memory/a.md")
     assert error.code == "E011"
     assert "memory/a.md" in error.message
     assert word in error.hint
@@ -130,10 +133,10 @@ def test_what_the_disk_refuses_comes_with_its_next_step(number: int, word: str) 
 
 
 def test_a_file_is_written_whole_and_nothing_else_is_left(root: Path) -> None:
-    stamp = disk.write_atomic(root / "a.md", "héllo\r\n")
+    stamp = disk.write_atomic(Place.of(root / "a.md"), "héllo\r\n")
     assert (root / "a.md").read_bytes() == "héllo\r\n".encode()
     assert stamp.size == len("héllo\r\n".encode())
-    disk.write_atomic(root / "a.md", b"\x00\x01")
+    disk.write_atomic(Place.of(root / "a.md"), b"\x00\x01")
     assert (root / "a.md").read_bytes() == b"\x00\x01"
     assert os.listdir(root) == ["a.md"]
 
@@ -142,58 +145,58 @@ def test_a_file_is_written_whole_and_nothing_else_is_left(root: Path) -> None:
 def test_the_mode_of_a_file_is_kept_and_a_new_one_follows_the_umask(root: Path) -> None:
     old = os.umask(0o027)
     try:
-        disk.write_atomic(root / "a.md", "one")
+        disk.write_atomic(Place.of(root / "a.md"), "one")
     finally:
         os.umask(old)
     assert stat.S_IMODE((root / "a.md").stat().st_mode) == 0o640
     (root / "a.md").chmod(0o604)
-    disk.write_atomic(root / "a.md", "two")
+    disk.write_atomic(Place.of(root / "a.md"), "two")
     assert stat.S_IMODE((root / "a.md").stat().st_mode) == 0o604
 
 
-def test_a_link_is_written_through(root: Path, write: Write) -> None:
+def test_a_link_is_not_written_through(root: Path, write: Write) -> None:
     target = write("docs/a.md", "old")
     (root / "link.md").symlink_to(target)
-    disk.write_atomic(root / "link.md", "new")
+    with pytest.raises(OutsideScope, match="link"):
+        disk.write_atomic(Place.of(root / "link.md"), "new")
     assert (root / "link.md").is_symlink()
-    assert target.read_text() == "new"
+    assert target.read_text() == "old"
+    assert sorted(os.listdir(root)) == ["docs", "link.md"]
 
 
 def test_a_long_name_can_be_written(root: Path) -> None:
     name = "n" * 240 + ".md"
-    disk.write_atomic(root / name, "text")
+    disk.write_atomic(Place.of(root / name), "text")
     assert (root / name).read_text() == "text"
 
 
-def test_nobody_takes_a_file_that_is_about_to_get_its_name_for_a_dead_writers(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace, removed = os.replace, []
+def test_nobody_takes_a_file_that_is_about_to_get_its_name_for_a_dead_writers(root: Path) -> None:
+    removed = []
 
-    def look_then_replace(temporary: Path, target: Path) -> None:
-        removed.append(disk.remove_if_dead(Path(temporary)))
-        replace(temporary, target)
+    class LookingFirst(System):
+        def before(self, call: str, path: str) -> None:
+            if call == "rename":
+                removed.append(disk.remove_if_dead(Place.of(root / path)))
 
-    monkeypatch.setattr(os, "replace", look_then_replace)
-    disk.write_atomic(root / "a.md", "text")
+    with filesystem.using(LookingFirst()):
+        disk.write_atomic(Place.of(root / "a.md"), "text")
     assert removed == [os.name == "nt"]  # there a file cannot be renamed while it is open
     assert (root / "a.md").read_text() == "text"
 
 
-def test_a_temporary_file_that_was_taken_away_is_written_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_file_that_was_taken_away_is_written_again(root: Path) -> None:
     """Between its first moment and its lock, another process may take it for a dead writer's."""
-    lock = locks.try_lock
     taken: list[Path] = []
 
-    def take_then_lock(descriptor: int) -> bool:
-        if not taken:
-            [temporary] = root.glob(".a.md.*")
-            temporary.unlink()
-            taken.append(temporary)
-        return lock(descriptor)
+    class TakingAway(System):
+        def before(self, call: str, path: str) -> None:
+            if call == "write" and not taken:
+                [temporary] = root.glob(".a.md.*")
+                temporary.unlink()
+                taken.append(temporary)
 
-    monkeypatch.setattr(locks, "try_lock", take_then_lock)
-    disk.write_atomic(root / "a.md", "text")
+    with filesystem.using(TakingAway()):
+        disk.write_atomic(Place.of(root / "a.md"), "text")
     assert taken
     assert os.listdir(root) == ["a.md"]
     assert (root / "a.md").read_text() == "text"
@@ -202,25 +205,25 @@ def test_a_temporary_file_that_was_taken_away_is_written_again(root: Path, monke
 def test_a_failed_write_leaves_the_old_text_and_no_temporary_file(root: Path, write: Write) -> None:
     write("x.md/inside.md", "old")
     with pytest.raises(SpecKitMemoryError):
-        disk.write_atomic(root / "x.md", "new")
+        disk.write_atomic(Place.of(root / "x.md"), "new")
     assert os.listdir(root) == ["x.md"]
     with pytest.raises(FileMissing):
-        disk.write_atomic(root / "none/a.md", "new")
+        disk.write_atomic(Place.of(root / "none/a.md"), "new")
 
 
 def test_a_folder_without_permission_is_named(open_root: Path, without_privileges: Unprivileged) -> None:
     open_root.chmod(0o555)
     with without_privileges(), pytest.raises(AccessDenied) as caught:
-        disk.write_atomic(open_root / "a.md", "new")
+        disk.write_atomic(Place.of(open_root / "a.md"), "new")
     assert "a.md" in caught.value.message
 
 
 def test_a_temporary_file_goes_when_its_writer_is_dead_and_stays_while_it_lives(root: Path) -> None:
     code = (
         "import os, sys\n"
-        "from spec_kit_memory.files import locks\n"
+        "from spec_kit_memory import filesystem\n"
         "fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)\n"
-        "assert locks.try_lock(fd)\n"
+        "assert filesystem.try_lock(fd)\n"
         "print('locked', flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -230,10 +233,10 @@ def test_a_temporary_file_goes_when_its_writer_is_dead_and_stays_while_it_lives(
     ) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline().strip() == b"locked"
-        assert not disk.remove_if_dead(temporary)
+        assert not disk.remove_if_dead(Place.of(temporary))
         writer.kill()
         writer.wait()
-    assert disk.remove_if_dead(temporary)
+    assert disk.remove_if_dead(Place.of(temporary))
     assert not temporary.exists()
 
 
@@ -254,8 +257,8 @@ def test_the_state_folder_is_its_owners_and_keeps_the_index_out_of_git(settings:
 def test_paths_inside_the_workspace_are_canonical(settings: Settings, write: Write, root: Path) -> None:
     file = write("memory/a.md")
     for name in ("memory/a.md", "memory/../memory/a.md", "./memory//a.md", str(file)):
-        assert disk.contained(settings, name) == file
-    assert disk.contained(settings, "memory/not-there-yet.md") == root / "memory/not-there-yet.md"
+        assert paths.contained(settings, name) == file
+    assert paths.contained(settings, "memory/not-there-yet.md") == root / "memory/not-there-yet.md"
 
 
 @pytest.mark.parametrize(
@@ -265,7 +268,7 @@ def test_paths_out_of_the_workspace_are_refused(settings: Settings, root: Path, 
     (root.parent / "work2").mkdir()
     (root.parent / "work2/a.md").write_text("other")
     with pytest.raises(OutsideScope) as caught:
-        disk.contained(settings, name)
+        paths.contained(settings, name)
     assert name in caught.value.message
 
 
@@ -276,32 +279,32 @@ def test_links_out_of_the_workspace_are_refused(settings: Settings, root: Path, 
     (root / "memory/folder").symlink_to("../..")
     for name in ("memory/link.md", "memory/folder/secret.md", "memory/folder/not-there.md"):
         with pytest.raises(OutsideScope):
-            disk.contained(settings, name)
+            paths.contained(settings, name)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\0b.md", "memory/\ud800.md", "\\\\.\\PhysicalDrive0"])
 def test_names_that_are_no_paths_are_refused(settings: Settings, name: str) -> None:
     with pytest.raises(BadPath):
-        disk.contained(settings, name)
+        paths.contained(settings, name)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="this system has no named pipes")
 def test_pipes_and_devices_are_refused(settings: Settings, root: Path) -> None:
     os.mkfifo(root / "pipe.md")
     with pytest.raises(BadPath):
-        disk.contained(settings, "pipe.md")
+        paths.contained(settings, "pipe.md")
     with pytest.raises(OutsideScope):
-        disk.contained(settings, "/dev/null")
+        paths.contained(settings, "/dev/null")
 
 
 def test_allowed_paths_are_compared_segment_by_segment(settings: Settings, write: Write) -> None:
     write("memory/a/x.md")
     write("memory/ab/x.md")
     limited = replace(settings, isolation=Isolation(allowed_paths=("memory/a",)))
-    assert disk.contained(limited, "memory/a/x.md").name == "x.md"
+    assert paths.contained(limited, "memory/a/x.md").name == "x.md"
     for name in ("memory/ab/x.md", "memory/a/../ab/x.md", "memory", "."):
         with pytest.raises(OutsideScope):
-            disk.contained(limited, name)
+            paths.contained(limited, name)
 
 
 @pytest.mark.parametrize("user", [None, "bob", "an"])
@@ -310,9 +313,9 @@ def test_another_users_namespace_is_outside(settings: Settings, write: Write, us
     session = replace(settings, isolation=Isolation(user_id=user))
     for name in ("memory/users/ann/a.md", "memory/users/x/../ann/none.md", "memory/users/ann"):
         with pytest.raises(OutsideScope):
-            disk.contained(session, name)
+            paths.contained(session, name)
     ann = replace(settings, isolation=Isolation(user_id="ann"))
-    assert disk.contained(ann, "memory/users/ann/a.md").name == "a.md"
+    assert paths.contained(ann, "memory/users/ann/a.md").name == "a.md"
 
 
 def test_an_empty_list_of_allowed_paths_allows_nothing(settings: Settings, write: Write) -> None:
@@ -320,18 +323,18 @@ def test_an_empty_list_of_allowed_paths_allows_nothing(settings: Settings, write
     nothing = replace(settings, isolation=Isolation(allowed_paths=()))
     for name in ("memory/a.md", "."):
         with pytest.raises(OutsideScope):
-            disk.contained(nothing, name)
+            paths.contained(nothing, name)
 
 
 def test_extra_paths_may_be_named_and_nothing_beside_them(settings: Settings, root: Path) -> None:
     (root.parent / "extra").mkdir()
     extra = replace(settings, extra_paths=("../extra/*.md",))
-    assert disk.contained(extra, "../extra/a.md") == root.parent / "extra/a.md"
+    assert paths.contained(extra, "../extra/a.md") == root.parent / "extra/a.md"
     with pytest.raises(OutsideScope):
-        disk.contained(extra, "../extra2/a.md")
+        paths.contained(extra, "../extra2/a.md")
 
 
 def test_stored_paths_lead_back_to_their_files(settings: Settings, root: Path) -> None:
     for path in (root / "memory/a.md", root.parent / "extra/a.md"):
-        assert disk.absolute(settings, disk.stored_form(settings, path)) == path
-    assert disk.stored_form(settings, root / "memory/a.md") == "memory/a.md"
+        assert paths.absolute(settings, paths.stored_form(settings, path)) == path
+    assert paths.stored_form(settings, root / "memory/a.md") == "memory/a.md"

@@ -15,6 +15,7 @@ from spec_kit_memory.core.memory import Actor, Change
 from spec_kit_memory.errors import AccessDenied, SpecKitMemoryError
 from spec_kit_memory.files import disk, write_counters
 from spec_kit_memory.files.scan import Sync
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index import open_index
 from spec_kit_memory.settings import Settings
 
@@ -48,10 +49,10 @@ def everything(folder: Path) -> list[str]:
 
 
 def test_a_full_disk_leaves_the_old_text_and_no_half_file(small_disk: Path) -> None:
-    disk.write_atomic(small_disk / "a.md", "old")
+    disk.write_atomic(Place.of(small_disk / "a.md"), "old")
     fill(small_disk)
     with pytest.raises(AccessDenied) as caught:
-        disk.write_atomic(small_disk / "a.md", "new" * 10_000)
+        disk.write_atomic(Place.of(small_disk / "a.md"), "new" * 10_000)
     assert "space" in caught.value.hint
     assert (small_disk / "a.md").read_text() == "old"
     assert everything(small_disk) == ["a.md", "filler"]
@@ -88,7 +89,7 @@ def test_a_read_only_disk_can_be_scanned_and_says_why_it_cannot_be_written(small
     assert sync.scan().new == 1
     assert sync.recover().completed == []
     for write in (
-        lambda: disk.write_atomic(small_disk / "memory/a.md", "new"),
+        lambda: disk.write_atomic(Place.of(small_disk / "memory/a.md"), "new"),
         lambda: sync.save(small_disk / "memory", "01-03-26_12-00__t", "# T\n\nText.\n", CHANGE),
     ):
         with pytest.raises(AccessDenied) as caught:

@@ -135,7 +135,7 @@ def test_garbage_is_never_stored(store: Index, settings: Settings, kind: type[Ha
 def test_one_saved_memory_is_embedded_without_waiting_for_the_rest(store: Index, settings: Settings) -> None:
     embedder = Recording()
     memory = store.find()[0]
-    with Lock(settings.state_folder / "embed.lock") as lock:
+    with Lock(settings, "embed.lock") as lock:
         assert lock.acquire()
         done = embed_memory(store, embedder, memory.id)
     assert done.embedded == len(store.passages_of(memory.id))
@@ -170,12 +170,12 @@ def test_while_another_process_embeds_this_one_waits_and_takes_over_when_it_dies
 ) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom spec_kit_memory.files.locks import Lock\n"
-        "lock = Lock(Path(sys.argv[1]))\nassert lock.acquire()\n"
+        "from spec_kit_memory.settings import Settings\n"
+        "lock = Lock(Settings(root=Path(sys.argv[1])), 'embed.lock')\nassert lock.acquire()\n"
         "print('held', flush=True)\nsys.stdin.read()\n"
     )
-    path = settings.state_folder / "embed.lock"
     with subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(settings.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline().strip() == "held"

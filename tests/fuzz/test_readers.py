@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from spec_kit_memory import filesystem
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core import (
     front_edit,
@@ -190,7 +191,7 @@ def test_a_checkpoint_of_any_lines_is_refused(tmp_path_factory: Any, rows: list[
 
 
 def read_checkpoint(path: Path) -> None:
-    error = refusal(lambda: list(checkpoint_file.read(path).rows()))
+    error = refusal(lambda: list(checkpoint_file.read(filesystem.Place.of(path)).rows()))
     assert error is None or (isinstance(error, RestoreFailed) and path.name in error.message)
 
 
@@ -248,7 +249,7 @@ def test_a_file_of_many_zeros_packed_small_is_refused_before_memory_ends(tmp_pat
         for _ in range(300):
             file.write(b"0" * 1_000_000)
     with pytest.raises(RestoreFailed):
-        list(checkpoint_file.read(bomb).rows())
+        list(checkpoint_file.read(filesystem.Place.of(bomb)).rows())
 
 
 @pytest.mark.parametrize(

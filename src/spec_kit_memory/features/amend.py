@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
@@ -24,7 +25,7 @@ from spec_kit_memory.errors import (
 )
 from spec_kit_memory.features import freshness
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk, rewrite, trash
+from spec_kit_memory.files import discover, paths, rewrite, trash
 from spec_kit_memory.requests import DeleteRequest, TrustRequest, UpdateRequest
 
 # Files of these sources are the user's project: metadata is written into them.
@@ -102,7 +103,7 @@ def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, opera
 
 
 def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: operation.Update) -> None:
-    path = disk.absolute(runtime.settings, memory.path)
+    place = discover.file_to_change(runtime.settings, memory.path)
     previous: dict[str, Any] = {}
 
     def edit(text: str) -> str:
@@ -110,10 +111,10 @@ def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: o
         previous.update((key, getattr(front, key) or None) for key in changes)
         return front_edit.edit_front_matter(text, _plain(changes))
 
-    written = rewrite.rewrite(path, edit)
+    written = rewrite.rewrite(place, edit)
     files = (operation.FileChange(memory.path, *written),) if written else ()
     done = replace(done, previous=_plain(previous), files=files)
-    runtime.sync.index_file(path, runtime.change(f"update {', '.join(done.keys)}", done))
+    runtime.sync.index_file(place.path, runtime.change(f"update {', '.join(done.keys)}", done))
 
 
 def _drop_overrides(runtime: Runtime, memory_id: int, changes: Mapping[str, Any], done: operation.Update) -> None:
@@ -169,14 +170,15 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
 def _forget(runtime: Runtime, memory: Memory, done: operation.Delete, *, delete_file: bool, reason: str) -> Path | None:
     """The file goes first, since the record says where to: a crash in between leaves it in the trash, not lost."""
     done = replace(done, path=memory.path)
-    path = disk.absolute(runtime.settings, memory.path) if memory.source in _WRITTEN and delete_file else None
-    if path is None or not path.exists():
+    with_file = memory.source in _WRITTEN and delete_file
+    place = discover.file_to_change(runtime.settings, memory.path) if with_file else None
+    if place is None or not filesystem.exists(place):
         runtime.store.forget(memory.id, runtime.change(reason, done))
         return None
-    moved = trash.discard(path, settings=runtime.settings, at=runtime.now())
+    moved = trash.discard(place, settings=runtime.settings, at=runtime.now())
     file = trash.as_change(memory.path, moved, settings=runtime.settings)
     runtime.store.forget(memory.id, runtime.change(f"{reason}; file in {file.trash}", replace(done, files=(file,))))
-    return moved
+    return moved.path
 
 
 def _deleted(memories: Sequence[Memory], moved: Sequence[Path], checkpoint: str | None) -> DeleteAnswer:
@@ -221,7 +223,7 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
     if memory.source is Source.CUSTOM:
         # Its front matter counts now (or no longer): read it again.
         change = runtime.change("trusted text read again", done)
-        runtime.sync.index_file(disk.absolute(runtime.settings, memory.path), change)
+        runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
     after = runtime.store.get(memory.id)
     said = "is trusted: its triggers and tier count" if trusted else "is no longer trusted"
     return UpdateAnswer(

@@ -17,7 +17,7 @@ from spec_kit_memory.core.memory import Conversation, Filter, Memory, Presence, 
 from spec_kit_memory.errors import FileMissing, MemoryNotFound, SpecKitMemoryError
 from spec_kit_memory.features import amend, index_workspace
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import chat_transcripts, disk
+from spec_kit_memory.files import chat_transcripts, paths
 from spec_kit_memory.files.index_entry import CHAT, chat_path
 from spec_kit_memory.index.contract import PutResult
 from spec_kit_memory.requests import DeleteRequest
@@ -106,11 +106,11 @@ def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[str, ...]:
 
 def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) -> SaveAnswer:
     """memory_save of a transcript: inside the allowed paths, like any file that a tool names."""
-    path = disk.contained(runtime.settings, file_path)
+    path = paths.contained(runtime.settings, file_path)
     transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise)
     titles = redact.redact(", ".join(one.title for one in transcript.conversations[:3])).text
     count = len(transcript.conversations)
-    stored = disk.stored_form(runtime.settings, path)
+    stored = paths.stored_form(runtime.settings, path)
     if dry_run:
         held = "1 conversation" if count == 1 else f"{count} conversations"
         said = f"{stored} holds {held}: {titles}; nothing was written"
@@ -119,9 +119,9 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
         )
     answer = import_(runtime, [path], explicit=True)
     index_workspace.embed_pending(runtime)
-    paths = [row["path"] for row in answer.imported]
-    paths += [chat_path(one.id, settings=runtime.settings) for one in transcript.conversations]
-    first = next(filter(None, (runtime.store.by_path(one) for one in paths)), None)
+    stored_as = [row["path"] for row in answer.imported]
+    stored_as += [chat_path(one.id, settings=runtime.settings) for one in transcript.conversations]
+    first = next(filter(None, (runtime.store.by_path(one) for one in stored_as)), None)
     return SaveAnswer(
         summary=answer.summary,
         hints=answer.hints,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, CheckpointListAnswer
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.folders import clean_folder
@@ -103,7 +104,7 @@ def _make(
         taken = {one.name for one in shelf.headers(runtime.settings, scope)[0]}
         name = _free(name, taken) if automatic else name
         # A file that cannot be read may be of a newer version: it is not written over.
-        if name in taken or shelf.path_of(runtime.settings, name, scope).exists():
+        if name in taken or filesystem.exists(shelf.place_of(runtime.settings, name, scope)):
             raise CheckpointExists(
                 f"there is a checkpoint {name!r} already", hint="choose another name, or delete that one first"
             )
@@ -198,10 +199,10 @@ def find(runtime: Runtime, name: str) -> Opened:
     found, bad = shelf.headers(runtime.settings, scope)
     named = sorted((one for one in found if one.name == wanted), key=lambda one: one.scope != scope)
     if named:
-        return shelf.read(named[0].path)
+        return shelf.read(named[0].place)
     for error in bad:
         # The header cannot be read, but the file is the one that this name would have.
-        if error.details.get("path") == str(shelf.path_of(runtime.settings, wanted, scope)):
+        if error.details.get("path") == str(shelf.place_of(runtime.settings, wanted, scope)):
             raise error
     known = ", ".join(one.name for one in found[:5])
     raise CheckpointNotFound(

@@ -19,7 +19,7 @@ from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.core.words import for_query
 from spec_kit_memory.errors import SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk
+from spec_kit_memory.files import paths
 from spec_kit_memory.index.contract import Tally
 
 # Enough of a folder's documents to know what it is about.
@@ -77,9 +77,9 @@ def place(
 def _base(runtime: Runtime) -> Path | None:
     """The folder that holds spec folders, canonical."""
     for name in ("specs", ".opencode/specs"):
-        found = runtime.settings.root / name
-        if found.is_dir():
-            return Path(os.path.realpath(found))
+        real = runtime.settings.real_path(name)  # a link out of the workspace is not followed
+        if real is not None and real.is_dir():
+            return real
     return None
 
 
@@ -135,7 +135,7 @@ def _is_reachable(runtime: Runtime, base: Path, name: str) -> bool:
     if not runtime.isolated:
         return True
     try:
-        disk.contained(runtime.settings, base / name / "memory")
+        paths.contained(runtime.settings, base / name / "memory")
     except SpecKitMemoryError:
         return False
     return True
@@ -144,12 +144,12 @@ def _is_reachable(runtime: Runtime, base: Path, name: str) -> bool:
 def _at_root(runtime: Runtime, user: str | None) -> Placed:
     root = runtime.settings.root
     folder = root / "memory" / "users" / user if user else root / "memory"
-    return Placed(disk.contained(runtime.settings, folder), None, root)
+    return Placed(paths.contained(runtime.settings, folder), None, root)
 
 
 def _in(runtime: Runtime, base: Path | None, name: str, **more: Any) -> Placed:
     root = runtime.settings.root
-    folder = disk.contained(runtime.settings, (base or root / "specs") / name / "memory")
+    folder = paths.contained(runtime.settings, (base or root / "specs") / name / "memory")
     return Placed(folder, name, root, **more)
 
 

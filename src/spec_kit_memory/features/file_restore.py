@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Source
 from spec_kit_memory.core.operation import FileChange, Operation
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk, write_counters
+from spec_kit_memory.files import discover, disk, write_counters
+from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.files.index_entry import CHAT
 
 # Files of these sources are the user's project; others are only read.
@@ -67,28 +68,28 @@ def write_one(
         return "its stored text was redacted"
     if Source(row["source"]) not in WRITTEN:
         return f"files of source {row['source']} are only read"
-    target = disk.contained(runtime.settings, row["path"])
-    if disk.stored_form(runtime.settings, target) != row["path"]:
-        return "its path leads to another file now"
+    target = discover.file_to_change(runtime.settings, row["path"])
     data = as_it_was(row["text"], row["raw_hash"])
     before: str | None = None
-    if target.exists():
-        present = target.read_bytes()
+    if filesystem.exists(target):
+        present, _ = disk.read_bytes(target)
         if present == data:
             return ""
         before = hashlib.sha256(present).hexdigest()
-        problem = _unkept(runtime, target)
+        problem = _unkept(runtime, target.path)
         if problem:
             return problem
-    target.parent.mkdir(parents=True, exist_ok=True)
-    disk.write_atomic(target, data)
-    mtime_ns = _time_of(row, data)
-    if mtime_ns:
-        os.utime(target, ns=(mtime_ns, mtime_ns))
+    try:
+        filesystem.make_folders(target.parent)
+        filesystem.replace(target, data)
+        if mtime_ns := _time_of(row, data):
+            filesystem.set_time(target, mtime_ns)
+    except OSError as error:
+        raise disk_error(error, target.path) from error
     write_counters.count(runtime.settings, atomic_writes=1)
     file = FileChange(row["path"], before=before, after=hashlib.sha256(data).hexdigest())
     done = replace(operation, files=(file,)) if operation else None
-    runtime.sync.index_file(target, runtime.change(reason, done), explicit=True)
+    runtime.sync.index_file(target.path, runtime.change(reason, done), explicit=True)
     return None
 
 

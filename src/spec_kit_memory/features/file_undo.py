@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core.operation import FileChange
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features import file_restore
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk, rewrite, trash
+from spec_kit_memory.files import discover, disk, rewrite, trash
+from spec_kit_memory.filesystem import Place
 
 __all__ = ["Former", "PutBack", "edit_back", "obstacle", "put_back", "revert"]
 
@@ -66,50 +67,49 @@ def put_back(runtime: Runtime, formers: Sequence[Former]) -> list[PutBack]:
 
 def edit_back(runtime: Runtime, stored: str, edit: Callable[[str], str]) -> list[PutBack]:
     """Change a file in place, where its former bytes cannot be put back as a whole."""
-    path = disk.absolute(runtime.settings, stored)
-    present = path.read_bytes()
-    written = rewrite.rewrite(path, edit)
+    place = discover.file_to_change(runtime.settings, stored)
+    present, _ = disk.read_bytes(place)
+    written = rewrite.rewrite(place, edit)
     return [PutBack(FileChange(stored, *written), present)] if written else []
 
 
 def revert(runtime: Runtime, done: Sequence[PutBack]) -> None:
     """The rest of an undo failed: files go back to where they were before it."""
     for one in reversed(done):
-        path = disk.absolute(runtime.settings, one.file.path)
         with suppress(SpecKitMemoryError, OSError):  # the error that led here is the one to tell
+            place = discover.file_to_change(runtime.settings, one.file.path)
             if one.recalled is not None:
-                trash.recall(path, settings=runtime.settings, to=runtime.settings.state_folder / one.recalled)
+                trash.recall(place, settings=runtime.settings, to=trash.trashed(runtime.settings, one.recalled))
             elif one.file.trash is not None:
-                trash.recall(runtime.settings.state_folder / one.file.trash, settings=runtime.settings, to=path)
+                trash.recall(trash.trashed(runtime.settings, one.file.trash), settings=runtime.settings, to=place)
             elif one.present is not None:
-                disk.write_atomic(path, one.present)
+                disk.write_atomic(place, one.present)
             else:
-                path.unlink()
+                filesystem.remove(place)
 
 
 def _put_one_back(runtime: Runtime, former: Former) -> list[PutBack]:
     file, present = former.file, _present(runtime, former.file)
     if _is_back(file, present):
         return []  # an undo that was cut off came so far
-    path = disk.absolute(runtime.settings, file.path)
+    place = discover.file_to_change(runtime.settings, file.path)
     if not _was_there(file):
-        moved = trash.discard(path, settings=runtime.settings, at=runtime.now())
-        _remove_emptied(runtime, path.parent)
+        moved = trash.discard(place, settings=runtime.settings, at=runtime.now())
+        _remove_emptied(place.parent)
         return [PutBack(trash.as_change(file.path, moved, settings=runtime.settings), present)]
     data = _bytes_before(runtime, former) or b""
     done = FileChange(file.path, before=_digest(present), after=_digest(data))
     trashed = _trashed(runtime, file)
-    if present is None and trashed is not None and trashed.is_file():
-        trash.recall(trashed, settings=runtime.settings, to=path)
+    if present is None and trashed is not None and filesystem.exists(trashed):
+        trash.recall(trashed, settings=runtime.settings, to=place)
         return [PutBack(done, None, recalled=file.trash)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    disk.write_atomic(path, data)  # what is replaced is recorded: it is what the operation wrote
+    disk.write_new(place, data)  # what is replaced is recorded: it is what the operation wrote
     return [PutBack(done, present)]
 
 
 def _present(runtime: Runtime, file: FileChange) -> bytes | None:
-    path = disk.absolute(runtime.settings, file.path)
-    return path.read_bytes() if path.is_file() else None
+    place = discover.file_to_change(runtime.settings, file.path)
+    return disk.read_bytes(place)[0] if filesystem.exists(place) else None
 
 
 def _digest(data: bytes | None) -> str | None:
@@ -124,8 +124,8 @@ def _is_back(file: FileChange, present: bytes | None) -> bool:
     return _digest(present) == file.before if file.before is not None else not _was_there(file) and present is None
 
 
-def _trashed(runtime: Runtime, file: FileChange) -> Path | None:
-    return None if file.trash is None else runtime.settings.state_folder / file.trash
+def _trashed(runtime: Runtime, file: FileChange) -> Place | None:
+    return None if file.trash is None else trash.trashed(runtime.settings, file.trash)
 
 
 def _bytes_before(runtime: Runtime, former: Former) -> bytes | None:
@@ -134,17 +134,17 @@ def _bytes_before(runtime: Runtime, former: Former) -> bytes | None:
     Where there is no file at all, recorded text with other line ends is better than none.
     """
     file, trashed = former.file, _trashed(runtime, former.file)
-    kept = [trashed.read_bytes()] if trashed is not None and trashed.is_file() else []
+    kept = [disk.read_bytes(trashed)[0]] if trashed is not None and filesystem.exists(trashed) else []
     spelled = [file_restore.as_it_was(text, file.before or "") for text in former.texts]
     exact = next((data for data in chain(kept, spelled) if file.before in (None, _digest(data))), None)
     return exact if exact is not None or file.after is not None else next(iter(spelled), None)
 
 
-def _remove_emptied(runtime: Runtime, folder: Path) -> None:
+def _remove_emptied(folder: Place) -> None:
     """Folders that held nothing else: an empty spec folder would still be offered."""
-    while folder != runtime.settings.root and folder.is_relative_to(runtime.settings.root):
+    while folder.names:
         try:
-            folder.rmdir()
+            filesystem.remove_folder(folder)
         except OSError:
             return
         folder = folder.parent

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory import filesystem
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk, pending
+from spec_kit_memory.files import paths, pending
 from spec_kit_memory.files.index_entry import CHAT
 
 
@@ -15,7 +16,7 @@ def stored_path(runtime: Runtime, path: str) -> str:
     """The path as the index knows it; outside of what this session may see is an error."""
     if path.startswith(CHAT):
         return path
-    return disk.stored_form(runtime.settings, disk.contained(runtime.settings, path))
+    return paths.stored_form(runtime.settings, paths.contained(runtime.settings, path))
 
 
 def refresh(runtime: Runtime, path: str) -> str:
@@ -26,13 +27,13 @@ def refresh(runtime: Runtime, path: str) -> str:
     if path.startswith(CHAT):
         return ""
     known = runtime.store.stored(path).get(path)
-    absolute = disk.absolute(runtime.settings, path)
     try:
-        facts = os.stat(absolute)
+        place = paths.place(runtime.settings, path)
+        facts = filesystem.look(place)
         if known and (facts.st_size, facts.st_mtime_ns) == (known.stamp.size, known.stamp.mtime_ns):
             return ""
         with runtime.whole.hurried():
-            runtime.sync.index_file(absolute, runtime.change("changed since it was indexed"))
+            runtime.sync.index_file(place.path, runtime.change("changed since it was indexed"))
     except (DatabaseBusy, DatabaseUnusable) as error:
         return f"{path} changed, but the index cannot be written now ({error.code}): this is the text as last indexed"
     except (SpecKitMemoryError, OSError):
@@ -47,10 +48,18 @@ def stale(runtime: Runtime) -> list[str]:
     for path in runtime.store.paths():
         if path.startswith(CHAT) or path in there:
             continue
-        absolute = disk.absolute(runtime.settings, path)
-        if not absolute.exists() and not pending.pending_of(absolute).exists():
+        absolute = paths.absolute(runtime.settings, path)
+        if not stands(runtime, absolute) and not stands(runtime, pending.pending_of(absolute)):
             gone.append(f"{path} is indexed, but its file is gone")
     return gone
+
+
+def stands(runtime: Runtime, path: Path | str) -> bool:
+    """Is there a file at a stored path, or what a link there leads to in the workspace?"""
+    try:
+        return filesystem.exists(paths.resolved(runtime.settings, path))
+    except OutsideScope:
+        return False
 
 
 class _Listed:

@@ -191,5 +191,5 @@ def _unreadable(runtime: Runtime) -> list[str]:
 
 def _held(runtime: Runtime) -> list[str]:
     """Which other processes work on this workspace; a lock dies with its holder, so none of them is stale."""
-    holders = {name: locks.holder(runtime.settings.state_folder / name) for name in _LOCKS}
+    holders = {name: locks.holder(runtime.settings, name) for name in _LOCKS}
     return [f"process {pid} is {_LOCKS[name]} ({name})" for name, pid in holders.items() if pid and pid != os.getpid()]

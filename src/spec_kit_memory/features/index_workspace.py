@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.answers import IndexAnswer
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.errors import CoolingDown
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import vector_queue
+from spec_kit_memory.files import paths, vector_queue
 from spec_kit_memory.files.discovery_rules import OUTSIDE
+from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.requests import IndexRequest
 
 if TYPE_CHECKING:
@@ -65,18 +66,20 @@ def _cool_down(runtime: Runtime) -> None:
     stamp = runtime.settings.state_folder / "last-scan"
     now = runtime.now().timestamp()
     try:
-        left = COOLDOWN_SECONDS - (now - stamp.stat().st_mtime)
-    except FileNotFoundError:
-        left = 0.0
-    if 0 < left <= COOLDOWN_SECONDS:
-        seconds = int(left) + 1
-        raise CoolingDown(
-            f"the last scan was {COOLDOWN_SECONDS - seconds} seconds ago",
-            hint=f"wait {seconds} seconds; single files can be indexed now with memory_save filePath",
-            seconds_left=seconds,
-        )
-    stamp.touch()
-    os.utime(stamp, (now, now))
+        place = paths.state(runtime.settings, stamp.name)
+        left = COOLDOWN_SECONDS - (now - filesystem.look(place).st_mtime) if filesystem.exists(place) else 0.0
+        if not 0 < left <= COOLDOWN_SECONDS:
+            filesystem.rewrite(place, b"")
+            filesystem.set_time(place, int(now * 1e9))
+            return
+    except OSError as error:
+        raise disk_error(error, stamp) from error
+    seconds = int(left) + 1
+    raise CoolingDown(
+        f"the last scan was {COOLDOWN_SECONDS - seconds} seconds ago",
+        hint=f"wait {seconds} seconds; single files can be indexed now with memory_save filePath",
+        seconds_left=seconds,
+    )
 
 
 def _answer(runtime: Runtime, report: ScanReport, seconds_text: float, seconds_vectors: float) -> IndexAnswer:

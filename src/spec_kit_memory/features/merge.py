@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.answers import MergeAnswer
 from spec_kit_memory.core import document_merge, front_edit, markdown
 from spec_kit_memory.core.memory import Document, Memory, Source, Tier
@@ -20,7 +20,8 @@ from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.errors import BadParameter, Invalid, SpecKitMemoryError
 from spec_kit_memory.features import freshness
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk, rewrite, trash
+from spec_kit_memory.files import discover, disk, rewrite, trash
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.requests import MergeRequest
 
 __all__ = ["Merged", "join", "merge", "obstacle", "text_of"]
@@ -74,16 +75,16 @@ def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
     problem = obstacle(old, new)
     if problem:
         raise Invalid(problem, hint="nothing was changed")
-    path = disk.absolute(runtime.settings, new.path)
+    place = discover.file_to_change(runtime.settings, new.path)
     with _files_undone(runtime) as files:
         taken_in = Merge(
             merged=memory_id,
             into=into,
-            files=files.rewrite(path, new, lambda text: text_of(runtime, text, old=old, new=new)),
+            files=files.rewrite(place, new, lambda text: text_of(runtime, text, old=old, new=new)),
         )
-        given_way = replace(taken_in, files=files.discard(disk.absolute(runtime.settings, old.path), old))
+        given_way = replace(taken_in, files=files.discard(discover.file_to_change(runtime.settings, old.path), old))
         with runtime.store.together():
-            runtime.sync.index_file(path, runtime.change(f"took in memory {memory_id}", taken_in))
+            runtime.sync.index_file(place.path, runtime.change(f"took in memory {memory_id}", taken_in))
             runtime.store.merge(memory_id, into, runtime.change(f"merge into {into}", given_way))
     trashed = next((file.trash for file in given_way.files), None)
     return Merged(runtime.store.get(into), old, trashed)
@@ -135,25 +136,25 @@ class _Files:
         self._runtime = runtime
         self._back: list[Callable[[], object]] = []
 
-    def rewrite(self, path: Path, memory: Memory, edit: Callable[[str], str]) -> tuple[FileChange, ...]:
-        kept: list[Path] = []
+    def rewrite(self, place: Place, memory: Memory, edit: Callable[[str], str]) -> tuple[FileChange, ...]:
+        kept: list[Place] = []
 
         def kept_and_edited(text: str) -> str:
-            kept.append(trash.keep(path, settings=self._runtime.settings, at=self._runtime.now()))
+            kept.append(trash.keep(place, settings=self._runtime.settings, at=self._runtime.now()))
             return edit(text)
 
-        written = rewrite.rewrite(path, kept_and_edited)
+        written = rewrite.rewrite(place, kept_and_edited)
         if written is None:
             return ()
         copy = trash.as_change(memory.path, kept[-1], settings=self._runtime.settings)
-        self._back.append(lambda: disk.write_atomic(path, kept[-1].read_bytes()))
+        self._back.append(lambda: disk.write_atomic(place, disk.read_bytes(kept[-1])[0]))
         return (FileChange(memory.path, *written, trash=copy.trash),)
 
-    def discard(self, path: Path, memory: Memory) -> tuple[FileChange, ...]:
-        if not path.exists():
+    def discard(self, place: Place, memory: Memory) -> tuple[FileChange, ...]:
+        if not filesystem.exists(place):
             return ()
-        moved = trash.discard(path, settings=self._runtime.settings, at=self._runtime.now())
-        self._back.append(lambda: trash.recall(moved, settings=self._runtime.settings, to=path))
+        moved = trash.discard(place, settings=self._runtime.settings, at=self._runtime.now())
+        self._back.append(lambda: trash.recall(moved, settings=self._runtime.settings, to=place))
         return (trash.as_change(memory.path, moved, settings=self._runtime.settings),)
 
     def undo(self) -> None:

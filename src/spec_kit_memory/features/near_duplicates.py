@@ -17,7 +17,6 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.sessions import body
 from spec_kit_memory.files import disk
 
-TEMPLATE = "context_template.md"
 # Near-copies share most words, so they are among the best text matches.
 CANDIDATES = 20
 SHOWN = 5
@@ -48,10 +47,7 @@ def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tup
 
 def _form(runtime: Runtime) -> frozenset[str]:
     """The lines that every save has by the user's own template."""
-    path = runtime.settings.state_folder / TEMPLATE
-    if not path.exists():
-        return frozenset()
-    return frozenset(line.strip() for line in disk.read(path).text.splitlines())
+    return frozenset(line.strip() for line in (disk.template(runtime.settings) or "").splitlines())
 
 
 def similar_to(runtime: Runtime, memory_id: int) -> tuple[Mapping[str, Any], ...]:

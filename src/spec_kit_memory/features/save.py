@@ -23,9 +23,10 @@ from spec_kit_memory.core.session_document import Rendered
 from spec_kit_memory.errors import MissingParameter, SpecKitMemoryError
 from spec_kit_memory.features import choose_folder, merge, near_duplicates, sessions
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk, git, vector_queue
+from spec_kit_memory.files import disk, git, paths, vector_queue
 from spec_kit_memory.index.contract import PutResult
 from spec_kit_memory.requests import SaveRequest
+from spec_kit_memory.settings import Settings
 
 _TRANSCRIPTS = (".jsonl",)
 
@@ -55,7 +56,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
         from spec_kit_memory.features import chats
 
         return chats.save_transcript(runtime, file_path, dry_run=dry_run)
-    path = disk.contained(runtime.settings, file_path)
+    path = paths.contained(runtime.settings, file_path)
     if dry_run:
         entry = runtime.sync.preview(path)
         return SaveAnswer(
@@ -217,6 +218,7 @@ def _write(
     try:
         # The memory is kept by now: what fails here is told, and no reason to save it again.
         _metadata(
+            runtime.settings,
             saved.path,
             replace(rendered, tier=answer.tier or rendered.tier),
             answer.triggers,
@@ -333,15 +335,14 @@ def _rendered(
 
 
 def _template(runtime: Runtime) -> str | None:
-    path = runtime.settings.state_folder / near_duplicates.TEMPLATE
-    if not path.exists():
-        return None
-    template = disk.read(path).text
-    session_document.check_template(template)
+    template = disk.template(runtime.settings)
+    if template is not None:
+        session_document.check_template(template)
     return template
 
 
 def _metadata(
+    settings: Settings,
     path: Path,
     rendered: Rendered,
     triggers: tuple[str, ...],
@@ -361,7 +362,8 @@ def _metadata(
         vector_status=status.value,
         git=git_,
     )
-    disk.write_atomic(path.parent / "metadata.json", json.dumps(told, ensure_ascii=False, indent=2) + "\n")
+    place = paths.place(settings, path).beside("metadata.json")
+    disk.write_atomic(place, json.dumps(told, ensure_ascii=False, indent=2) + "\n")
 
 
 def _session_saved(runtime: Runtime, session_id: str | None) -> None:
@@ -372,7 +374,7 @@ def _session_saved(runtime: Runtime, session_id: str | None) -> None:
 
 def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) -> SaveAnswer:
     memory = runtime.store.get(result.memory_id)
-    said = f"saved {answer.title} as memory {memory.id} in {disk.stored_form(runtime.settings, path)}"
+    said = f"saved {answer.title} as memory {memory.id} in {paths.stored_form(runtime.settings, path)}"
     if result.alias:
         said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
     if answer.redacted:
@@ -382,7 +384,7 @@ def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) 
         answer,
         summary=said,
         id=memory.id,
-        path=disk.stored_form(runtime.settings, path),
+        path=paths.stored_form(runtime.settings, path),
         created=result.created,
         duplicate_of=memory.id if result.alias else None,
     )

@@ -14,6 +14,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.answers import UndoAnswer
 from spec_kit_memory.core import front_edit, markdown, operation
 from spec_kit_memory.core.memory import Change, FrontMatter, Link, Memory, Mutation, Presence, Relation, Source
@@ -22,7 +23,7 @@ from spec_kit_memory.features import file_restore, file_undo, freshness, link_un
 from spec_kit_memory.features.file_undo import Former, PutBack
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.undoable import Act, Step, acts
-from spec_kit_memory.files import disk
+from spec_kit_memory.files import discover, disk, paths
 
 _CALLED = {"validate": "validation", "unlink": "link"}  # in answers
 
@@ -138,9 +139,9 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 def _bring_back_beside(runtime: Runtime, memory: Memory, change: Change) -> str:
     """A forgotten file that was edited since is another memory: the text that was deleted gets a file of its own."""
-    path = disk.absolute(runtime.settings, memory.path)
+    path = discover.file_to_change(runtime.settings, memory.path).path
     saved = runtime.sync.save(path.parent, path.stem, runtime.store.text(memory.id), change)
-    where = disk.stored_form(runtime.settings, saved.path)
+    where = paths.stored_form(runtime.settings, saved.path)
     return f"{memory.path} holds another memory now; this one is in {where}"
 
 
@@ -153,7 +154,7 @@ def _formers(runtime: Runtime, step: Step, memory: Memory) -> list[Former]:
 
 def _read_again(runtime: Runtime, memory: Memory) -> list[str]:
     """The file may say something else by now; without one the memory does not last."""
-    if memory.source in file_restore.WRITTEN and not disk.absolute(runtime.settings, memory.path).exists():
+    if memory.source in file_restore.WRITTEN and not freshness.stands(runtime, memory.path):
         return [f"{memory.path} has no file; the next scan takes it out again unless you save it"]
     freshness.refresh(runtime, memory.path)
     return []
@@ -187,7 +188,7 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
                 runtime.store.drop_link(link.id, change)
         for one in files:
             if one.file.path != old.path:
-                path = disk.absolute(runtime.settings, one.file.path)
+                path = paths.absolute(runtime.settings, one.file.path)
                 runtime.sync.index_file(path, _with_files(change, [one]))
     hints += _read_again(runtime, old)
     if not any(former.file.path != old.path for former in formers) and not hints:
@@ -256,7 +257,7 @@ def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
             lambda change: runtime.store.override(memory.id, values, change),
         )
     former = next(iter(_formers(runtime, step, memory)), None)
-    path = disk.absolute(runtime.settings, memory.path)
+    place = discover.file_to_change(runtime.settings, memory.path)
     changed_since: list[str] = []
 
     def write() -> list[PutBack]:
@@ -264,16 +265,16 @@ def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
             return file_undo.put_back(runtime, [former])
         return file_undo.edit_back(runtime, memory.path, _edit_of(runtime, step, memory, changed_since))
 
-    if not path.is_file():
+    if not filesystem.exists(place):
         raise _Impossible(f"{memory.path} is gone")
-    _edit_of(runtime, step, memory, changed_since)(disk.read(path).text)
+    _edit_of(runtime, step, memory, changed_since)(disk.read(place).text)
     if set(changed_since) == set(told.keys):
         raise _Impossible(f"{', '.join(changed_since)} of {memory.path} was changed since")
     hints = (f"{', '.join(changed_since)} was changed since in {memory.path} and stays",) if changed_since else ()
     return _Plan(
         f"took back the update of {keys} of {memory.title} (#{memory.id}) in {memory.path}",
         (memory.id,),
-        lambda change: runtime.sync.index_file(path, change),
+        lambda change: runtime.sync.index_file(place.path, change),
         write,
         hints,
     )
@@ -360,7 +361,7 @@ def _untrust(runtime: Runtime, step: Step) -> _Plan | None:
     def apply(change: Change) -> None:
         runtime.store.trust(memory.id, vouched, change)
         if memory.source is Source.CUSTOM:
-            runtime.sync.index_file(disk.absolute(runtime.settings, memory.path), change)
+            runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
 
     return _Plan(
         f"{memory.title} (#{memory.id}) is {'trusted' if vouched else 'not trusted'} again", (memory.id,), apply
@@ -400,7 +401,7 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 def _note_file(runtime: Runtime, put_back: PutBack, change: Change) -> None:
     """The index knows the file again; one that had said something else than its memory before goes on to do so."""
-    path = disk.absolute(runtime.settings, put_back.file.path)
+    path = paths.absolute(runtime.settings, put_back.file.path)
     entry = runtime.sync.preview(path)
     memory = runtime.store.by_path(put_back.file.path)
     if memory is None or memory.content_hash == entry.content_hash:

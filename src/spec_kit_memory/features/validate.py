@@ -58,7 +58,7 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
 @contextmanager
 def _alone(runtime: Runtime) -> Iterator[None]:
     """An opinion adds to the ones before it: two processes must not add to the same."""
-    with locks.Lock(runtime.settings.state_folder / "judging.lock") as lock:
+    with locks.Lock(runtime.settings, "judging.lock") as lock:
         with suppress(OSError):  # where no lock can be made nothing can be written either
             lock.wait(seconds=_LOCK_SECONDS)
         yield

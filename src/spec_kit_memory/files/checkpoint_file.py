@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import re
-import secrets
 import unicodedata
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -23,9 +23,12 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Scope
-from spec_kit_memory.errors import DatabaseBusy, RestoreFailed, TooLarge
-from spec_kit_memory.files import disk, locks
+from spec_kit_memory.errors import BadPath, DatabaseBusy, OutsideScope, RestoreFailed, SpecKitMemoryError, TooLarge
+from spec_kit_memory.files import disk, locks, paths
+from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.sqlite.conditions import below
 from spec_kit_memory.settings import Settings
 
@@ -38,7 +41,7 @@ __all__ = [
     "covers",
     "folder",
     "headers",
-    "path_of",
+    "place_of",
     "read",
     "remove",
     "write",
@@ -47,6 +50,7 @@ __all__ = [
 FORMAT = "spec-kit-memory checkpoint"
 VERSION = 1  # raised when an older program could not read the lines
 SUFFIX = ".jsonl.gz"
+FOLDER = "checkpoints"
 HINT = "nothing was changed; `skm checkpoint list` shows the others"
 
 # Most of a file is vectors, which hardly shrink: more effort gains two percent.
@@ -74,44 +78,49 @@ class Checkpoint:
     automatic: bool = False
     scope: Scope = field(default_factory=Scope)
     memories: int = 0
-    path: Path = Path()
+    place: Place = field(default_factory=lambda: Place(Path()))
     size_bytes: int = 0
 
 
-def folder(settings: Settings) -> Path:
-    return settings.state_folder / "checkpoints"
+def folder(settings: Settings) -> Place:
+    """Resolved whenever it is used: a repository may bring a link in its place."""
+    try:
+        return paths.state_folder(settings, FOLDER)
+    except OSError as error:
+        raise disk_error(error, settings.state_folder / FOLDER) from error
 
 
 @contextmanager
 def alone(settings: Settings) -> Iterator[None]:
     """One process at a time makes and prunes checkpoints, so that a name is given once."""
     place = _made(settings)
-    with locks.Lock(place / ".lock") as lock:
+    with locks.Lock(settings, FOLDER, ".lock") as lock:
         try:
             taken = lock.wait(seconds=_LOCK_SECONDS)
         except OSError as error:
-            raise disk.disk_error(error, lock.path) from error
+            raise disk_error(error, (place / ".lock").path) from error
         if not taken:
             raise DatabaseBusy("another process is making a checkpoint", hint="try again in a moment")
-        for left in place.glob(f".*{disk.TEMPORARY}"):
-            disk.remove_if_dead(left)
+        for name in filesystem.names(place):
+            if name.endswith(filesystem.TEMPORARY):
+                disk.remove_if_dead(place / name)
         yield
 
 
-def _made(settings: Settings) -> Path:
+def _made(settings: Settings) -> Place:
     disk.ensure_state_folder(settings)
     place = folder(settings)
     try:
-        place.mkdir(mode=0o700, exist_ok=True)
+        filesystem.make_folders(place, mode=0o700)
     except OSError as error:
-        raise disk.disk_error(error, place) from error
+        raise disk_error(error, place.path) from error
     return place
 
 
 # --- names and scopes -----------------------------------------------------------
 
 
-def path_of(settings: Settings, name: str, scope: Scope) -> Path:
+def place_of(settings: Settings, name: str, scope: Scope) -> Place:
     """A file name that every system can have. Names of another case or scope never share a file."""
     plain = _PLAIN_NAME.fullmatch(name) and not _DEVICE.fullmatch(name) and not name.endswith(".")
     if plain and scope == Scope():
@@ -143,25 +152,17 @@ def _plain_scope(scope: Scope) -> dict[str, Any]:
 
 def write(settings: Settings, checkpoint: Checkpoint, rows: Iterable[Mapping[str, Any]]) -> Checkpoint:
     """Write all of it or nothing. The first row says how many memories follow."""
-    target = path_of(settings, checkpoint.name, checkpoint.scope)
-    temporary = _made(settings) / f".{target.name[:150]}.{secrets.token_hex(4)}{disk.TEMPORARY}"
+    _made(settings)
+    target = place_of(settings, checkpoint.name, checkpoint.scope)
     try:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-        try:
-            locks.try_lock(descriptor)
-            with os.fdopen(descriptor, "wb", buffering=_BUFFER, closefd=False) as raw:
+        with filesystem.staging(target, mode=0o600) as staged:
+            with io.BufferedWriter(staged.file(), buffer_size=_BUFFER) as raw:
                 _write_lines(raw, checkpoint, rows)
-            os.fsync(descriptor)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, target)
-        disk.sync_folder(target.parent)
+            staged.finish()
+            staged.install()
+        filesystem.sync(target.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise disk.disk_error(error, target) from error
+        raise disk_error(error, target.path) from error
     return read(target).header
 
 
@@ -229,15 +230,15 @@ class Opened:
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows of the snapshot; damage found on the way raises before the last one is given."""
         for number, line in enumerate(self._lines(), start=2):
-            yield _parsed(line, self.header.path, number)
+            yield _parsed(line, self.header.place, number)
 
     def _lines(self) -> Iterator[bytes]:
         """Lines between header and trailer, each one given only when a further line was read."""
-        path = self.header.path
+        place = self.header.place
         digest = hashlib.sha256()
         held: bytes | None = None
         count = 0
-        for number, line in enumerate(_unpacked(path)):
+        for number, line in enumerate(_unpacked(place)):
             if held is not None:
                 digest.update(held)
                 if number > 1:
@@ -245,40 +246,40 @@ class Opened:
                     yield held
             held = line
         if held is None or not count:
-            raise _bad(path, "it ends after its header")
-        trailer = _parsed(held, path, count + 2)
+            raise _bad(place, "it ends after its header")
+        trailer = _parsed(held, place, count + 2)
         if trailer.get("kind") != "trailer":
-            raise _bad(path, "its end is missing: the file was cut off")
+            raise _bad(place, "its end is missing: the file was cut off")
         if trailer.get("rows") != count:
-            raise _bad(path, f"it has {count} rows, and its last line says {trailer.get('rows')}")
+            raise _bad(place, f"it has {count} rows, and its last line says {trailer.get('rows')}")
         if trailer.get("sha256") != digest.hexdigest():
-            raise _bad(path, "it was changed after it was written: its hash does not fit its content")
+            raise _bad(place, "it was changed after it was written: its hash does not fit its content")
 
 
-def read(path: Path) -> Opened:
+def read(place: Place) -> Opened:
     """Open a checkpoint and read its header only."""
-    lines = _unpacked(path)
+    lines = _unpacked(place)
     first = next(lines, None)
     lines.close()
     if first is None:
-        raise _bad(path, "it is empty")
-    said = _parsed(first, path, 1)
+        raise _bad(place, "it is empty")
+    said = _parsed(first, place, 1)
     if said.get("kind") != "checkpoint" or said.get("format") != FORMAT:
-        raise _bad(path, "it is not a checkpoint of Spec Kit Memory")
+        raise _bad(place, "it is not a checkpoint of Spec Kit Memory")
     version = said.get("version")
     if not isinstance(version, int) or not 1 <= version <= VERSION:
         raise RestoreFailed(
-            f"{path.name} has format version {version}; this program reads versions up to {VERSION}",
+            f"{place.name} has format version {version}; this program reads versions up to {VERSION}",
             hint="upgrade spec-kit-memory; nothing was changed",
-            path=str(path),
+            path=str(place),
         )
     try:
-        return Opened(_checkpoint(said, path))
+        return Opened(_checkpoint(said, place))
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-        raise _bad(path, f"its header is damaged: {error!r}") from error
+        raise _bad(place, f"its header is damaged: {error!r}") from error
 
 
-def _checkpoint(said: Mapping[str, Any], path: Path) -> Checkpoint:
+def _checkpoint(said: Mapping[str, Any], place: Place) -> Checkpoint:
     scope = said["scope"]
     prefixes = scope["prefixes"]
     texts = [said["name"], said["description"], *(prefixes or ())]
@@ -296,54 +297,55 @@ def _checkpoint(said: Mapping[str, Any], path: Path) -> Checkpoint:
         automatic=bool(said["automatic"]),
         scope=Scope(scope["user"], scope["project"], None if prefixes is None else tuple(prefixes)),
         memories=int(said["memories"]),
-        path=path,
-        size_bytes=path.stat().st_size,
+        place=place,
+        size_bytes=filesystem.look(place).st_size,
     )
 
 
-def _unpacked(path: Path) -> Generator[bytes, None, None]:
+def _unpacked(place: Place) -> Generator[bytes, None, None]:
     """Lines of a file that may be anything: cut off, foreign, or made to fill the memory."""
     try:
-        most = path.stat().st_size * _MOST_RATIO + _MOST_SLACK
         total = 0
-        with path.open("rb") as raw, gzip.GzipFile(fileobj=raw, mode="rb") as packed:
+        with os.fdopen(filesystem.open_reading(place), "rb") as raw, gzip.GzipFile(fileobj=raw, mode="rb") as packed:
+            most = os.fstat(raw.fileno()).st_size * _MOST_RATIO + _MOST_SLACK
             while line := packed.readline(_LONGEST_LINE + 1):
                 total += len(line)
                 if len(line) > _LONGEST_LINE or total > most:
-                    raise _bad(path, f"it unpacks to more than {total:,} bytes, which no checkpoint does")
+                    raise _bad(place, f"it unpacks to more than {total:,} bytes, which no checkpoint does")
                 if not line.endswith(b"\n"):
-                    raise _bad(path, "its last line is cut off")
+                    raise _bad(place, "its last line is cut off")
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise _bad(path, f"it is cut off or not gzip: {error}") from error
+        raise _bad(place, f"it is cut off or not gzip: {error}") from error
     except OSError as error:
-        raise disk.disk_error(error, path) from error
+        raise disk_error(error, place.path) from error
 
 
-def _parsed(line: bytes, path: Path, number: int) -> dict[str, Any]:
+def _parsed(line: bytes, place: Place, number: int) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _bad(path, f"line {number} is not JSON: {error}") from error
+        raise _bad(place, f"line {number} is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise _bad(path, f"line {number} is not an object")
+        raise _bad(place, f"line {number} is not an object")
     return value
 
 
-def _bad(path: Path, reason: str) -> RestoreFailed:
-    return RestoreFailed(f"{path.name} cannot be used: {reason}", hint=HINT, path=str(path))
+def _bad(place: Place, reason: str) -> RestoreFailed:
+    return RestoreFailed(f"{place.name} cannot be used: {reason}", hint=HINT, path=str(place))
 
 
 # --- all of them ----------------------------------------------------------------
 
 
-def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[RestoreFailed]]:
+def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[SpecKitMemoryError]]:
     """What a session of that scope may see, newest first, and files that cannot be read."""
-    found, bad = [], []
-    for path in sorted(folder(settings).glob(f"*{SUFFIX}")):
+    found: list[Checkpoint] = []
+    bad: list[SpecKitMemoryError] = []
+    for place in _files(settings):
         try:
-            header = read(path).header
-        except RestoreFailed as error:
+            header = read(place).header
+        except (RestoreFailed, BadPath, OutsideScope) as error:  # a link or a pipe is no checkpoint
             bad.append(error)
             continue
         if covers(scope, header.scope):
@@ -352,8 +354,18 @@ def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[Re
     return found, bad
 
 
+def _files(settings: Settings) -> list[Place]:
+    place = folder(settings)
+    try:
+        return [place / name for name in filesystem.names(place) if name.endswith(SUFFIX) and not name.startswith(".")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise disk_error(error, place.path) from error
+
+
 def remove(checkpoint: Checkpoint) -> None:
     try:
-        checkpoint.path.unlink(missing_ok=True)
+        filesystem.remove(checkpoint.place)
     except OSError as error:
-        raise disk.disk_error(error, checkpoint.path) from error
+        raise disk_error(error, checkpoint.place.path) from error

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import stat as modes
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core.ignore import Ignore
 from spec_kit_memory.core.memory import Source, Tier, owner_of
 from spec_kit_memory.errors import BadPath, FileMissing, OutsideScope, SpecKitMemoryError
-from spec_kit_memory.files import disk
+from spec_kit_memory.files import disk, paths
 from spec_kit_memory.files.discovery_rules import (
     EXCLUDED,
     NEVER_ENTERED,
@@ -34,10 +35,12 @@ from spec_kit_memory.files.discovery_rules import (
     rule_for,
     skips,
 )
+from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import BadFile
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Discovery", "Found", "areas", "discover", "locate", "place"]
+__all__ = ["Discovery", "Found", "areas", "discover", "file_to_change", "locate", "place"]
 
 DEEPEST = 100  # folders in folders; what is asked of every folder above a file must not grow without end
 COUNTED_FOLDERS = 20_000  # beyond the rules' own places a walk only counts, and a home folder must not hold it up
@@ -73,6 +76,7 @@ class Discovery:
     unreadable: tuple[str, ...] = ()
     leftovers: tuple[Path, ...] = ()  # pending and temporary files of ours
     linked: tuple[Path, ...] = ()  # real folders that only links lead to
+    linked_as: tuple[tuple[Path, Segments], ...] = ()  # and the place that each of them counts by
     targets: frozenset[Path] = frozenset()  # real files and folders that links lead to
 
 
@@ -92,7 +96,7 @@ class _Walk:
     leftovers: list[Path] = field(default_factory=list)
     links: list[tuple[Segments, Path]] = field(default_factory=list)
     followed: set[Path] = field(default_factory=set)
-    linked: set[Path] = field(default_factory=set)
+    linked: dict[Path, Segments] = field(default_factory=dict)
     targets: set[Path] = field(default_factory=set)
     budget: int = COUNTED_FOLDERS
     prefix: str = ""
@@ -110,6 +114,7 @@ class _Walk:
             tuple(self.unreadable),
             tuple(self.leftovers),
             tuple(sorted(self.linked)),
+            tuple(self.linked.items()),
             frozenset(self.targets),
         )
 
@@ -119,7 +124,7 @@ class _Walk:
         return path if os.sep == "/" else path.replace(os.sep, "/")
 
     def trouble(self, path: Path, error: SpecKitMemoryError, *, folder: bool = False) -> None:
-        name = disk.stored_form(self.settings, path)
+        name = paths.stored_form(self.settings, path)
         name = name.encode("utf-8", "backslashreplace").decode("utf-8")
         message = f"{error.message}; {error.hint}" if error.hint else error.message
         message = message.removeprefix(path.as_posix()).removeprefix(name).strip()
@@ -163,7 +168,7 @@ def _may_be_behind_a_link(walk: _Walk, path: Path, targets: Collection[Path] | N
     """No rule holds where the path really is, but a link in another place may lead to it."""
     if targets is not None and not any(_inside(path, target) or _inside(target, path) for target in targets):
         return False
-    if not _inside(path, walk.settings.root) or disk.stored_form(walk.settings, path) in walk.found:
+    if not _inside(path, walk.settings.root) or paths.stored_form(walk.settings, path) in walk.found:
         return False
     if path.is_dir():
         return not in_area(path.relative_to(walk.settings.root).parts)
@@ -180,7 +185,7 @@ def _check_root(root: Path) -> None:
     try:
         os.scandir(root).close()
     except OSError as error:
-        raise disk.disk_error(error, root) from error
+        raise disk_error(error, root) from error
 
 
 def _start(walk: _Walk, only: Sequence[Path]) -> None:
@@ -219,7 +224,7 @@ def _some(walk: _Walk, folder: Path, names: Collection[str]) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        walk.trouble(folder, disk.disk_error(error, folder), folder=True)
+        walk.trouble(folder, disk_error(error, folder), folder=True)
 
 
 def _folder(walk: _Walk, top: Segments, real: Path) -> None:
@@ -231,7 +236,7 @@ def _folder(walk: _Walk, top: Segments, real: Path) -> None:
         try:
             entries = list(os.scandir(place))
         except OSError as error:
-            walk.trouble(Path(place), disk.disk_error(error, place), folder=True)
+            walk.trouble(Path(place), disk_error(error, place), folder=True)
             continue
         rule = rule_for(segments)
         below: list[tuple[Segments, str]] = []
@@ -281,7 +286,7 @@ def _file(
     stat: Callable[[], os.stat_result],
 ) -> None:
     if is_passing(name):
-        if rule is not None and (is_pending(name) or name.endswith(disk.TEMPORARY)):
+        if rule is not None and (is_pending(name) or name.endswith(filesystem.TEMPORARY)):
             walk.leftovers.append(Path(real))
         return
     if rule is None or not rule.accepts(name):
@@ -297,7 +302,7 @@ def _file(
     try:
         facts = stat()
     except OSError as error:
-        walk.trouble(Path(real), disk.disk_error(error, real), folder=True)
+        walk.trouble(Path(real), disk_error(error, real), folder=True)
     else:
         _accept(walk, segments, rule, real, facts)
 
@@ -331,7 +336,7 @@ def _unreadable_name() -> BadPath:
 
 
 def _not_a_file(walk: _Walk, path: str | Path, kind: str) -> BadPath:
-    name = disk.stored_form(walk.settings, Path(path))
+    name = paths.stored_form(walk.settings, Path(path))
     return BadPath(f"{name} is {kind} with the name of a memory", hint="rename it, or add it to `exclude`")
 
 
@@ -354,7 +359,7 @@ def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
     if not wanted or (skips(name) if folder else is_passing(name)):
         return
     if not _inside(real, walk.settings.root):
-        if not any(_inside(real, base) for base in disk.extra_bases(walk.settings)):
+        if not any(_inside(real, base) for base in paths.extra_bases(walk.settings)):
             walk.trouble(link, _leads_outside(walk, link))
         return
     if folder and _is_alias(walk.settings, segments, real):
@@ -371,14 +376,14 @@ def _linked_folder(walk: _Walk, segments: Segments, real: Path) -> None:
     walk.followed.add(real)
     if walk.excluded("/".join((*segments, ""))):
         return
-    walk.linked.add(real)
+    walk.linked[real] = segments
     stack = [(segments, real)]
     while stack:
         logical, place = stack.pop()
         try:
             entries = list(os.scandir(place))
         except OSError as error:
-            walk.trouble(place, disk.disk_error(error, place), folder=True)
+            walk.trouble(place, disk_error(error, place), folder=True)
             continue
         below: list[tuple[Segments, str]] = []
         for entry in entries:
@@ -400,16 +405,16 @@ def _inside(path: Path, folder: Path) -> bool:
 
 
 def _broken(walk: _Walk, link: Path, error: Exception) -> SpecKitMemoryError:
-    name = disk.stored_form(walk.settings, link)
+    name = paths.stored_form(walk.settings, link)
     if isinstance(error, FileNotFoundError):
         return FileMissing(f"{name} is a link to nothing", hint="remove or mend the link")
     if isinstance(error, PermissionError):
-        return disk.disk_error(error, name)
+        return disk_error(error, name)
     return BadPath(f"{name} is a link that leads to itself", hint="remove the link")
 
 
 def _leads_outside(walk: _Walk, link: Path) -> SpecKitMemoryError:
-    name = disk.stored_form(walk.settings, link)
+    name = paths.stored_form(walk.settings, link)
     return OutsideScope(
         f"{name} is a link out of the workspace and is not followed",
         hint="add what it leads to to `memory.extraPaths` in your own configuration",
@@ -423,9 +428,11 @@ def _extras(walk: _Walk, only: Sequence[Path] | None) -> None:
     """Each folder is walked once, however many patterns name it."""
     patterns: dict[Path, list[Segments]] = {}
     for extra in walk.settings.extra_paths:
-        base, pattern = disk.split_glob(walk.settings, extra)
-        real = Path(os.path.realpath(base))
-        if real.exists():
+        base, pattern = paths.split_glob(walk.settings, extra)
+        real = paths.extra_base(walk.settings, extra)
+        if real is None:
+            walk.trouble(base, _leads_outside(walk, base))
+        elif real.exists():
             patterns.setdefault(real, []).append(pattern)
         else:
             missing = FileMissing(f"the extra path {extra} does not exist", hint="mend `memory.extraPaths`")
@@ -460,7 +467,7 @@ def _extra_folder(walk: _Walk, base: Path, patterns: Collection[Segments], start
         try:
             entries = sorted(os.scandir(place), key=lambda entry: entry.name)
         except OSError as error:
-            walk.trouble(place, disk.disk_error(error, place), folder=True)
+            walk.trouble(place, disk_error(error, place), folder=True)
             continue
         for entry in entries:
             real = Path(os.path.realpath(entry.path)) if entry.is_symlink() else Path(entry.path)
@@ -518,7 +525,7 @@ def areas(settings: Settings) -> tuple[Path, ...]:
         root / "constitutional",
         root / ".specify/memory",
     ]
-    candidates = (*fixed, *(root / ".opencode").glob("skill*"), *disk.extra_bases(settings))
+    candidates = (*fixed, *(root / ".opencode").glob("skill*"), *paths.extra_bases(settings))
     real = {Path(os.path.realpath(folder)) for folder in candidates if folder.is_dir()}
     return tuple(sorted(folder for folder in real if not real.intersection(folder.parents)))
 
@@ -528,7 +535,7 @@ def areas(settings: Settings) -> tuple[Path, ...]:
 
 def locate(settings: Settings, path: str | Path) -> Found:
     """The one file that a caller named, if it may be read and a rule makes it a memory."""
-    real = disk.contained(settings, path)
+    real = paths.contained(settings, path)
     if not real.exists():
         raise FileMissing(f"{path} does not exist", hint="check the path", path=str(path))
     return locate_real(settings, path, real)
@@ -538,13 +545,57 @@ def locate_real(settings: Settings, path: str | Path, real: Path) -> Found:
     """`locate` for callers that are no session: the watcher and recovery."""
     found = {one.absolute: one for one in discover(settings, only=[real], count=False).files}.get(real)
     if found is None:
-        disk.read(real)  # a folder, a device or a binary file says so itself
+        disk.read(paths.place(settings, real))  # a folder, a device or a binary file says so itself
         raise BadPath(
             f"{path} is not in a place where memories are found",
             hint="move it to specs/<folder>/memory/ or memory/, or add it to `memory.extraPaths`",
             path=str(path),
         )
     return found
+
+
+def file_to_change(settings: Settings, stored: str) -> Place:
+    """The file of a memory for a caller who wants to write, make, move or remove it, whether it is there or not.
+
+    Decided anew each time, on what the path leads to now: it must be in the caller's scope, lead to no other file
+    than the index says, and lie where discovery finds memories, other than by the user's `extraPaths`.
+    """
+    real = paths.contained(settings, stored)
+    if paths.stored_form(settings, real) != stored:
+        raise _not_ours(stored, "its path leads to another place now")
+    if not _is_home(settings, real):
+        raise _not_ours(stored, "it is not in a place where memories are found")
+    return paths.place(settings, real)
+
+
+def _not_ours(stored: str, reason: str) -> OutsideScope:
+    return OutsideScope(
+        f"{stored} is not changed: {reason}",
+        hint="run `skm index`, which brings the index in step with the files; nothing was changed",
+    )
+
+
+def _is_home(settings: Settings, real: Path) -> bool:
+    """Would a walk take a file at this place for a memory of the project?"""
+    if not _inside(real, settings.root):
+        return False
+    excluded = _exclusion(settings.exclude)
+    if _is_taken(real.relative_to(settings.root).parts, excluded):
+        return True
+    walked = discover(replace(settings, extra_paths=()), count=False)  # a link in another place may lead to it
+    linked = [(folder, logical) for folder, logical in walked.linked_as if folder in real.parents]
+    below = ((*logical, *real.relative_to(folder).parts) for folder, logical in linked)
+    return any(one.absolute == real for one in walked.files) or any(_is_taken(segments, excluded) for segments in below)
+
+
+def _is_taken(segments: Segments, excluded: Callable[[str], bool]) -> bool:
+    """Is a file of that name in that folder a memory by the rules alone?"""
+    *folders, name = segments or ("",)
+    rule = rule_for(tuple(folders))
+    if rule is None or not rule.accepts(name) or is_passing(name) or any(map(skips, folders)):
+        return False
+    above = ("/".join((*folders[:depth], "")) for depth in range(1, len(folders) + 1))
+    return not excluded("/".join(segments)) and not any(map(excluded, above))
 
 
 def place(settings: Settings, named: Path, *, real: Path, facts: os.stat_result) -> Found | None:

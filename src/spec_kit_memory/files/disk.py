@@ -1,65 +1,53 @@
-"""How is a file read and written so that nothing is half done, and which files may a caller name?
+"""How is a file of a workspace read and written so that nothing is half done?
 
-Containment is decided on real paths, segment by segment. Paths are stored relative to the
-workspace with "/", or absolute where the file lies outside it.
+Every function takes a `Place` (see `files.paths`) and turns what the system refuses into an error with the next step.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
+import io
 import os
-import re
-import secrets
 import stat
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from spec_kit_memory.core.memory import Scope, Stamp
-from spec_kit_memory.errors import (
-    AccessDenied,
-    BadEncoding,
-    BadPath,
-    FileMissing,
-    OutsideScope,
-    SpecKitMemoryError,
-    TooLarge,
-)
-from spec_kit_memory.files import locks
+from spec_kit_memory import filesystem
+from spec_kit_memory.core.memory import Stamp
+from spec_kit_memory.errors import AccessDenied, BadEncoding, SpecKitMemoryError, TooLarge
+from spec_kit_memory.files import paths
+from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.filesystem import Place, Redirected
 from spec_kit_memory.settings import Settings
 
 __all__ = [
     "MAX_BYTES",
     "FileText",
-    "absolute",
-    "canonical",
-    "contained",
     "decode",
-    "disk_error",
     "ensure_state_folder",
-    "extra_bases",
+    "hash_of",
     "keep_private",
+    "make_workspace",
     "read",
+    "read_bytes",
     "refuse_links",
     "remove_if_dead",
-    "scope_of",
-    "scoped_name",
-    "stored_form",
-    "sync_folder",
+    "stamp_of",
+    "template",
+    "text_of",
     "write_atomic",
+    "write_lines",
+    "write_new",
 ]
 
 MAX_BYTES = 1024 * 1024
-TEMPORARY = ".skm.tmp"  # how our own temporary files end
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_READ = frozenset({"config.jsonc", "context_template.md"})  # of the state folder, never written by us
+TEMPLATE = "context_template.md"
+_READ = frozenset({"config.jsonc", TEMPLATE})  # of the state folder, never written by us
 _IGNORE = "# Only what people write is kept in git.\n*\n!.gitignore\n!config.jsonc\n!context_template.md\n"
-_MAGIC = frozenset("*?[")
-_DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,48 +62,38 @@ class FileText:
 # --- reading ------------------------------------------------------------------
 
 
-def read(path: Path, *, seen_ns: int | None = None) -> FileText:
+def read(place: Place, *, seen_ns: int | None = None) -> FileText:
     """The text of a regular file of at most 1 MB in UTF-8, or UTF-16 with a byte order mark."""
-    data, facts = _bytes_of(path)
-    text = decode(data, name=path.as_posix())
-    stamp = Stamp(facts.st_size, facts.st_mtime_ns, time.time_ns() if seen_ns is None else seen_ns)
-    return FileText(text, hashlib.sha256(data).hexdigest(), stamp)
+    data, facts = read_bytes(place)
+    return text_of(data, facts, name=place.path.as_posix(), seen_ns=seen_ns)
 
 
-def _bytes_of(path: Path) -> tuple[bytes, os.stat_result]:
+def text_of(data: bytes, facts: os.stat_result, *, name: str, seen_ns: int | None = None) -> FileText:
+    """Bytes that were read, or that are about to be a file, as the text of that file."""
+    stamp = stamp_of(facts, seen_ns=seen_ns)
+    return FileText(decode(data, name=name), hashlib.sha256(data).hexdigest(), stamp)
+
+
+def read_bytes(place: Place) -> tuple[bytes, os.stat_result]:
     """All checks are made on the open file, so that nothing can be exchanged in between."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe must not block us
     try:
-        facts = os.stat(path)
-        _check_kind(path, facts)
-        descriptor = os.open(path, flags)
-        try:
-            facts = os.fstat(descriptor)
-            _check_kind(path, facts)
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                data = file.read(MAX_BYTES + 1)
-        finally:
-            os.close(descriptor)
+        data, facts = filesystem.read(place, limit=MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise disk_error(error, path) from error
+        raise disk_error(error, place.path) from error
     if len(data) > MAX_BYTES:
-        raise _too_large(path, len(data))
+        raise _too_large(place, max(len(data), facts.st_size))
     return data, facts
 
 
-def _check_kind(path: Path, facts: os.stat_result) -> None:
-    if not stat.S_ISREG(facts.st_mode):
-        kind = "a folder" if stat.S_ISDIR(facts.st_mode) else "not a regular file"
-        raise BadPath(f"{path.as_posix()} is {kind}", hint="name a regular file; rename what is there", path=str(path))
-    if facts.st_size > MAX_BYTES:
-        raise _too_large(path, facts.st_size)
+def stamp_of(facts: os.stat_result, *, seen_ns: int | None = None) -> Stamp:
+    return Stamp(facts.st_size, facts.st_mtime_ns, time.time_ns() if seen_ns is None else seen_ns)
 
 
-def _too_large(path: Path, size: int) -> TooLarge:
+def _too_large(place: Place, size: int) -> TooLarge:
     return TooLarge(
-        f"{path.as_posix()} has {size:,} bytes; at most {MAX_BYTES:,} are read",
+        f"{place.path.as_posix()} has {size:,} bytes; at most {MAX_BYTES:,} are read",
         hint="split the file, or leave it out with `exclude` in .spec-kit-memory/config.jsonc",
-        path=str(path),
+        path=str(place.path),
     )
 
 
@@ -139,129 +117,65 @@ def decode(data: bytes, *, name: str) -> str:
     return text
 
 
-def disk_error(error: OSError | ValueError, path: Path | str) -> SpecKitMemoryError:
-    """What the operating system refused, as an error that names the path and the next step."""
-    name = _printable(path)
-    if isinstance(error, ValueError):
-        return BadPath(f"{name!r} is not a path: {error}", hint="remove the characters that no file name can have")
-    if isinstance(error, FileNotFoundError):
-        return FileMissing(f"{name} does not exist", hint="check the path; `skm list` shows what is indexed", path=name)
-    if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO):
-        reason = os.strerror(error.errno)
-        return BadPath(f"{name} cannot be used: {reason}", hint="check the path for loops and names", path=name)
-    hint = f"give yourself access to {name}, then run the command again"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = "free some disk space, then run the command again"
-    elif error.errno == errno.EROFS:
-        hint = "the disk is read-only: mount it for writing, or use a workspace elsewhere"
-    elif error.errno in (errno.EMFILE, errno.ENFILE):
-        hint = "close other programs or raise the limit of open files, then run the command again"
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return AccessDenied(f"{name}: {reason}", hint=hint, path=name)
-
-
-def _printable(path: Path | str) -> str:
-    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 # --- writing ------------------------------------------------------------------
 
 
-def write_atomic(path: Path, content: str | bytes) -> Stamp:
-    """Replace a file in one step: readers see the old text or the new, also after a power cut.
+def write_atomic(place: Place, content: str | bytes) -> Stamp:
+    """Replace a file in one step, or make it: readers see the old text or the new, also after a power cut.
 
-    A link is written through, the mode of an existing file is kept, and its owner where allowed.
+    A link in its place is refused, the mode of an existing file is kept, and its owner where allowed.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
-    target = Path(os.path.realpath(path))
     try:
-        _replace(target, data)
-        sync_folder(target.parent)
-        facts = os.stat(target)
+        return stamp_of(filesystem.replace(place, data))
+    except (OSError, ValueError) as error:
+        raise disk_error(error, place.path) from error
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> int:
+    """A file that the user named, wherever it is; it appears when it is whole."""
+    count = 0
+    try:
+        real = Path(os.path.realpath(path))
+        with filesystem.staging(Place.of(real)) as staged:
+            with io.BufferedWriter(staged.file()) as file:
+                for line in lines:
+                    file.write(line.encode() + b"\n")
+                    count += 1
+            staged.finish()
+            staged.install()
     except (OSError, ValueError) as error:
         raise disk_error(error, path) from error
-    return Stamp(facts.st_size, facts.st_mtime_ns, time.time_ns())
+    return count
 
 
-def _replace(target: Path, data: bytes, *, tries: int = 3) -> None:
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}{TEMPORARY}")
+def write_new(place: Place, content: str | bytes) -> Stamp:
+    """`write_atomic` for a file whose folder may be missing too."""
     try:
-        with _new_file(temporary, data, like=target):
-            os.replace(temporary, target)
-    except FileNotFoundError:
-        # In the moment before it was locked, another process may have taken it for a dead writer's.
-        if tries < 2 or not target.parent.is_dir():
-            raise
-        _replace(target, data, tries=tries - 1)
-
-
-@contextmanager
-def _new_file(path: Path, data: bytes, *, like: Path) -> Iterator[None]:
-    """A new file, synced; gone if the block fails, and locked until its end: so others tell a dead writer's."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    closed = False
-    try:
-        locks.try_lock(descriptor)
-        _keep_mode(descriptor, like)
-        write_all(descriptor, data)
-        os.fsync(descriptor)
-        if sys.platform == "win32":  # where an open file keeps its name
-            os.close(descriptor)
-            closed = True
-        yield
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
-    finally:
-        if not closed:
-            os.close(descriptor)
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _keep_mode(descriptor: int, like: Path) -> None:
-    if sys.platform == "win32":
-        return
-    try:
-        facts = os.stat(like)
-    except FileNotFoundError:
-        return
-    os.fchmod(descriptor, stat.S_IMODE(facts.st_mode))
-    if (facts.st_uid, facts.st_gid) != (os.geteuid(), os.getegid()):
-        try:
-            os.fchown(descriptor, facts.st_uid, facts.st_gid)
-        except PermissionError:
-            return  # only root may give files away
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power cut, where the system can."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
+        filesystem.make_folders(place.parent)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot
-            raise
-    finally:
-        os.close(descriptor)
+        raise disk_error(error, place.path) from error
+    return write_atomic(place, content)
 
 
-def remove_if_dead(temporary: Path) -> bool:
+def hash_of(place: Place) -> str | None:
+    """The SHA-256 of a file's bytes; None where there is no file that could be read."""
+    try:
+        return hashlib.sha256(read_bytes(place)[0]).hexdigest()
+    except SpecKitMemoryError:
+        return None
+
+
+def remove_if_dead(temporary: Place) -> bool:
     """Remove a temporary file of ours whose writer died; a living writer holds its lock."""
     try:
-        descriptor = os.open(temporary, os.O_RDWR)
+        descriptor = filesystem.open_lock(temporary, make=False)
     except OSError:
         return False
     try:
-        if not locks.try_lock(descriptor):
+        if not filesystem.try_lock(descriptor):
             return False
-        temporary.unlink(missing_ok=True)
+        filesystem.remove(temporary)
         return True
     except OSError:
         return False
@@ -269,144 +183,75 @@ def remove_if_dead(temporary: Path) -> bool:
         os.close(descriptor)
 
 
+# --- the state folder -----------------------------------------------------------
+
+
 def refuse_links(settings: Settings) -> None:
-    """What is written in the state folder stays there. A repository may bring links in it, to files of its reader."""
-    folder = settings.state_folder
+    """What is written in the state folder stays there. A repository may bring links in it, to files of its reader,
+    and pipes that nobody writes to. What only its user's configuration allows is left to that."""
     try:
-        suspects = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink() and entry.name not in _READ]
-    except FileNotFoundError:
-        suspects = []
+        place = paths.state_folder(settings)
+        found = {name: filesystem.look(place / name) for name in filesystem.names(place)}
+    except Redirected as error:
+        target = os.path.realpath(error.filename)
+        raise AccessDenied(
+            f"{error.filename} is a link to {target}, outside the workspace",
+            hint="remove the link; the index is made again",
+        ) from error
     except OSError:
-        return  # whoever needs it says why it cannot be read
-    if folder.is_symlink():
-        suspects.append(folder)
-    for link in suspects:
-        target = link.resolve()
-        if not target.is_relative_to(settings.root.resolve()):
+        return  # not there yet; or whoever needs it says why it cannot be read
+    for name, facts in found.items():
+        if name not in _READ:
+            _refuse(settings, name, facts.st_mode)
+
+
+def _refuse(settings: Settings, name: str, mode: int) -> None:
+    path = settings.state_folder / name
+    if stat.S_ISLNK(mode):
+        real = Path(os.path.realpath(path))
+        if not real.is_relative_to(settings.root) or paths.is_in_git(settings, real):
             raise AccessDenied(
-                f"{link} is a link to {target}, outside the workspace", hint="remove the link; the index is made again"
+                f"{path} is a link to {real}, outside the workspace", hint="remove the link; the index is made again"
             )
+    elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise AccessDenied(f"{path} is neither a file nor a folder", hint="remove it; it is made again where needed")
+
+
+def template(settings: Settings) -> str | None:
+    """The user's own form of what is saved, where there is one. It may be a link, if that stays in the workspace."""
+    if not os.path.lexists(settings.state_folder / TEMPLATE):
+        return None
+    return read(paths.state_text(settings, TEMPLATE)).text
+
+
+def make_workspace(settings: Settings, *, config: str) -> tuple[str, ...]:
+    """The state folder with a configuration to fill in; returns the names of the files that were not there before."""
+    files = {".gitignore": _IGNORE, "config.jsonc": config}
+    try:
+        filesystem.make_folders(paths.state_folder(settings), mode=0o700)
+        return tuple(name for name, text in files.items() if _make(paths.state(settings, name), text.encode()))
+    except OSError as error:
+        raise disk_error(error, settings.state_folder) from error
+
+
+def _make(place: Place, data: bytes) -> bool:
+    if filesystem.exists(place):
+        return False
+    filesystem.replace(place, data)
+    return True
 
 
 def keep_private(settings: Settings) -> None:
     """Close the state folder to others: git makes it open to all where a configuration came with a repository."""
-    folder = settings.state_folder
-    try:
-        facts = os.stat(folder)
-        if sys.platform != "win32" and facts.st_mode & 0o077 and facts.st_uid == os.geteuid():
-            os.chmod(folder, 0o700)
-    except OSError:
-        return  # not there yet, or on a disk that cannot be written
+    with suppress(OSError):  # not there yet, or on a disk that cannot be written
+        filesystem.private(paths.state_folder(settings))
 
 
 def ensure_state_folder(settings: Settings) -> Path:
     """The state folder, for its owner only, with a .gitignore that keeps the index out of git."""
-    folder = settings.state_folder
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        ignore = folder / ".gitignore"
-        if not ignore.exists():
-            write_atomic(ignore, _IGNORE)
+        filesystem.make_folders(paths.state_folder(settings), mode=0o700)
+        _make(paths.state(settings, ".gitignore"), _IGNORE.encode())
     except OSError as error:
-        raise disk_error(error, folder) from error
-    return folder
-
-
-# --- paths --------------------------------------------------------------------
-
-
-def stored_form(settings: Settings, path: Path) -> str:
-    """A canonical path as the index keeps it."""
-    try:
-        return path.relative_to(settings.root).as_posix()
-    except ValueError:
-        return path.as_posix()
-
-
-def canonical(path: Path) -> Path:
-    """The real folder with the path's own last name, which may be a link's or no longer there."""
-    return Path(os.path.realpath(path.parent)) / path.name
-
-
-def absolute(settings: Settings, stored: str) -> Path:
-    """Where the file of a stored path is."""
-    return settings.root / stored
-
-
-def scope_of(settings: Settings) -> Scope:
-    """What a session with these settings may see."""
-    return settings.scope
-
-
-def scoped_name(settings: Settings, name: str) -> str:
-    """A file of the state folder that each scope has for itself: counts of one must not tell of another."""
-    scope = settings.scope
-    if scope == Scope():
-        return name
-    mark = hashlib.sha256(repr(scope).encode("utf-8", "backslashreplace")).hexdigest()[:16]
-    stem, dot, suffix = name.rpartition(".")
-    return f"{stem}-{mark}{dot}{suffix}"
-
-
-def extra_bases(settings: Settings) -> tuple[Path, ...]:
-    """The real folders and files that `extraPaths` opens; of a glob, the part before its first wildcard."""
-    return tuple(Path(os.path.realpath(split_glob(settings, extra)[0])) for extra in settings.extra_paths)
-
-
-def split_glob(settings: Settings, extra: str) -> tuple[Path, tuple[str, ...]]:
-    """An extra path as the folder or file that is certain and the segments with wildcards below it."""
-    parts = (settings.root / Path(extra).expanduser()).parts
-    magic = next((i for i, part in enumerate(parts) if _MAGIC.intersection(part)), len(parts))
-    return Path(*parts[:magic]), parts[magic:]
-
-
-def contained(settings: Settings, path: str | Path) -> Path:
-    """The real path of a file or folder that a caller named, if this session may touch it."""
-    name = str(path)
-    _check_name(name)
-    try:
-        real = Path(os.path.realpath(settings.root / name))
-    except (OSError, ValueError) as error:
-        raise disk_error(error, name) from error
-    inside = any(real == allowed or allowed in real.parents for allowed in _allowed(settings))
-    if not inside or _is_anothers(settings, real):
-        raise OutsideScope(
-            f"{_printable(name)} is outside what this session may use",
-            hint="name a path inside the workspace, or start the server with other `isolation.allowedPaths`",
-        )
-    _check_special(real, name)
-    return real
-
-
-def _allowed(settings: Settings) -> tuple[Path, ...]:
-    allowed = settings.isolation.allowed_paths
-    if allowed is None:
-        return (Path(os.path.realpath(settings.root)), *extra_bases(settings))
-    return tuple(Path(os.path.realpath(settings.root / one)) for one in allowed)
-
-
-def _is_anothers(settings: Settings, real: Path) -> bool:
-    """Does the path lie in the namespace of a user other than this session's?"""
-    users = settings.root / "memory" / "users"
-    return users in real.parents and real.relative_to(users).parts[0] != settings.isolation.user_id
-
-
-def _check_name(name: str) -> None:
-    if not name.strip():
-        raise BadPath("the path is empty", hint="name a file")
-    if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
-        raise BadPath(f"{_printable(name)!r} is not a path", hint="remove the characters that no file name can have")
-    last = re.split(r"[/\\]", name)[-1].split(".")[0].upper()
-    if name.startswith(("\\\\.\\", "\\\\?\\")) or (sys.platform == "win32" and last in _DEVICES):
-        raise BadPath(f"{name!r} is a device, not a file", hint="name a regular file")
-
-
-def _check_special(real: Path, name: str) -> None:
-    try:
-        mode = os.stat(real).st_mode
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError) as error:
-        raise disk_error(error, name) from error
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise BadPath(f"{name} is not a regular file", hint="name a regular file; devices and pipes are not read")
+        raise disk_error(error, settings.state_folder) from error
+    return settings.state_folder

@@ -1,12 +1,28 @@
-"""Which branch and commit is the workspace at? Read from the files of git, without running it."""
+"""Which branch and commit is the workspace at? Read from the files of git, without running it.
+
+All of them are taken for hostile: an archive can bring a `.git` of its own. Names of refs are read only if they are
+such names, commits only if they are hashes, and no link is followed. A `.git` file leads to another folder only if
+that folder says itself that this is its worktree, and belongs to the same user; so nobody's files are read because a
+repository names them.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 from pathlib import Path
+
+from spec_kit_memory import filesystem
+from spec_kit_memory.filesystem import Place
 
 __all__ = ["head"]
 
 LARGEST = 1_000_000
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+# As git has it: no part begins with a dot or ends in .lock, and nothing that a path or a shell could misread.
+_REF = re.compile(r"refs(?:/(?![.])[^\x00-\x20\x7f~^:?*\[\\/]+(?<![.])(?<![.]lock)){2,}")
+_WORKTREE = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE)
 
 
 def head(root: Path) -> dict[str, str]:
@@ -14,44 +30,82 @@ def head(root: Path) -> dict[str, str]:
     folder = _folder(root)
     if folder is None:
         return {}
-    said = _read(folder / "HEAD")
-    if not said.startswith("ref: "):
-        return {"commit": said} if said else {}
-    name = said.removeprefix("ref: ").strip()
-    found = {"branch": name.removeprefix("refs/heads/")}
-    commit = _commit(folder, name)
-    return found | ({"commit": commit} if commit else {})
+    text = _read(folder / "HEAD")
+    if _HASH.fullmatch(text):
+        return {"commit": text}
+    ref = text.removeprefix("ref: ").strip()
+    if ref == text or not _is_ref(ref):
+        return {}
+    commit = _commit(folder, ref)
+    return {"branch": ref.removeprefix("refs/heads/")} | ({"commit": commit} if commit else {})
 
 
-def _folder(root: Path) -> Path | None:
+def _is_ref(name: str) -> bool:
+    return len(name) <= 1000 and ".." not in name and "@{" not in name and bool(_REF.fullmatch(name))
+
+
+def _folder(root: Path) -> Place | None:
+    """Git's folder of this checkout: in the root or above it, where a workspace is a part of one."""
     for place in (root, *root.parents):
-        found = place / ".git"
-        if found.is_dir():
+        found = Place(place, (".git",))
+        try:
+            facts = filesystem.look(found)
+        except OSError:
+            continue
+        if stat.S_ISDIR(facts.st_mode):
             return found
-        if found.is_file():  # a worktree or submodule names its folder
-            named = _read(found).removeprefix("gitdir: ").strip()
-            return (place / named) if named else None
+        return _pointed_to(found) if stat.S_ISREG(facts.st_mode) else None
     return None
 
 
-def _commit(folder: Path, name: str) -> str:
-    shared = _read(folder / "commondir")
-    places = [folder, folder / shared] if shared else [folder]
+def _pointed_to(file: Place) -> Place | None:
+    """A worktree or submodule names its folder in a file."""
+    named = _read(file).removeprefix("gitdir: ").strip()
+    if not named or "\0" in named:
+        return None
+    real = Path(os.path.realpath(file.base / named))
+    folder = Place(real)
+    try:
+        same_user = filesystem.look(folder).st_uid == filesystem.look(file).st_uid
+    except OSError:
+        return None
+    return folder if same_user and _points_back(folder, file) else None
+
+
+def _points_back(folder: Place, file: Place) -> bool:
+    back = _read(folder / "gitdir")  # of a worktree
+    if back:
+        return Path(os.path.realpath(folder.base / back)) == file.path
+    worktree = _WORKTREE.search(_read(folder / "config"))  # of a submodule
+    return worktree is not None and Path(os.path.realpath(folder.base / worktree[1].strip('"'))) == file.base
+
+
+def _commit(folder: Place, ref: str) -> str:
+    places = [folder, *_shared(folder)]
     for place in places:
-        loose = _read(place / name)
-        if loose:
+        loose = _read(place.joined(*ref.split("/")))
+        if _HASH.fullmatch(loose):
             return loose
     for place in places:
         for line in _read(place / "packed-refs").splitlines():
-            commit, _, ref = line.partition(" ")
-            if ref == name:
+            commit, _, name = line.partition(" ")
+            if name == ref and _HASH.fullmatch(commit):
                 return commit
     return ""
 
 
-def _read(path: Path) -> str:
+def _shared(folder: Place) -> list[Place]:
+    """What all worktrees have in common lies two folders above a worktree's own, and nowhere else."""
+    named = _read(folder / "commondir")
+    if not named or "\0" in named:
+        return []
+    common = Path(os.path.realpath(folder.path / named))
+    return [Place(common)] if common == folder.path.parent.parent else []
+
+
+def _read(place: Place) -> str:
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(LARGEST).strip()
+        data, _ = filesystem.read(place, limit=LARGEST)
     except OSError:
         return ""
+    return data.decode("utf-8", "replace").strip()

@@ -6,46 +6,25 @@ Locks are the operating system's own, so that they die with their holder, howeve
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 
-__all__ = ["Lock", "holder", "try_lock"]
+from spec_kit_memory import filesystem
+from spec_kit_memory.files import paths
+from spec_kit_memory.filesystem import try_lock
+from spec_kit_memory.settings import Settings
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def try_lock(descriptor: int) -> bool:
-        """Lock an open file for its holder alone; False if another one has it."""
-        try:
-            os.lseek(descriptor, 0x7FFF_0000, os.SEEK_SET)  # far behind any content, which stays readable
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        finally:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        return True
-
-else:
-    import fcntl
-
-    def try_lock(descriptor: int) -> bool:
-        """Lock an open file for its holder alone; False if another one has it."""
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+__all__ = ["Lock", "holder"]
 
 
 class Lock:
-    """A lock file. It stays on disk; only its lock is taken and given back."""
+    """A lock file in the state folder. It stays on disk; only its lock is taken and given back."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, settings: Settings, *names: str) -> None:
+        self._settings = settings
+        self._names = names
         self._descriptor: int | None = None
         self._guard = threading.Lock()
 
@@ -58,7 +37,7 @@ class Lock:
         with self._guard:
             if self._descriptor is not None:
                 return False
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = filesystem.open_lock(paths.state(self._settings, *self._names))
             try:
                 if try_lock(descriptor):
                     _write_holder(descriptor)
@@ -96,14 +75,13 @@ class Lock:
 def _write_holder(descriptor: int) -> None:
     """Note who has the lock. It is only for `health`, and a lock holds on a full disk too, where this fails."""
     with suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
+        filesystem.overwrite(descriptor, str(os.getpid()).encode())
 
 
-def holder(path: Path) -> int | None:
+def holder(settings: Settings, *names: str) -> int | None:
     """The process that holds a lock file now, for `health`; None if nobody does."""
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = filesystem.open_lock(paths.state(settings, *names), make=False)
     except OSError:
         return None
     try:

@@ -19,17 +19,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Warning_
 from spec_kit_memory.errors import BadPath, SpecKitMemoryError
-from spec_kit_memory.files import disk, locks, write_counters
+from spec_kit_memory.files import disk, paths, write_counters
 from spec_kit_memory.files.discovery_rules import PENDING
 from spec_kit_memory.files.disk import FileText
+from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.settings import Settings
 
 __all__ = ["Recovery", "Saved", "adopt", "pending_of", "recover", "save"]
 
 _OURS = re.compile(r"\d\d-\d\d-\d\d_\d\d-\d\d__.*_pending\.md", re.DOTALL)
 _MOST_NAMES = 10_000
+_MOST_BYTES = 64 << 20  # of a text that was saved
 
 T = TypeVar("T")
 Step = Callable[[str], None]
@@ -54,6 +58,10 @@ def pending_of(final: Path) -> Path:
     return final.with_name(final.name.removesuffix(".md") + PENDING)
 
 
+def _pending_place(final: Place) -> Place:
+    return final.beside(pending_of(final.path).name)
+
+
 # --- saving -------------------------------------------------------------------
 
 
@@ -72,9 +80,10 @@ def save(
     Whatever `index` raises, the text stays on disk and the error names its path.
     """
     data = text.encode("utf-8")
+    place = paths.resolved(settings, folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        record = _claim(settings, folder, stem, taken)
+        filesystem.make_folders(place)
+        record = _claim(settings, place, stem, taken)
     except OSError as error:
         raise _failed(settings, error, folder / f"{stem}.md") from error
     with record:
@@ -84,39 +93,44 @@ def save(
             step("recorded")
             _write_pending(record.pending, data, step)
         except OSError as error:
-            record.pending.unlink(missing_ok=True)
-            record.remove()
-            raise _failed(settings, error, record.final) from error
+            _remove_all(record)
+            raise _failed(settings, error, record.final.path) from error
         result = _indexed(settings, record, disk.read(record.pending), index)
         step("indexed")
-        final = _rename(settings, record)
+        final = _rename(record)
         step("renamed")
         if final != record.final:  # somebody else took the name meanwhile
-            result = index(final, disk.read(final))
+            result = index(final.path, disk.read(final))
         record.remove()
     step("done")
     write_counters.count(settings, atomic_writes=1)
-    return Saved(final, result)
+    return Saved(final.path, result)
 
 
-def _write_pending(path: Path, data: bytes, step: Step) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, 0o666)
+def _write_pending(place: Place, data: bytes, step: Step) -> None:
+    descriptor = filesystem.create(place)
     try:
         middle = len(data) // 2
-        disk.write_all(descriptor, data[:middle])
+        filesystem.write_all(descriptor, data[:middle])
         step("half")
-        disk.write_all(descriptor, data[middle:])
-        os.fsync(descriptor)
+        filesystem.write_all(descriptor, data[middle:])
+        filesystem.flush(descriptor)
     finally:
         os.close(descriptor)
-    disk.sync_folder(path.parent)
+    filesystem.sync(place.parent)
     step("written")
+
+
+def _remove_all(record: _Record) -> None:
+    """Nothing was acknowledged yet. What cannot be removed now, the next recovery removes."""
+    with contextlib.suppress(OSError):
+        filesystem.remove(record.pending)
+        record.remove()
 
 
 def _indexed(settings: Settings, record: _Record, text: FileText, index: Callable[[Path, FileText], T]) -> T:
     try:
-        return index(record.final, text)
+        return index(record.final.path, text)
     except SpecKitMemoryError as error:
         kept = _keep(settings, record)
         raise type(error)(
@@ -132,47 +146,31 @@ def _indexed(settings: Settings, record: _Record, text: FileText, index: Callabl
 def _keep(settings: Settings, record: _Record) -> Path:
     """Indexing failed: give the text its name, so that the next scan finds it."""
     write_counters.count(settings, errors=1)
-    final = _rename(settings, record)
+    final = _rename(record)
     record.remove()
-    return final
+    return final.path
 
 
 def _failed(settings: Settings, error: OSError, path: Path) -> SpecKitMemoryError:
     write_counters.count(settings, errors=1)
-    return disk.disk_error(error, path)
+    return disk_error(error, path)
 
 
-def _rename(settings: Settings, record: _Record) -> Path:
+def _rename(record: _Record) -> Place:
     """Give the pending file its name without ever replacing another file."""
     for number in range(1, _MOST_NAMES):
         final = record.final if number == 1 else _numbered(record.final, number)
         try:
-            _rename_new(record.pending, final)
+            filesystem.move_new(record.pending, final)
         except FileExistsError:
             continue
-        disk.sync_folder(final.parent)
+        filesystem.sync(final.parent)
         return final
     raise BadPath(f"there are too many files named like {record.final.name}", hint="choose another title")
 
 
-def _numbered(final: Path, number: int) -> Path:
-    return final.with_name(f"{final.name.removesuffix('.md')}-{number}.md")
-
-
-def _rename_new(source: Path, target: Path) -> None:
-    if sys.platform == "win32":
-        os.rename(source, target)  # refuses to replace
-        return
-    try:
-        os.link(source, target)
-    except (FileExistsError, FileNotFoundError):
-        raise
-    except OSError:  # a file system without hard links
-        if os.path.lexists(target):
-            raise FileExistsError(str(target)) from None
-        os.rename(source, target)
-        return
-    os.unlink(source)
+def _numbered(final: Place, number: int) -> Place:
+    return final.beside(f"{final.name.removesuffix('.md')}-{number}.md")
 
 
 # --- records ------------------------------------------------------------------
@@ -181,22 +179,25 @@ def _rename_new(source: Path, target: Path) -> None:
 class _Record:
     """A claim on a name, locked by the save that made it."""
 
-    def __init__(self, path: Path, descriptor: int, final: Path) -> None:
-        self.path = path
+    def __init__(self, place: Place, descriptor: int, final: Place) -> None:
+        self.place = place
         self.final = final
-        self.pending = pending_of(final)
+        self.pending = _pending_place(final)
         self._descriptor = descriptor
 
     def write(self, settings: Settings, data: bytes) -> None:
-        fields = {"final": disk.stored_form(settings, self.final), "sha256": hashlib.sha256(data).hexdigest()}
-        disk.write_all(self._descriptor, json.dumps(fields).encode())
-        os.fsync(self._descriptor)
-        disk.sync_folder(self.path.parent)
+        fields = {
+            "final": paths.stored_form(settings, self.final.path),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        filesystem.write_all(self._descriptor, json.dumps(fields).encode())
+        filesystem.flush(self._descriptor)
+        filesystem.sync(self.place.parent)
 
     def remove(self) -> None:
         if sys.platform == "win32":
             self.close()  # an open file cannot be removed there
-        self.path.unlink(missing_ok=True)
+        filesystem.remove(self.place)
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -210,47 +211,47 @@ class _Record:
         self.close()
 
 
-def _records(settings: Settings) -> Path:
-    return settings.state_folder / "pending"
+def _records(settings: Settings) -> Place:
+    return paths.state_folder(settings, "pending")
 
 
-def _record_path(settings: Settings, final: Path) -> Path:
-    name = hashlib.sha256(disk.stored_form(settings, final).encode()).hexdigest()[:24]
+def _record_place(settings: Settings, final: Place) -> Place:
+    name = hashlib.sha256(paths.stored_form(settings, final.path).encode()).hexdigest()[:24]
     return _records(settings) / f"{name}.json"
 
 
-def _claim(settings: Settings, folder: Path, stem: str, taken: Callable[[Path], bool]) -> _Record:
+def _claim(settings: Settings, folder: Place, stem: str, taken: Callable[[Path], bool]) -> _Record:
     """Take the first free name of `<stem>.md`, `<stem>-2.md`, ... for this process alone."""
     disk.ensure_state_folder(settings)
-    _records(settings).mkdir(mode=0o700, exist_ok=True)
-    first = Path(os.path.realpath(folder)) / f"{stem}.md"
+    filesystem.make_folders(_records(settings), mode=0o700)
+    first = folder / f"{stem}.md"
     for number in range(1, _MOST_NAMES):
         final = first if number == 1 else _numbered(first, number)
-        record = _take(_record_path(settings, final), final)
+        record = _take(_record_place(settings, final), final)
         if record is None:
             continue
         # Looked at after the claim: a save that finished before it has made the file by now.
-        if not os.path.lexists(record.pending) and not os.path.lexists(final) and not taken(final):
+        if not filesystem.exists(record.pending) and not filesystem.exists(final) and not taken(final.path):
             return record
         record.remove()
         record.close()
     raise BadPath(f"there are too many files named like {first.name}", hint="choose another title")
 
 
-def _take(path: Path, final: Path) -> _Record | None:
+def _take(place: Place, final: Place) -> _Record | None:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        descriptor = filesystem.create(place, mode=0o600)
     except FileExistsError:
         return None
-    if locks.try_lock(descriptor) and _is_same(descriptor, path):
-        return _Record(path, descriptor, final)
+    if filesystem.try_lock(descriptor) and _is_same(descriptor, place):
+        return _Record(place, descriptor, final)
     os.close(descriptor)  # a recovery was quicker and took it for a dead one's
     return None
 
 
-def _is_same(descriptor: int, path: Path) -> bool:
+def _is_same(descriptor: int, place: Place) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+        return os.path.samestat(os.fstat(descriptor), filesystem.look(place))
     except FileNotFoundError:
         return False
 
@@ -266,12 +267,13 @@ def recover(settings: Settings, *, index: Callable[[Path], object] = lambda fina
     """
     done = Recovery()
     try:
-        records = sorted(_records(settings).glob("*.json"))
+        folder = _records(settings)
+        records = [folder / name for name in filesystem.names(folder) if name.endswith(".json")]
     except OSError:
         return done
-    for path in records:
+    for place in records:
         try:
-            _recover_one(settings, path, index, done)
+            _recover_one(settings, place, index, done)
         except OSError:
             write_counters.count(settings, errors=1)  # read-only or taken away: the next start tries again
     if done.completed or done.removed:
@@ -279,18 +281,22 @@ def recover(settings: Settings, *, index: Callable[[Path], object] = lambda fina
     return done
 
 
-def _recover_one(settings: Settings, path: Path, index: Callable[[Path], object], done: Recovery) -> None:
+def _recover_one(settings: Settings, place: Place, index: Callable[[Path], object], done: Recovery) -> None:
     try:
-        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        descriptor = filesystem.open_lock(place, make=False)
     except FileNotFoundError:
         return
+    except (Redirected, NotAFile):  # a repository can bring these along; none of them is ours
+        return
     try:
-        if not locks.try_lock(descriptor) or not _is_same(descriptor, path):
+        if not filesystem.try_lock(descriptor) or not _is_same(descriptor, place):
             return
         final, expected = _read_record(settings, os.read(descriptor, 65_536))
-        record = _Record(path, descriptor, final or path)
-        if final is not None:
-            _settle(settings, record, expected, index, done)
+        if final is None:
+            filesystem.remove(place)
+            return
+        record = _Record(place, descriptor, final)
+        _settle(settings, record, expected, index, done)
         record.remove()
     finally:
         with contextlib.suppress(OSError):
@@ -304,16 +310,16 @@ def _try_index(settings: Settings, final: Path, index: Callable[[Path], object])
         write_counters.count(settings, errors=1)
 
 
-def _read_record(settings: Settings, data: bytes) -> tuple[Path | None, str]:
-    """What a record says, if it is whole and names a file inside the workspace."""
+def _read_record(settings: Settings, data: bytes) -> tuple[Place | None, str]:
+    """What a record says, if it is whole and names a file of the workspace in a place of memories."""
     try:
         fields = json.loads(data)
         stored, expected = str(fields["final"]), str(fields["sha256"])
-        final = settings.root / stored
-        inside = final.is_relative_to(settings.root) and Path(os.path.realpath(final.parent)) == final.parent
-    except (ValueError, KeyError, TypeError, OSError):
+        final = paths.place(settings, stored)
+    except (ValueError, KeyError, TypeError, OSError, SpecKitMemoryError):
         return None, ""  # it is synced before the pending file is made: there is none
-    return (final, expected) if inside and final.name.endswith(".md") else (None, "")
+    inside = final.base == settings.root and final.name.endswith(".md")
+    return (final, expected) if inside else (None, "")
 
 
 def _settle(
@@ -321,24 +327,25 @@ def _settle(
 ) -> None:
     text, final = _hash(record.pending), _hash(record.final)
     if text is not None and text != expected:
-        record.pending.unlink(missing_ok=True)  # half written, so never acknowledged
-        done.removed.append(record.pending)
+        filesystem.remove(record.pending)  # half written, so never acknowledged
+        done.removed.append(record.pending.path)
         return
     completed = record.final
     if text is not None and final == expected:
-        record.pending.unlink(missing_ok=True)  # died between the two halves of the rename
+        filesystem.remove(record.pending)  # died between the two halves of the rename
     elif text is not None:
-        completed = _rename(settings, record)
+        completed = _rename(record)
     elif final != expected:
         return  # nothing was written, or a person has changed it since
-    done.completed.append(completed)
-    _try_index(settings, completed, index)
+    done.completed.append(completed.path)
+    _try_index(settings, completed.path, index)
 
 
-def _hash(path: Path) -> str | None:
+def _hash(place: Place) -> str | None:
+    """None: there is no such file, or what stands there, or on the way, is none of ours."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
+        return hashlib.sha256(filesystem.read(place, limit=_MOST_BYTES)[0]).hexdigest()
+    except (FileNotFoundError, NotADirectoryError, Redirected, NotAFile):
         return None
 
 
@@ -348,15 +355,16 @@ def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
     """
     done = Recovery()
     for path in leftovers:
-        if path.name.endswith(disk.TEMPORARY):
-            if disk.remove_if_dead(path):
+        place = paths.place(settings, path)
+        if path.name.endswith(filesystem.TEMPORARY):
+            if disk.remove_if_dead(place):
                 done.removed.append(path)
             continue
-        final = path.with_name(path.name.removesuffix(PENDING) + ".md")
-        if _record_path(settings, final).exists():
+        final = place.beside(path.name.removesuffix(PENDING) + ".md")
+        if filesystem.exists(_record_place(settings, final)):
             continue  # a living save, or one that `recover` looks after
         if _OURS.fullmatch(path.name):
-            _adopt_one(settings, path, final, done)
+            _adopt_one(settings, place, final, done)
         else:
             message = f"files that end in {PENDING} are taken for unfinished saves and not indexed; rename it"
             done.warnings.append((path, Warning_(message, code="pending")))
@@ -365,14 +373,14 @@ def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
     return done
 
 
-def _adopt_one(settings: Settings, path: Path, final: Path, done: Recovery) -> None:
+def _adopt_one(settings: Settings, place: Place, final: Place, done: Recovery) -> None:
     try:
-        if path.stat().st_size == 0 or _hash(path) == _hash(final):
-            path.unlink()
-            done.removed.append(path)
+        if filesystem.look(place).st_size == 0 or _hash(place) == _hash(final):
+            filesystem.remove(place)
+            done.removed.append(place.path)
         else:
-            done.completed.append(_rename(settings, _Record(_record_path(settings, final), -1, final)))
+            done.completed.append(_rename(_Record(_record_place(settings, final), -1, final)).path)
     except FileNotFoundError:
         return  # its save has just finished
     except OSError as error:
-        done.warnings.append((path, Warning_(disk.disk_error(error, path).message, code="pending")))
+        done.warnings.append((place.path, Warning_(disk_error(error, place.path).message, code="pending")))

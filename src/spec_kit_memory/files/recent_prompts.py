@@ -7,11 +7,11 @@ that match too much, so losing some of it costs nothing.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
-from spec_kit_memory.files import disk
+from spec_kit_memory import filesystem
+from spec_kit_memory.files import paths
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
 __all__ = ["add", "read"]
@@ -23,16 +23,17 @@ _FILE = "recent-prompts.jsonl"
 
 def read(settings: Settings) -> list[list[str]]:
     """The matched phrases of each recent prompt, oldest first."""
-    return [phrases for line in _lines(_path(settings)) if (phrases := _phrases(line)) is not None]
+    return [phrases for line in _lines(settings) if (phrases := _phrases(line)) is not None]
 
 
-def _path(settings: Settings) -> Path:
-    return settings.state_folder / disk.scoped_name(settings, _FILE)
+def _place(settings: Settings) -> Place:
+    return paths.state(settings, paths.scoped_name(settings, _FILE))
 
 
-def _lines(path: Path) -> list[bytes]:
+def _lines(settings: Settings) -> list[bytes]:
     try:
-        return path.read_bytes().splitlines()[-PROMPTS:]
+        # One line may go beyond the limit before the others are dropped.
+        return filesystem.read(_place(settings), limit=10 * _MOST_BYTES)[0].splitlines()[-PROMPTS:]
     except OSError:
         return []
 
@@ -47,14 +48,11 @@ def _phrases(line: bytes) -> list[str] | None:
 
 
 def add(settings: Settings, phrases: Sequence[str]) -> None:
-    path = _path(settings)
     try:
-        with path.open("ab") as file:
-            file.write(json.dumps(list(phrases)).encode() + b"\n")
-            full = file.tell() > _MOST_BYTES
-        if full:
-            fresh = path.with_suffix(".new")
-            fresh.write_bytes(b"".join(line + b"\n" for line in _lines(path)))
-            os.replace(fresh, path)
+        place = _place(settings)
+        if filesystem.append(place, json.dumps(list(phrases)).encode() + b"\n") > _MOST_BYTES:
+            fresh = place.beside(f"{place.path.stem}.new")
+            filesystem.rewrite(fresh, b"".join(line + b"\n" for line in _lines(settings)))
+            filesystem.move(fresh, place)
     except OSError:
         return

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import os
 import stat
 from collections.abc import Callable
-from pathlib import Path
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.errors import AccessDenied
 from spec_kit_memory.files import disk
+from spec_kit_memory.filesystem import Place
 
 __all__ = ["rewrite"]
 
@@ -26,27 +26,26 @@ _MARKS = (
 TRIES = 5
 
 
-def rewrite(path: Path, edit: Callable[[str], str]) -> tuple[str, str] | None:
+def rewrite(place: Place, edit: Callable[[str], str]) -> tuple[str, str] | None:
     """Write `edit(text)` back; returns the SHA-256 of the bytes before and after, None where nothing changed."""
+    name = place.path.as_posix()
     for _ in range(TRIES):
-        data = _read(path)
+        data = _read(place)
         mark, encoding = next(((m, e) for m, e in _MARKS if data.startswith(m)), (b"", "utf-8"))
-        text = disk.decode(data, name=path.as_posix())
+        text = disk.decode(data, name=name)
         changed = mark + edit(text).encode(encoding)
         if changed == data:
             return None
-        if _read(path) == data:
-            disk.write_atomic(path, changed)
+        if _read(place) == data:
+            disk.write_atomic(place, changed)
             return hashlib.sha256(data).hexdigest(), hashlib.sha256(changed).hexdigest()
-    raise AccessDenied(f"{path.as_posix()} is being written by another program", hint="try again in a moment")
+    raise AccessDenied(f"{name} is being written by another program", hint="try again in a moment")
 
 
-def _read(path: Path) -> bytes:
+def _read(place: Place) -> bytes:
     """The bytes of a file that may be written: replacing one that is read-only would ignore what its owner said."""
-    try:
-        data, mode = path.read_bytes(), path.stat().st_mode
-    except OSError as error:
-        raise disk.disk_error(error, path) from error
-    if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(path, os.W_OK):
-        raise AccessDenied(f"{path.as_posix()} is read-only", hint=f"make it writable: chmod u+w {path.as_posix()}")
+    data, facts = disk.read_bytes(place)
+    if not facts.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not filesystem.is_writable(place):
+        name = place.path.as_posix()
+        raise AccessDenied(f"{name} is read-only", hint=f"make it writable: chmod u+w {name}")
     return data

@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Actor, Change, Conversation, Entry, Presence, Source, Stamp, owner_of
 from spec_kit_memory.core.operation import Reindex
 from spec_kit_memory.errors import (
@@ -27,7 +28,7 @@ from spec_kit_memory.errors import (
     DatabaseUnusable,
     SpecKitMemoryError,
 )
-from spec_kit_memory.files import discover, disk, index_entry, pending, spec_links, write_batch
+from spec_kit_memory.files import discover, disk, index_entry, paths, pending, spec_links, write_batch
 from spec_kit_memory.files.discover import Discovery, Found
 from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
 from spec_kit_memory.files.disk import FileText
@@ -46,6 +47,7 @@ Cancel = Callable[[], bool]
 SAME_MTIME_NS = 1_000_000_000
 RACY_NS = 2_000_000_000  # a file this fresh when it was read may have changed again in the same tick of its clock
 LOCK_SECONDS = 120.0  # a holder that was stopped must not stop everybody; writes are safe without the lock
+UNLINKED = "unlinked"  # while it is there, documents may be written and not linked
 _FATAL = (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable)
 
 
@@ -224,7 +226,7 @@ class Sync:
         """
         started = time.perf_counter()
         disk.keep_private(self._settings)
-        only = None if only is None else sorted({disk.canonical(path) for path in only})
+        only = None if only is None else sorted({paths.canonical(path) for path in only})
         with self._one_scan, self._alone(cancel):
             seen, recovered, stored = self._look(only, count=count and only is None)
             scan = _Scan(
@@ -233,27 +235,33 @@ class Sync:
             scan.ask = None if only is None else self._store.stored_like
             self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
             work = self._work(scan)
-            unlinked = self._settings.state_folder / "unlinked"
-            failed = os.path.exists(unlinked)  # False too where the folder cannot be read
+            failed = self._has_unlinked()
             if failed and only is None:
                 scan.spec_places.update(_place(path) for path in scan.ids if _name(path) in SPEC_DOCUMENTS)
             if work or scan.missing or scan.spec_places:
-                # While it is there, documents may be written and not linked, and unchanged ones are not read again.
+                # Unchanged documents are not read again, so it is noted that they may need links.
                 with suppress(OSError):
-                    unlinked.touch()
+                    filesystem.rewrite(paths.state(self._settings, UNLINKED), b"")
                 with self._store.bulk():  # leaving it writes, which an unchanged workspace must not cost
                     self._run(scan, work, progress, cancel)
                 if only is None or not failed:  # a limited scan does not know the others' documents
                     with suppress(OSError):
-                        unlinked.unlink()
+                        filesystem.remove(paths.state(self._settings, UNLINKED))
             self._report_bad(scan)
         scan.report.seconds = time.perf_counter() - started
         scan.report.elsewhere = scan.hidden.changed
         return scan.report
 
+    def _has_unlinked(self) -> bool:
+        """Did a scan end before it linked what it wrote? No, where the folder cannot be read."""
+        try:
+            return filesystem.exists(paths.state(self._settings, UNLINKED))
+        except OSError:
+            return False
+
     def _alone(self, cancel: Cancel | None) -> Lock:
         """Servers that start together would all read the same new files: they take turns."""
-        lock = Lock(self._settings.state_folder / "scan.lock")
+        lock = Lock(self._settings, "scan.lock")
         deadline = time.monotonic() + LOCK_SECONDS
         try:
             while not lock.wait(seconds=0.2) and time.monotonic() < deadline and not (cancel and cancel()):
@@ -267,7 +275,7 @@ class Sync:
         if only is None:
             stored = {path: row for path, row in self._store.stored().items() if not path.startswith(index_entry.CHAT)}
         else:
-            stored = self._store.stored_below([disk.stored_form(self._settings, path) for path in only])
+            stored = self._store.stored_below([paths.stored_form(self._settings, path) for path in only])
         seen = self._walk(only, count=count)
         recovered = pending.adopt(self._settings, seen.leftovers)
         if recovered.completed:
@@ -299,7 +307,7 @@ class Sync:
         report.undiscovered = seen.undiscovered if self._scope.prefixes is None else 0
         report.skipped = [one for one in seen.skipped if scan.is_seen(one[0])]
         for path in recovered.completed:
-            scan.of(disk.stored_form(self._settings, path)).recovered += 1
+            scan.of(paths.stored_form(self._settings, path)).recovered += 1
         for path, warning in recovered.warnings:
             said = self._warning(path, warning.message)
             scan.of(said["path"]).warnings.append(said)
@@ -312,7 +320,7 @@ class Sync:
     def _mark_missing(self, scan: _Scan, spec_folder: str | None, only: Sequence[Path] | None) -> None:
         """Keep of the live rows without a file those that this scan is about."""
         if only is not None:
-            scan.places = frozenset(disk.stored_form(self._settings, path) for path in only)
+            scan.places = frozenset(paths.stored_form(self._settings, path) for path in only)
         unreadable = frozenset(scan.unreadable)
         for path, row in scan.stored.items():
             if path in scan.found or row.presence is not Presence.LIVE:
@@ -425,7 +433,7 @@ class Sync:
     def _read(self, scan: _Scan, found: Found, decision: Decision) -> _Ready | None:
         """The file as it is now, or nothing if only its stamp changed."""
         stored = scan.stored.get(found.path)
-        file = disk.read(found.absolute, seen_ns=self._seen_ns())
+        file = self._file(found)
         if decision is Decision.MODIFIED and stored and stored.raw_hash == file.raw_hash:
             scan.touched[found.path] = file.stamp
             scan.of(found.path).unchanged += 1
@@ -449,7 +457,7 @@ class Sync:
 
     def _again(self, scan: _Scan, path: str, decision: Decision) -> None:
         """A file that shared another one's memory stands for itself now: read it again."""
-        only = [disk.absolute(self._settings, path)]
+        only = [paths.absolute(self._settings, path)]
         for found in discover.discover(self._settings, only=only, count=False).files:
             self._one(scan, found, decision)
 
@@ -533,8 +541,17 @@ class Sync:
 
     def _on_disk(self, path: str) -> bool:
         """The pending file is looked for first: it becomes the other one, never the reverse."""
-        final = disk.absolute(self._settings, path)
-        return os.path.lexists(pending.pending_of(final)) or os.path.lexists(final)
+        return self._is_pending(path) or self._stands(path)
+
+    def _is_pending(self, path: str) -> bool:
+        return self._stands(pending.pending_of(paths.absolute(self._settings, path)))
+
+    def _stands(self, path: str | Path) -> bool:
+        """Nothing of ours stands at a path that leads out of the workspace, as a forged index may have."""
+        try:
+            return filesystem.exists(paths.place(self._settings, path))
+        except SpecKitMemoryError:
+            return False
 
     def _vanish_missing(self, scan: _Scan) -> None:
         missing = deque(path for path in scan.missing if path not in scan.moved)
@@ -557,9 +574,9 @@ class Sync:
 
     def _is_memory(self, path: str) -> bool:
         """Did the file appear since the walk, or does a rule no longer hold for it?"""
-        final = disk.absolute(self._settings, path)
-        if os.path.lexists(pending.pending_of(final)):
+        if self._is_pending(path):
             return True
+        final = paths.absolute(self._settings, path)
         return any(one.path == path for one in discover.discover(self._settings, only=[final], count=False).files)
 
     def _report_bad(self, scan: _Scan) -> None:
@@ -582,10 +599,10 @@ class Sync:
     def preview(self, path: str | Path) -> Entry:
         """What `index_file` would index, without doing it."""
         found = discover.locate(self._settings, path)
-        return self._own._entry(found, index_entry.parse(disk.read(found.absolute, seen_ns=self._seen_ns())))
+        return self._own._entry(found, index_entry.parse(self._file(found)))
 
     def _put_file(self, found: Found, change: Change, *, explicit: bool) -> PutResult:
-        file = disk.read(found.absolute, seen_ns=self._seen_ns())
+        file = self._file(found)
         entry = self._entry(found, index_entry.parse(file))
         origin: int | None = None
         if not self._store.stored(found.path):
@@ -617,7 +634,7 @@ class Sync:
         return scan.ids | {path: row.memory_id for path, row in beside.items() if row.presence is Presence.LIVE}
 
     def _known(self, path: str) -> Found:
-        real = disk.absolute(self._settings, path)
+        real = paths.absolute(self._settings, path)
         return discover.locate_real(self._settings, real, real)
 
     def index_conversation(self, conversation: Conversation, change: Change, *, explicit: bool = False) -> PutResult:
@@ -641,13 +658,14 @@ class Sync:
             text,
             settings=self._settings,
             index=lambda final, file: self._own._put_new(folder / final.name, final, file, change),
-            taken=lambda final: bool(self._store.stored(disk.stored_form(self._settings, final))),
+            taken=lambda final: bool(self._store.stored(paths.stored_form(self._settings, final))),
             step=step,
         )
 
     def _put_new(self, named: Path, final: Path, file: FileText, change: Change) -> PutResult:
         """`named` is in the folder as it was given, where a link may make it a place of memories."""
-        facts = os.stat(final if final.exists() else pending.pending_of(final))
+        there = final if self._stands(final) else pending.pending_of(final)
+        facts = filesystem.look(paths.place(self._settings, there))
         spots = (final, Path(os.path.normpath(named)))
         found = next(
             filter(None, (discover.place(self._settings, one, real=final, facts=facts) for one in spots)), None
@@ -661,7 +679,7 @@ class Sync:
         change = self._change("recovered after a crash")
 
         def index(final: Path) -> None:
-            self._put_file(self._known(disk.stored_form(self._settings, final)), change, explicit=False)
+            self._put_file(self._known(paths.stored_form(self._settings, final)), change, explicit=False)
 
         return pending.recover(self._settings, index=index)
 
@@ -678,6 +696,9 @@ class Sync:
         since = known.attributes.created_at if known else None
         return index_entry.make_entry(found, parsed, settings=self._settings, trusted=trusted, known_since=since)
 
+    def _file(self, found: Found) -> FileText:
+        return disk.read(paths.place(self._settings, found.real), seen_ns=self._seen_ns())
+
     def _change(self, reason: str) -> Change:
         return Change(actor=Actor.SYSTEM, at=self._now(), reason=reason)
 
@@ -685,13 +706,13 @@ class Sync:
         return int(self._now().timestamp() * 1e9)
 
     def _warning(self, path: Path, message: str) -> Mapping[str, Any]:
-        return {"path": disk.stored_form(self._settings, path), "line": None, "message": message}
+        return {"path": paths.stored_form(self._settings, path), "line": None, "message": message}
 
 
 def _is_as_read(ready: _Ready) -> bool:
     """Or did somebody write the file since, and perhaps index it? What was read is older than that then."""
     try:
-        facts = os.stat(ready.found.real)
+        facts = os.stat(ready.found.real, follow_symlinks=False)
     except OSError:
         return False
     stamp = ready.parsed.stamp

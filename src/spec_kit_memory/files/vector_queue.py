@@ -54,7 +54,7 @@ def embed_pending(
     it leaves at once. `busy` is asked between batches: while it says so, others get the processor.
     """
     done = Embedded()
-    with Lock(settings.state_folder / "embed.lock") as lock:
+    with Lock(settings, "embed.lock") as lock:
         if not _take(lock, store, cancel, wait=wait):
             done.stopped = "another process is embedding"
             return done

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.files import discover, discovery_rules, disk
+from spec_kit_memory.files import discover, discovery_rules, paths
 from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.files.scan import Sync
 from spec_kit_memory.settings import Settings
@@ -74,7 +74,7 @@ class Watcher:
     def run(self, stop: threading.Event) -> None:
         if self._settings.watch == "off":
             return
-        lock = Lock(self._settings.state_folder / "watch.lock")
+        lock = Lock(self._settings, "watch.lock")
         while not stop.is_set():
             try:
                 if not lock.acquire():
@@ -164,7 +164,7 @@ class Watcher:
 
     def _loose(self) -> tuple[Signature, ...]:
         """Single files outside the watched folders: an editor that replaces one would end its events."""
-        single = [self._settings.root / "MEMORY.md", *disk.extra_bases(self._settings)]
+        single = [self._settings.root / "MEMORY.md", *paths.extra_bases(self._settings)]
         return tuple(signature for path in single if (signature := _signature(path)))
 
     def _collect(self, paths: Iterable[Path]) -> None:

@@ -6,17 +6,18 @@ Kept in the state folder, for all processes of a scope together. Counting never 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-from spec_kit_memory.files import disk
+from spec_kit_memory import filesystem
+from spec_kit_memory.files import paths
 from spec_kit_memory.files.locks import Lock
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
 __all__ = ["Counters", "count", "read"]
 
 _FILE = "transactions.json"
+_MOST_BYTES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +30,29 @@ class Counters:
 
 def read(settings: Settings) -> Counters:
     try:
-        fields = json.loads(_path(settings).read_bytes())
+        data, _ = filesystem.read(_place(settings), limit=_MOST_BYTES)
+        fields = json.loads(data)
         return Counters(**{name: int(fields.get(name, 0)) for name in asdict(Counters())})
     except (OSError, ValueError, TypeError, AttributeError):
         return Counters()
 
 
-def _path(settings: Settings) -> Path:
-    return settings.state_folder / disk.scoped_name(settings, _FILE)
+def _place(settings: Settings) -> Place:
+    return paths.state(settings, paths.scoped_name(settings, _FILE))
 
 
 def count(settings: Settings, **added: int) -> None:
     """Add to the counters; `added` are names of `Counters`."""
-    path = _path(settings)
     try:
-        with Lock(path.with_suffix(".lock")) as lock:
+        place = _place(settings)
+        with Lock(settings, f"{place.path.stem}.lock") as lock:
             if not lock.wait(seconds=1.0):
                 return
             now = asdict(read(settings))
             for name, number in added.items():
                 now[name] += number
-            fresh = path.with_suffix(".new")
-            fresh.write_text(json.dumps(now), encoding="utf-8")
-            os.replace(fresh, path)
+            fresh = place.beside(f"{place.path.stem}.new")
+            filesystem.rewrite(fresh, json.dumps(now).encode())
+            filesystem.move(fresh, place)
     except OSError:
         return

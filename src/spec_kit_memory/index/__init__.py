@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from spec_kit_memory.index.contract import Index
@@ -12,4 +13,4 @@ __all__ = ["open_index"]
 def open_index(path: Path, *, read_only: bool = False) -> Index:
     from spec_kit_memory.index.sqlite.engine import SqliteIndex
 
-    return SqliteIndex(path, read_only=read_only)
+    return SqliteIndex(Path(os.path.realpath(path)), read_only=read_only)

@@ -7,6 +7,7 @@ set of it stands in `trust`.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -117,10 +118,19 @@ class Settings:
     def scope(self) -> Scope:
         prefixes = self.isolation.allowed_paths
         if prefixes is not None:
-            canonical = [(self.root / path).resolve() for path in prefixes]
+            canonical = [real for path in prefixes if (real := self.real_path(path)) is not None]
             # The root itself is what "unset" means; as a prefix it would be the empty text.
             prefixes = None if self.root in canonical else tuple(self._stored(path) for path in canonical)
         return Scope(user=self.isolation.user_id, project=self.isolation.project_id, prefixes=prefixes)
+
+    def real_path(self, path: Path | str) -> Path | None:
+        """Where a configured path really leads.
+
+        None: it names a place inside the workspace, and a link there, which a repository can bring along, leads out.
+        """
+        real = Path(os.path.realpath(self.root / path))
+        named_inside = Path(os.path.normpath(self.root / path)).is_relative_to(self.root)
+        return None if named_inside and not real.is_relative_to(self.root) and not self.allow.outside_paths else real
 
     def _stored(self, path: Path) -> str:
         return (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()

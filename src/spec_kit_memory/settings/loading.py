@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.core.memory import ContextType, Tier
 from spec_kit_memory.errors import BadParameter, FileMissing
@@ -37,7 +37,7 @@ from spec_kit_memory.settings.keys import (
     shown_text,
 )
 from spec_kit_memory.settings.own_folders import expanded, user_config_file
-from spec_kit_memory.settings.trust import TRUST, Trust, is_inside, overreach
+from spec_kit_memory.settings.trust import TRUST, Trust, overreach
 
 __all__ = ["RESERVED_VARIABLES", "find_root", "load", "parse_flag", "places_of", "starter_config"]
 
@@ -124,7 +124,7 @@ def load(
     problems = _Problems()
     values: dict[str, Any] = {}
     sources: dict[str, str] = {key.name: "default" for key in KEYS}
-    own = dict(_from_file(user_file, str(user_file), problems)) if user_file else {}
+    own = dict(_from_file(_users_own(user_file), str(user_file), problems)) if user_file else {}
     outside, network = own.get("allow.outsidePaths") is True, own.get("allow.network") is True
     layers: tuple[tuple[Place, str, Iterator[tuple[str, object]]], ...] = (
         ("file", CONFIG, _from_repository(root, problems, outside=outside)),
@@ -209,18 +209,25 @@ def _close(name: str) -> str:
 
 def _from_repository(root: Path, problems: _Problems, *, outside: bool) -> Iterator[tuple[str, object]]:
     real = Path(os.path.realpath(root / CONFIG))
-    if not outside and not is_inside(root, CONFIG):
+    if real.is_relative_to(root):
+        return _from_file(filesystem.Place(root, real.relative_to(root).parts), CONFIG, problems)
+    if not outside:
         problems.add(
             f"{CONFIG} is a link out of the workspace, which a repository can bring along; it is not read. "
             "That needs allow.outsidePaths in your own configuration."
         )
         return iter(())
-    return _from_file(real, CONFIG, problems)
+    return _from_file(_users_own(real), CONFIG, problems)
 
 
-def _from_file(path: Path, where: str, problems: _Problems) -> Iterator[tuple[str, object]]:
+def _users_own(path: Path) -> filesystem.Place:
+    """A file that only the user named: links to it are followed."""
+    return filesystem.Place.of(Path(os.path.realpath(path)))
+
+
+def _from_file(place: filesystem.Place, where: str, problems: _Problems) -> Iterator[tuple[str, object]]:
     try:
-        data = _regular_bytes(path)
+        data, _ = filesystem.read(place, limit=CONFIG_LIMIT_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -238,16 +245,6 @@ def _from_file(path: Path, where: str, problems: _Problems) -> Iterator[tuple[st
         problems.add(f"{where} must hold an object {{...}}.")
         return
     yield from _flatten(content, "")
-
-
-def _regular_bytes(path: Path) -> bytes:
-    """A file's bytes up to the limit. A pipe, which would be waited for, or a device is no configuration."""
-    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, os.O_RDONLY | flags)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is not a regular file")
-        return file.read(CONFIG_LIMIT_BYTES + 1)
 
 
 def _flatten(content: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:

@@ -183,7 +183,9 @@ class Database:
         return connection
 
     def _connect(self, flags: int) -> apsw.Connection:
-        return self._configured(apsw.Connection(self._name(), flags=flags | apsw.SQLITE_OPEN_URI))
+        # The path is real: a link in it now was put there since, and may lead anywhere.
+        flags |= apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
+        return self._configured(apsw.Connection(self._name(), flags=flags))
 
     def _name(self) -> str:
         uri = self.path.absolute().as_uri()
@@ -339,6 +341,8 @@ class Database:
         """
         if self._writer is not None and self._writer.in_transaction:
             raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="try again")
+        if os.path.realpath(self.path) != os.fspath(self.path):  # then the old one's log is left alone, too
+            raise DatabaseUnusable(f"a link stands in the place of {self.path}", hint="remove the link")
         self._reads.wait_for_others(_READ_SECONDS)
         is_same = self._identity is not None and self._identity == self._on_disk()
         leftovers = [] if is_same else self._leftovers()

@@ -59,19 +59,13 @@ def flag(name: str, about: str, *names: str) -> click.Option:
 @command("init", "Make this folder a workspace.", argument("folder", required=False))
 def init(session: Session, folder: str | None) -> None:
     from spec_kit_memory.serve.cli.overview import Done
-    from spec_kit_memory.settings import STATE_FOLDER, starter_config
+    from spec_kit_memory.settings import STATE_FOLDER
+    from spec_kit_memory.workspace import make_workspace
 
     root = Path(folder or session.workspace or ".").expanduser().resolve()
     if not root.is_dir():
         raise BadParameter(f"{str(root)!r} is not a folder.", hint="Make it first, then run `skm init` there.")
-    state = root / STATE_FOLDER
-    state.mkdir(mode=0o700, exist_ok=True)
-    files = {
-        # The index is a cache; what people share is how they configured it.
-        ".gitignore": "*\n!.gitignore\n!config.jsonc\n!context_template.md\n",
-        "config.jsonc": starter_config(),
-    }
-    made = [name for name, text in files.items() if _write_new(state / name, text)]
+    made = make_workspace(root)
     said = f"{STATE_FOLDER}/ is ready in {root}" if made else f"{STATE_FOLDER}/ was already there in {root}"
     session.show(
         Done(
@@ -84,15 +78,6 @@ def init(session: Session, folder: str | None) -> None:
             ),
         )
     )
-
-
-def _write_new(path: Path, text: str) -> bool:
-    try:
-        with path.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except FileExistsError:
-        return False
-    return True
 
 
 @command(
@@ -251,14 +236,14 @@ def _alternatives(error: SpecKitMemoryError) -> list[str]:
     click.Option(["--output", "-o"], type=click.Path(dir_okay=False), help="A file instead of standard output."),
 )
 def ledger_export(session: Session, output: str | None) -> None:
+    from spec_kit_memory.workspace import write_lines
+
     with session.open() as workspace:
-        lines = workspace.ledger_export()
         if output is None:
-            for line in lines:
+            for line in workspace.ledger_export():
                 session.write(line)
             return
-        with Path(output).open("w", encoding="utf-8", newline="\n") as file:
-            count = sum(file.write(line + "\n") > 0 for line in lines)
+        count = write_lines(Path(output), workspace.ledger_export())
     session.say(f"{count} entries in {output}")
 
 

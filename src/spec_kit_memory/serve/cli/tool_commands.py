@@ -13,12 +13,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from spec_kit_memory import requests
+from spec_kit_memory import filesystem, requests
 from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
 from spec_kit_memory.parameters import Edge, Parameter, Request, read
 
@@ -465,15 +464,19 @@ def _checkpoints() -> list[str]:
     from spec_kit_memory.settings import STATE_FOLDER, find_root
 
     try:
-        folder = find_root() / STATE_FOLDER / "checkpoints"
-        return sorted(_name_in(path) for path in folder.glob("*.jsonl.gz"))
-    except (SpecKitMemoryError, OSError, EOFError, ValueError, KeyError):
+        folder = filesystem.Place(find_root(), (STATE_FOLDER, "checkpoints"))
+        files = [folder / name for name in filesystem.names(folder) if name.endswith(".jsonl.gz")]
+    except (SpecKitMemoryError, OSError):
         return []
+    return sorted(filter(None, map(_name_in, files)))
 
 
-def _name_in(path: Path) -> str:
+def _name_in(place: filesystem.Place) -> str:
     """A checkpoint's name stands in its first line: a file's name may be a shortened form of it."""
     import gzip
 
-    with gzip.open(path) as file:
-        return str(json.loads(file.readline(1_000_000))["name"])
+    try:
+        with os.fdopen(filesystem.open_reading(place), "rb") as raw, gzip.GzipFile(fileobj=raw) as file:
+            return str(json.loads(file.readline(1_000_000))["name"])
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        return ""  # what is damaged or no checkpoint is not offered

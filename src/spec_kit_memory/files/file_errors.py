@@ -1,0 +1,46 @@
+"""What did the operating system refuse, and what is the next step?"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from spec_kit_memory.errors import AccessDenied, BadPath, FileMissing, OutsideScope, SpecKitMemoryError
+from spec_kit_memory.filesystem import NotAFile, Redirected
+
+__all__ = ["disk_error", "printable"]
+
+_NO_FILE = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)
+
+
+def disk_error(error: OSError | ValueError, path: Path | str) -> SpecKitMemoryError:
+    """An error of ours that names the path and the next step."""
+    name = printable(path)
+    if isinstance(error, ValueError):
+        return BadPath(f"{name!r} is not a path: {error}", hint="remove the characters that no file name can have")
+    if isinstance(error, Redirected):
+        return OutsideScope(
+            f"{name} goes through a link to another place and is not followed",
+            hint="replace the link by what it should lead to; nothing was changed",
+        )
+    if isinstance(error, NotAFile):
+        return BadPath(f"{name} is {error.kind}", hint="name a regular file; rename what is there", path=name)
+    if isinstance(error, FileNotFoundError):
+        return FileMissing(f"{name} does not exist", hint="check the path; `skm list` shows what is indexed", path=name)
+    if error.errno in _NO_FILE:
+        reason = os.strerror(error.errno)
+        return BadPath(f"{name} cannot be used: {reason}", hint="check the path for loops and names", path=name)
+    hint = f"give yourself access to {name}, then run the command again"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "free some disk space, then run the command again"
+    elif error.errno == errno.EROFS:
+        hint = "the disk is read-only: mount it for writing, or use a workspace elsewhere"
+    elif error.errno in (errno.EMFILE, errno.ENFILE):
+        hint = "close other programs or raise the limit of open files, then run the command again"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return AccessDenied(f"{name}: {reason}", hint=hint, path=name)
+
+
+def printable(path: Path | str) -> str:
+    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")

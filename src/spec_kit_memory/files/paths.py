@@ -1,0 +1,282 @@
+"""What does a path mean, and may it be used?
+
+Paths are stored relative to the workspace with "/", or absolute where the file lies outside it. A path that somebody
+names is resolved first, so that `specs` may be a link to `.opencode/specs`, and decided on as it really is, name by
+name: inside the workspace, or where the user's own `extraPaths` lead, and never in git's folder or in ours. What is
+decided here holds for one look; `filesystem` opens a `Place` without following links, so that nothing that is swapped
+in afterwards leads anywhere else.
+
+`contained` asks for a session, which may be limited to a part; `place` and `resolved` are for whoever keeps the whole
+workspace in step. What a repository brings along (links, its configuration) never leads out of it; what the user
+configured may, but only by naming a path outside, not by naming one inside that a repository made a link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import sys
+import unicodedata
+from pathlib import Path
+
+from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.errors import AccessDenied, BadPath, OutsideScope
+from spec_kit_memory.files.file_errors import disk_error, printable
+from spec_kit_memory.filesystem import Place, Redirected
+from spec_kit_memory.settings import STATE_FOLDER, Settings
+
+__all__ = [
+    "absolute",
+    "canonical",
+    "contained",
+    "extra_base",
+    "extra_bases",
+    "index_file",
+    "is_in_git",
+    "is_reserved",
+    "place",
+    "resolved",
+    "scope_of",
+    "scoped_name",
+    "split_glob",
+    "state",
+    "state_folder",
+    "state_text",
+    "stored_form",
+]
+
+_MAGIC = frozenset("*?[")
+_DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))))
+_GIT = frozenset((".git", "git~1"))
+_RESERVED = _GIT | {STATE_FOLDER, "spec-k~1"}  # with the short names that Windows gives them
+
+
+# --- forms ------------------------------------------------------------------------
+
+
+def stored_form(settings: Settings, path: Path) -> str:
+    """A canonical path as the index keeps it."""
+    try:
+        return path.relative_to(settings.root).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def canonical(path: Path) -> Path:
+    """The real folder with the path's own last name, which may be a link's or no longer there."""
+    return Path(os.path.realpath(path.parent)) / path.name
+
+
+def absolute(settings: Settings, stored: str) -> Path:
+    """Where the file of a stored path would be. It is only a name: an index may be forged, so ask `place` for it."""
+    return settings.root / stored
+
+
+def scope_of(settings: Settings) -> Scope:
+    """What a session with these settings may see."""
+    return settings.scope
+
+
+def scoped_name(settings: Settings, name: str) -> str:
+    """A file of the state folder that each scope has for itself: counts of one must not tell of another."""
+    scope = settings.scope
+    if scope == Scope():
+        return name
+    mark = hashlib.sha256(repr(scope).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    stem, dot, suffix = name.rpartition(".")
+    return f"{stem}-{mark}{dot}{suffix}"
+
+
+# --- reserved names ------------------------------------------------------------------
+
+
+def is_reserved(name: str) -> bool:
+    """Is it git's folder or ours, in any spelling that some file system takes for the same?"""
+    return _plain(name) in _RESERVED
+
+
+def is_in_git(settings: Settings, real: Path) -> bool:
+    """Does a path below the workspace's root lie in git's folder?"""
+    return any(_plain(name) in _GIT for name in real.relative_to(settings.root).parts)
+
+
+def _plain(name: str) -> str:
+    """Some systems do not tell a from A, drop dots and spaces at the end, or pass over invisible characters."""
+    if name.isascii():
+        return name.casefold().rstrip(". ").partition(":")[0]
+    visible = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
+    return visible.casefold().rstrip(". ").partition(":")[0]
+
+
+# --- what the user configured -----------------------------------------------------------
+
+
+def split_glob(settings: Settings, extra: str) -> tuple[Path, tuple[str, ...]]:
+    """An extra path as the folder or file that is certain and the segments with wildcards below it."""
+    parts = (settings.root / Path(extra).expanduser()).parts
+    magic = next((i for i, part in enumerate(parts) if _MAGIC.intersection(part)), len(parts))
+    return Path(*parts[:magic]), parts[magic:]
+
+
+def extra_base(settings: Settings, extra: str) -> Path | None:
+    """The real folder or file that an extra path opens; of a glob, the part before its first wildcard.
+
+    None: a repository's configuration, or a link in it, would lead out of the workspace or into git's folder.
+    """
+    real = settings.real_path(split_glob(settings, extra)[0])
+    if real is None or settings.sources.get("memory.extraPaths") != "file" or settings.allow.outside_paths:
+        return real
+    if not real.is_relative_to(settings.root) or any(map(is_reserved, real.relative_to(settings.root).parts)):
+        return None
+    return real
+
+
+def extra_bases(settings: Settings) -> tuple[Path, ...]:
+    found = (extra_base(settings, extra) for extra in settings.extra_paths)
+    return tuple(base for base in found if base is not None)
+
+
+def _allowed(settings: Settings) -> tuple[Path, ...]:
+    allowed = settings.isolation.allowed_paths
+    if allowed is None:
+        return (settings.root, *extra_bases(settings))
+    return tuple(real for one in allowed if (real := settings.real_path(settings.root / one)) is not None)
+
+
+# --- may it be used? -----------------------------------------------------------------------
+
+
+def contained(settings: Settings, path: str | Path) -> Path:
+    """The real path of a file or folder that a caller named, if this session may touch it."""
+    name = str(path)
+    _check_name(name)
+    real = _real(settings, name)
+    inside = any(real == allowed or allowed in real.parents for allowed in _allowed(settings))
+    if not inside or _is_anothers(settings, real) or _is_in_reserved(settings, real):
+        raise _outside(name)
+    _check_special(real, name)
+    return real
+
+
+def resolved(settings: Settings, path: Path | str) -> Place:
+    """Where a path really leads, if the workspace or the user's extra paths hold it."""
+    return place(settings, _real(settings, str(path)))
+
+
+def place(settings: Settings, real: Path | str) -> Place:
+    """A canonical path, as discovery found it or the index keeps it, as a place that can be opened."""
+    path = settings.root / real
+    if ".." not in path.parts:
+        if path.is_relative_to(settings.root) and not _is_in_reserved(settings, path):
+            return _below(settings.root, path)
+        for base in extra_bases(settings):
+            if path == base:
+                return _below(base.parent, path)
+            if base in path.parents:
+                return _below(base, path)
+    raise _outside(str(real))
+
+
+def _below(base: Path, path: Path) -> Place:
+    try:
+        return Place(base, path.relative_to(base).parts)
+    except ValueError as error:
+        raise disk_error(error, path) from error
+
+
+def _real(settings: Settings, name: str) -> Path:
+    try:
+        return Path(os.path.realpath(settings.root / name))
+    except (OSError, ValueError) as error:
+        raise disk_error(error, name) from error
+
+
+def _outside(name: str) -> OutsideScope:
+    return OutsideScope(
+        f"{printable(name)} is outside what this session may use",
+        hint="name a path inside the workspace, or start the server with other `isolation.allowedPaths`",
+    )
+
+
+def _is_anothers(settings: Settings, real: Path) -> bool:
+    """Does the path lie in the namespace of a user other than this session's?"""
+    users = settings.root / "memory" / "users"
+    return users in real.parents and real.relative_to(users).parts[0] != settings.isolation.user_id
+
+
+def _is_in_reserved(settings: Settings, real: Path) -> bool:
+    return real.is_relative_to(settings.root) and any(map(is_reserved, real.relative_to(settings.root).parts))
+
+
+def _check_name(name: str) -> None:
+    if not name.strip():
+        raise BadPath("the path is empty", hint="name a file")
+    if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+        raise BadPath(f"{printable(name)!r} is not a path", hint="remove the characters that no file name can have")
+    last = re.split(r"[/\\]", name)[-1].split(".")[0].upper()
+    if name.startswith(("\\\\.\\", "\\\\?\\")) or (sys.platform == "win32" and last in _DEVICES):
+        raise BadPath(f"{name!r} is a device, not a file", hint="name a regular file")
+
+
+def _check_special(real: Path, name: str) -> None:
+    try:
+        mode = os.stat(real).st_mode
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise disk_error(error, name) from error
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise BadPath(f"{name} is not a regular file", hint="name a regular file; devices and pipes are not read")
+
+
+# --- the state folder ------------------------------------------------------------------------
+
+
+def state(settings: Settings, *names: str) -> Place:
+    """A file in the state folder or in a folder of it. It is never reached through a link of its own."""
+    return state_folder(settings, *names[:-1]) / names[-1]
+
+
+def state_text(settings: Settings, name: str) -> Place:
+    """A file of the state folder that people write and we only read: it may be a link, if it stays in the workspace."""
+    named = settings.state_folder / name
+    real = Path(os.path.realpath(named))
+    if real.is_relative_to(settings.root) and not is_in_git(settings, real):
+        return Place(settings.root, real.relative_to(settings.root).parts)
+    if settings.allow.outside_paths:
+        return Place.of(real)
+    raise disk_error(Redirected(named), named)
+
+
+def index_file(settings: Settings) -> Path:
+    """The real path of the index. Only the user may have put it outside the workspace."""
+    real = Path(os.path.realpath(settings.index_path))
+    users_own = settings.sources.get("semantic.indexPath", "flag" if settings.semantic.index_path else "default")
+    if users_own not in ("default", "file") or settings.allow.outside_paths:
+        return real
+    if not real.is_relative_to(settings.root) or is_in_git(settings, real):
+        raise AccessDenied(
+            f"{settings.index_path} is a link to {real}, outside the workspace",
+            hint="remove the link; the index is made again",
+        )
+    return real
+
+
+def state_folder(settings: Settings, *names: str) -> Place:
+    """The state folder, or one in it.
+
+    They may be links to other places in the workspace, or, where the user's own configuration allows that, the state
+    folder may be a link out of it.
+    """
+    named = settings.state_folder.joinpath(*names)
+    real = Path(os.path.realpath(named))
+    if real.is_relative_to(settings.root):
+        if is_in_git(settings, real):
+            raise Redirected(named)
+        return Place(settings.root, real.relative_to(settings.root).parts)
+    own = Path(os.path.realpath(settings.state_folder))
+    if settings.allow.outside_paths and real.is_relative_to(own):
+        return Place(own, real.relative_to(own).parts)
+    raise Redirected(named)

@@ -1,0 +1,698 @@
+"""The one module that asks the operating system to open or change files.
+
+A `Place` is a file or folder, named by a base folder that it may not leave and the names below that. Every call opens
+the base and then each name relative to the handle of the folder before it, without following links. Whoever wants to
+follow a link resolves the path first and decides where it may lead (`files.paths`); a link that is swapped in after
+that decision is refused here as `Redirected`, and nothing behind it was opened, read or changed. The base itself is
+the user's own choice: links on the way to it are followed.
+
+On systems without calls relative to a handle (Windows) every name on the way is looked at just before the call, and
+a link among them is refused; one that is swapped in between that look and the call is not noticed there.
+
+Whatever fails is an `OSError`. All calls that change something go through one `System`, and `using` puts another one
+in its place for tests: one that fails, shortens or delays the n-th call, or that dies there.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = [
+    "TEMPORARY",
+    "NotAFile",
+    "Place",
+    "Redirected",
+    "Staged",
+    "System",
+    "append",
+    "copy",
+    "create",
+    "exists",
+    "flush",
+    "is_writable",
+    "look",
+    "make_folders",
+    "move",
+    "move_new",
+    "names",
+    "open_lock",
+    "open_reading",
+    "overwrite",
+    "private",
+    "read",
+    "remove",
+    "remove_folder",
+    "replace",
+    "rewrite",
+    "set_time",
+    "stage",
+    "staging",
+    "sync",
+    "try_lock",
+    "using",
+    "write_all",
+]
+
+TEMPORARY = ".skm.tmp"  # how our own temporary files end
+
+_BINARY = getattr(os, "O_BINARY", 0)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CLOSED_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
+# A pipe or a terminal in place of a file must neither block us nor become ours.
+_NEVER_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+# A handle only to go on from: it needs the right to pass through a folder, not the right to list it.
+_PASSING = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _CLOSED_ON_EXEC
+_HANDLES = bool(_NOFOLLOW) and {os.open, os.stat, os.mkdir, os.rmdir, os.unlink, os.rename, os.link, os.utime} <= (
+    os.supports_dir_fd
+)
+
+
+class Redirected(OSError):  # noqa: N818
+    """A link stands where there must be none: it could lead anywhere."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(errno.ELOOP, "a link leads away from here", str(path))
+
+
+class NotAFile(OSError):  # noqa: N818
+    """A folder, pipe, device or socket stands where a regular file was expected."""
+
+    def __init__(self, path: Path | str, mode: int) -> None:
+        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        super().__init__(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, kind, str(path))
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder below a base. It cannot express `..`: whatever the names are, they lead down."""
+
+    base: Path
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            if name in ("", ".", "..") or "/" in name or "\0" in name or (os.name == "nt" and set(name) & set("\\:")):
+                raise ValueError(f"{name!r} is not the name of a file or folder")
+
+    @classmethod
+    def of(cls, path: Path) -> Place:
+        """A file by a path whose folder is the user's own choice, links on the way to it included."""
+        return cls(path.parent, (path.name,))
+
+    @property
+    def path(self) -> Path:
+        return self.base.joinpath(*self.names)
+
+    @property
+    def name(self) -> str:
+        return self.names[-1] if self.names else ""
+
+    @property
+    def parent(self) -> Place:
+        return Place(self.base, self.names[:-1])
+
+    def __truediv__(self, name: str) -> Place:
+        return Place(self.base, (*self.names, name))
+
+    def joined(self, *names: str) -> Place:
+        return Place(self.base, (*self.names, *names))
+
+    def beside(self, name: str) -> Place:
+        return Place(self.base, (*self.names[:-1], name))
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+# --- the calls ----------------------------------------------------------------------
+
+
+class System:
+    """The calls of the operating system that change something, one method each."""
+
+    def before(self, call: str, path: str) -> None:
+        """Called before every call that changes something, with its name and what it is about."""
+
+    def create(self, name: str, flags: int, mode: int, handle: int | None) -> int:
+        self.before("create", name)
+        return os.open(name, flags, mode, dir_fd=handle)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        self.before("write", "")
+        return os.write(descriptor, data)
+
+    def truncate(self, descriptor: int) -> None:
+        self.before("truncate", "")
+        os.ftruncate(descriptor, 0)
+
+    def fsync(self, descriptor: int) -> None:
+        self.before("fsync", "")
+        os.fsync(descriptor)
+
+    def rename(self, name: str, to: str, handle: int | None, to_handle: int | None) -> None:
+        self.before("rename", name)
+        # On Windows only `replace` replaces; elsewhere they are the same call.
+        (os.rename if _HANDLES else os.replace)(name, to, src_dir_fd=handle, dst_dir_fd=to_handle)
+
+    def rename_new(self, name: str, to: str) -> None:
+        """Windows: refuses to replace."""
+        self.before("rename", name)
+        os.rename(name, to)
+
+    def link(self, name: str, to: str, handle: int | None, to_handle: int | None) -> None:
+        self.before("link", name)
+        os.link(name, to, src_dir_fd=handle, dst_dir_fd=to_handle, follow_symlinks=False)
+
+    def unlink(self, name: str, handle: int | None) -> None:
+        self.before("unlink", name)
+        os.unlink(name, dir_fd=handle)
+
+    def mkdir(self, name: str, mode: int, handle: int | None) -> None:
+        self.before("mkdir", name)
+        os.mkdir(name, mode, dir_fd=handle)
+
+    def rmdir(self, name: str, handle: int | None) -> None:
+        self.before("rmdir", name)
+        os.rmdir(name, dir_fd=handle)
+
+    def utime(self, descriptor: int | str, ns: tuple[int, int]) -> None:
+        self.before("utime", "")
+        os.utime(descriptor, ns=ns)
+
+    def chmod(self, descriptor: int, mode: int) -> None:
+        self.before("chmod", "")
+        os.fchmod(descriptor, mode)
+
+
+_system = System()
+
+
+@contextmanager
+def using(system: System) -> Iterator[None]:
+    """For tests: all calls go through this one meanwhile, in every thread."""
+    global _system
+    before, _system = _system, system
+    try:
+        yield
+    finally:
+        _system = before
+
+
+# --- ways to a place -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A name in an open folder; without handles, the whole path."""
+
+    place: Place
+    handle: int | None
+
+    @property
+    def name(self) -> str:
+        return self.named(self.place.name or ".")
+
+    def named(self, name: str) -> str:
+        return name if self.handle is not None else str(self.place.path.parent / name)
+
+    def look(self) -> os.stat_result:
+        return os.stat(self.name, dir_fd=self.handle, follow_symlinks=False)
+
+    def refuse_link(self) -> None:
+        """A link in the place of the file or folder itself. What is not there yet is no link."""
+        with suppress(FileNotFoundError):
+            if stat.S_ISLNK(self.look().st_mode):
+                raise Redirected(self.place.path)
+
+    def open(self, flags: int) -> int:
+        try:
+            return os.open(self.name, flags | _NOFOLLOW | _NEVER_WAIT | _CLOSED_ON_EXEC | _BINARY, dir_fd=self.handle)
+        except OSError:
+            self.refuse_link()
+            raise
+
+
+@contextmanager
+def _spot(place: Place) -> Iterator[_Spot]:
+    """The folder of a place, opened name by name from its base on."""
+    if not _HANDLES:
+        _refuse_links_on_the_way(place)
+        yield _Spot(place, None)
+        return
+    handle = os.open(place.base, _PASSING)
+    try:
+        for depth, name in enumerate(place.names[:-1], start=1):
+            inner = _enter(handle, name, place.base.joinpath(*place.names[:depth]))
+            os.close(handle)
+            handle = inner
+        yield _Spot(place, handle)
+    finally:
+        os.close(handle)
+
+
+def _enter(handle: int, name: str, path: Path) -> int:
+    try:
+        return os.open(name, _PASSING | _NOFOLLOW, dir_fd=handle)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(name, handle):
+            raise Redirected(path) from error
+        error.filename = str(path)
+        raise
+
+
+def _is_link(name: str, handle: int | None) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _refuse_links_on_the_way(place: Place) -> None:
+    for depth in range(1, len(place.names)):
+        path = place.base.joinpath(*place.names[:depth])
+        junction = getattr(os.path, "isjunction", lambda _: False)
+        if os.path.islink(path) or junction(path):
+            raise Redirected(path)
+
+
+@contextmanager
+def _folder(place: Place) -> Iterator[int | str]:
+    """A folder, open for listing and syncing."""
+    with _spot(place) as spot:
+        if spot.handle is None:
+            spot.refuse_link()
+            yield str(place.path)
+            return
+        descriptor = spot.open(os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+# --- looking and reading ------------------------------------------------------------------
+
+
+def look(place: Place) -> os.stat_result:
+    """What stands there itself, a link included."""
+    with _spot(place) as spot:
+        return spot.look()
+
+
+def exists(place: Place) -> bool:
+    """Does anything stand there that can be seen? A way that leads elsewhere now has nothing of ours."""
+    try:
+        look(place)
+    except OSError:
+        return False
+    return True
+
+
+def is_writable(place: Place) -> bool:
+    """May this user write the file?"""
+    with _spot(place) as spot:
+        return os.access(spot.name, os.W_OK, dir_fd=spot.handle)
+
+
+def open_reading(place: Place) -> int:
+    """A descriptor of a regular file. It is looked at before, because opening a device may do something."""
+    with _spot(place) as spot:
+        _require_regular(place, spot.look())
+        descriptor = spot.open(os.O_RDONLY)
+    return _checked(place, descriptor)
+
+
+def _checked(place: Place, descriptor: int) -> int:
+    try:
+        _require_regular(place, os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_regular(place: Place, facts: os.stat_result) -> None:
+    if stat.S_ISLNK(facts.st_mode):
+        raise Redirected(place.path)
+    if not stat.S_ISREG(facts.st_mode):
+        raise NotAFile(place.path, facts.st_mode)
+
+
+def read(place: Place, *, limit: int) -> tuple[bytes, os.stat_result]:
+    """At most `limit` bytes of a regular file, and what was known of it when it was opened."""
+    descriptor = open_reading(place)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(limit), os.fstat(descriptor)
+
+
+def names(folder: Place) -> list[str]:
+    """What a folder holds, sorted."""
+    with _folder(folder) as opened:
+        return sorted(os.listdir(opened))
+
+
+# --- changing ------------------------------------------------------------------------------
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[_system.write(descriptor, view) :]
+
+
+def overwrite(descriptor: int, data: bytes) -> None:
+    """The new content of an open file."""
+    _system.truncate(descriptor)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    write_all(descriptor, data)
+
+
+def flush(descriptor: int) -> None:
+    """What was written to an open file survives a power cut from now on."""
+    _system.fsync(descriptor)
+
+
+def create(place: Place, *, mode: int = 0o666) -> int:
+    """A descriptor of a new file; nothing may stand there yet, not even a link."""
+    with _spot(place) as spot:
+        return _create(spot, spot.place.name, mode)
+
+
+def _create(spot: _Spot, name: str, mode: int) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOSED_ON_EXEC | _BINARY
+    return _system.create(spot.named(name), flags, mode, spot.handle)
+
+
+def open_lock(place: Place, *, make: bool = True) -> int:
+    """A descriptor of a small file of ours, made where it is missing."""
+    flags = os.O_RDWR | _NOFOLLOW | _NEVER_WAIT | _CLOSED_ON_EXEC | _BINARY
+    with _spot(place) as spot:
+        try:
+            descriptor = spot.open(os.O_RDWR)
+        except FileNotFoundError:
+            if not make:
+                raise
+            descriptor = _system.create(spot.name, flags | os.O_CREAT, 0o600, spot.handle)
+    return _checked(place, descriptor)
+
+
+def rewrite(place: Place, data: bytes) -> None:
+    """The new content of a small file of ours that may be lost: neither in one step nor synced."""
+    descriptor = open_lock(place)
+    try:
+        overwrite(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def append(place: Place, data: bytes) -> int:
+    """Add to the end of a file that may be missing; returns its size."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NOFOLLOW | _NEVER_WAIT | _CLOSED_ON_EXEC | _BINARY
+    with _spot(place) as spot:
+        spot.refuse_link()
+        descriptor = _checked(place, _system.create(spot.name, flags, 0o600, spot.handle))
+    try:
+        write_all(descriptor, data)
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+class Staged:
+    """New content beside the file that it will replace, locked while its writer lives."""
+
+    def __init__(self, target: Place, temporary: Place, spot: _Spot, descriptor: int) -> None:
+        self.target = target
+        self.temporary = temporary
+        self.installed = False
+        self._spot = spot
+        self._descriptor = descriptor
+        self._facts = os.fstat(descriptor)
+
+    @property
+    def facts(self) -> os.stat_result:
+        """What the file will be once it is installed: renaming it changes none of that."""
+        return self._facts
+
+    def write(self, data: bytes) -> None:
+        write_all(self._descriptor, data)
+
+    def file(self) -> io.RawIOBase:
+        """For writing bit by bit; closing it closes nothing here."""
+        return _Raw(self._descriptor)
+
+    def finish(self) -> None:
+        """All is written: make it survive a power cut."""
+        _system.fsync(self._descriptor)
+        self._facts = os.fstat(self._descriptor)
+
+    def install(self) -> None:
+        """Give it its name, in the folder that was opened when it was staged."""
+        if sys.platform == "win32":  # where an open file keeps its name
+            self.close()
+        self._spot.refuse_link()
+        handle = self._spot.handle
+        _system.rename(self._spot.named(self.temporary.name), self._spot.name, handle, handle)
+        self.installed = True
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class _Raw(io.RawIOBase):
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        return _system.write(self._descriptor, memoryview(data))
+
+
+@contextmanager
+def staging(target: Place, *, mode: int | None = None) -> Iterator[Staged]:
+    """A new file, gone at the end of the block unless `install` gave it its name.
+
+    It has the mode and, where allowed, the owner of the file that it replaces; `mode` is for one that replaces none.
+    """
+    with _spot(target) as spot:
+        spot.refuse_link()
+        temporary = target.beside(_temporary_name(target.name))
+        staged = Staged(target, temporary, spot, _create(spot, temporary.name, 0o666 if mode is None else mode))
+        try:
+            try_lock(staged._descriptor)
+            _keep_facts(spot, staged._descriptor)
+            yield staged
+        finally:
+            staged.close()
+            if not staged.installed:
+                with suppress(OSError):  # a scan removes what its writer left behind
+                    _system.unlink(spot.named(temporary.name), spot.handle)
+
+
+@contextmanager
+def stage(target: Place, data: bytes, *, mode: int | None = None) -> Iterator[Staged]:
+    """Content that is on disk as a whole and only has to be installed."""
+    with staging(target, mode=mode) as staged:
+        staged.write(data)
+        staged.finish()
+        yield staged
+
+
+def _temporary_name(name: str) -> str:
+    """Ours alone, hidden, and so short that the folder takes it."""
+    while len(os.fsencode(name)) > 200:
+        name = name[:-1]
+    return f".{name}.{secrets.token_hex(4)}{TEMPORARY}"
+
+
+def _keep_facts(spot: _Spot, descriptor: int) -> None:
+    if sys.platform == "win32":
+        return
+    try:
+        facts = spot.look()
+    except FileNotFoundError:
+        return
+    _require_regular(spot.place, facts)
+    _system.chmod(descriptor, stat.S_IMODE(facts.st_mode))
+    if (facts.st_uid, facts.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(PermissionError):  # only root may give files away
+            os.fchown(descriptor, facts.st_uid, facts.st_gid)
+
+
+def replace(target: Place, data: bytes, *, mode: int | None = None, tries: int = 3) -> os.stat_result:
+    """Write a file in one step: readers see the old content or the new, also after a power cut."""
+    try:
+        with stage(target, data, mode=mode) as staged:
+            staged.install()
+            sync(target.parent)
+            return staged.facts
+    except FileNotFoundError:
+        # In the moment before it was locked, another process may have taken it for a dead writer's.
+        if tries < 2 or not exists(target.parent):
+            raise
+        return replace(target, data, mode=mode, tries=tries - 1)
+
+
+def move(source: Place, target: Place) -> None:
+    """Give a file another name, in place of whatever file has it now."""
+    with _spot(source) as old, _spot(target) as new:
+        _require_regular(source, old.look())
+        new.refuse_link()
+        _system.rename(old.name, new.name, old.handle, new.handle)
+
+
+def move_new(source: Place, target: Place) -> None:
+    """Give a file another name that nobody has: never in place of another file."""
+    with _spot(source) as old, _spot(target) as new:
+        _require_regular(source, old.look())
+        if old.handle is None:
+            _system.rename_new(old.name, new.name)
+            return
+        try:
+            _system.link(old.name, new.name, old.handle, new.handle)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            with suppress(FileNotFoundError):
+                new.look()
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+            _system.rename(old.name, new.name, old.handle, new.handle)
+            return
+        try:
+            _system.unlink(old.name, old.handle)
+        except OSError:
+            with suppress(OSError):
+                _system.unlink(new.name, new.handle)
+            raise
+
+
+def copy(source: Place, target: Place) -> None:
+    """A copy on another disk, with the time of the file; nothing may stand there yet."""
+    descriptor = open_reading(source)
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        copied = create(target, mode=stat.S_IMODE(facts.st_mode))
+        try:
+            while piece := file.read(_PIECE):
+                write_all(copied, piece)
+            _system.fsync(copied)
+        except BaseException:
+            with suppress(OSError):
+                remove(target)
+            raise
+        finally:
+            os.close(copied)
+    set_time(target, facts.st_mtime_ns)
+
+
+_PIECE = 1 << 20
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)  # of a file system without them
+
+
+def remove(place: Place) -> None:
+    """Remove a file, or a link itself; a missing one is fine."""
+    with suppress(FileNotFoundError), _spot(place) as spot:
+        _system.unlink(spot.name, spot.handle)
+
+
+def remove_folder(place: Place) -> None:
+    """Remove an empty folder."""
+    with _spot(place) as spot:
+        _system.rmdir(spot.name, spot.handle)
+
+
+def make_folders(place: Place, *, mode: int = 0o777) -> tuple[Place, ...]:
+    """Make a folder and those above it that are missing; returns those that were made, outermost first."""
+    made = []
+    for depth in range(1, len(place.names) + 1):
+        folder = Place(place.base, place.names[:depth])
+        with _spot(folder) as spot:
+            try:
+                _system.mkdir(spot.name, mode, spot.handle)
+                made.append(folder)
+            except FileExistsError:
+                facts = spot.look()
+                if stat.S_ISLNK(facts.st_mode):
+                    raise Redirected(folder.path) from None
+                if not stat.S_ISDIR(facts.st_mode):
+                    raise
+    return tuple(made)
+
+
+def set_time(place: Place, mtime_ns: int) -> None:
+    descriptor = open_reading(place)
+    try:
+        _system.utime(descriptor if os.utime in os.supports_fd else str(place.path), (mtime_ns, mtime_ns))
+    finally:
+        os.close(descriptor)
+
+
+def private(place: Place) -> None:
+    """Close a folder of this user's to all others."""
+    if sys.platform == "win32":
+        return
+    with _folder(place) as descriptor:
+        assert isinstance(descriptor, int)
+        facts = os.fstat(descriptor)
+        if facts.st_mode & 0o077 and facts.st_uid == os.geteuid():
+            _system.chmod(descriptor, 0o700)
+
+
+def sync(folder: Place) -> None:
+    """Make new names in a folder survive a power cut, where the system can."""
+    if sys.platform == "win32":
+        return
+    with _folder(folder) as descriptor:
+        assert isinstance(descriptor, int)
+        try:
+            _system.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot
+                raise
+
+
+# --- locks ---------------------------------------------------------------------------------
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock an open file for its holder alone; False if another one has it."""
+        try:
+            os.lseek(descriptor, 0x7FFF_0000, os.SEEK_SET)  # far behind any content, which stays readable
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        return True
+
+else:
+    import fcntl
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock an open file for its holder alone; False if another one has it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
