@@ -24,6 +24,7 @@ import apsw
 
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.index.sqlite import failures, log, schema
+from spec_kit_memory.index.sqlite.busy import wait_at_most
 
 __all__ = ["BUSY_SECONDS", "Database", "fetch", "first"]
 
@@ -198,7 +199,7 @@ class Database:
 
     def _configured(self, connection: apsw.Connection) -> apsw.Connection:
         try:
-            connection.set_busy_timeout(round(self.busy_seconds * 1000))
+            wait_at_most(connection, self.busy_seconds)
             if self._access is _Access.ALONE:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
@@ -543,11 +544,11 @@ class Database:
             self._threads.hurried = max(0, getattr(self._threads, "hurried", 0) - 1)
 
     def _begin(self, connection: apsw.Connection, seconds: float) -> None:
-        connection.set_busy_timeout(round(seconds * 1000))
+        wait_at_most(connection, seconds)
         try:
             connection.execute("BEGIN IMMEDIATE")
         finally:
-            connection.set_busy_timeout(round(self.busy_seconds * 1000))
+            wait_at_most(connection, self.busy_seconds)
 
     def _set_sync(self, connection: apsw.Connection, level: str) -> None:
         if self._sync != level:
