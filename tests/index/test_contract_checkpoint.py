@@ -152,6 +152,22 @@ def test_a_checkpoint_comes_to_life_in_another_database(factory: Factory) -> Non
     assert (again["restored"], again["unchanged"]) == (0, 4)
 
 
+def test_a_checkpoint_of_another_database_gives_no_forgotten_id_to_another_text(factory: Factory) -> None:
+    there, here = factory("there"), factory("here")
+    there.put(entry(text="their words"), BY_USER)
+    there.put(entry("memory/same.md", "common words"), BY_USER)
+    here.put(entry(text="our words"), BY_USER)
+    here.put(entry("memory/same.md", "common words"), BY_USER)
+    here.forget(1, BY_USER)
+    here.forget(2, BY_USER)
+    here.restore(taken(there), change(minutes=1), clear=False, where=Filter())
+    texts = {path: (row.memory_id, here.text(row.memory_id)) for path, row in here.stored().items()}
+    assert texts["memory/a.md"][0] != 1
+    assert "their words" in texts["memory/a.md"][1]
+    assert texts["memory/same.md"][0] == 2, "the same text is the same memory"
+    assert here.get(1, any_presence=True).presence is Presence.FORGOTTEN
+
+
 def test_vectors_of_another_model_are_left_out(factory: Factory) -> None:
     one, two = factory("one"), factory("two")
     lively(one)

@@ -99,14 +99,16 @@ class _Restore:
         return self.done
 
     def _target(self, row: Mapping[str, Any]) -> int | None:
-        """The memory that this row is about, if there is one."""
-        by_id = "SELECT id FROM memory WHERE id = ?"
-        by_path = "SELECT id FROM memory WHERE path = ? ORDER BY presence = 'live' DESC, updated_at DESC LIMIT 1"
-        found = fetch(
-            self._connection,
-            by_id if self._same_database else by_path,
-            (row["id"] if self._same_database else row["path"],),
-        )
+        """The memory that this row is about, if there is one; ids of another database say nothing here."""
+        if self._same_database:
+            found = fetch(self._connection, "SELECT id FROM memory WHERE id = ?", (row["id"],))
+        else:  # what was forgotten at a path gives its id to no other text
+            found = fetch(
+                self._connection,
+                "SELECT id FROM memory WHERE path = ? AND (presence <> 'forgotten' OR fingerprint = ?)"
+                " ORDER BY presence = 'live' DESC, updated_at DESC LIMIT 1",
+                (row["path"], row["fingerprint"]),
+            )
         return found[0][0] if found else None
 
     def _remove_others(self, stay: set[int]) -> None:
