@@ -275,7 +275,6 @@ WRITES_ITSELF = {
     f"{PACKAGE}.serve.http.auth": "the token of a server is kept in the user's own state folder",
     f"{PACKAGE}.settings.own_folders": "that folder",
     f"{PACKAGE}.index.sqlite.connection": "SQLite opens and writes its own file",
-    f"{PACKAGE}.features.past": "a moment of the past is rebuilt in a temporary folder of its own",
 }
 READS_ITSELF = {
     f"{PACKAGE}.embed.local": "the bundled model is part of this package",

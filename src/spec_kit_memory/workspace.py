@@ -109,6 +109,10 @@ class Workspace:
 
         self.settings = settings
         refuse_links(settings)
+        if _has_left(settings, "past"):
+            from spec_kit_memory.files import past_folder
+
+            past_folder.sweep(settings)
         whole = store or open_index(index_file(settings))
         self._runtime = Runtime(
             settings=settings,
@@ -125,7 +129,7 @@ class Workspace:
         self._closed = False
         # A caller who forgets to close still has its counts of use written.
         atexit.register(self.close)
-        if _left_pending(settings):
+        if _has_left(settings, "pending"):
             with whole.hurried():  # what cannot be indexed now, the next scan indexes
                 self._runtime.sync.recover()
 
@@ -425,12 +429,12 @@ def _sync(whole: Index, settings: Settings, now: Callable[[], datetime]) -> Sync
     return Sync(whole, settings, now=now)
 
 
-def _left_pending(settings: Settings) -> bool:
-    """Is there a record of a save that may have died? Looked at here, so that a hook loads nothing to find none."""
+def _has_left(settings: Settings, name: str) -> bool:
+    """Is there something of a process that may have died? Looked at here, so that a hook loads nothing to find none."""
     from spec_kit_memory.files.paths import state_folder
 
     try:
-        return bool(filesystem.names(state_folder(settings, "pending")))
+        return bool(filesystem.names(state_folder(settings, name)))
     except OSError:
         return False
 

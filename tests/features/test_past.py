@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from spec_kit_memory.answers import Result, SearchAnswer
-from spec_kit_memory.errors import BadParameter, NothingToSearch, OutOfRange
+from spec_kit_memory.errors import AccessDenied, BadParameter, NothingToSearch, OutOfRange
 from spec_kit_memory.settings import Isolation
+from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 
 OLD = "# Login\n\nAccess tokens live fifteen minutes."
@@ -142,17 +145,72 @@ def test_the_second_question_uses_what_was_rebuilt_and_nothing_is_left_behind(
     monkeypatch.setattr(tempfile, "tempdir", os.fspath(temporary))
     place.memory("tokens", OLD)
     workspace = place.open()
+    folder = workspace.settings.state_folder / "past"
     place.clock.pass_(days=9)
     workspace.search("tokens", as_of="2026-03-02")
-    first = set(temporary.iterdir())
+    first = set(folder.iterdir())
     workspace.search("minutes", as_of="2026-03-02")
-    assert set(temporary.iterdir()) == first
+    assert set(folder.iterdir()) == first
     assert len(first) == 1
     for day in range(3, 8):
         workspace.search("minutes", as_of=f"2026-03-0{day}")
-    assert len(list(temporary.iterdir())) == 2
+    assert len(list(folder.iterdir())) == 2
     workspace.close()
-    assert list(temporary.iterdir()) == []
+    assert list(folder.iterdir()) == []
+    assert list(temporary.iterdir()) == [], "texts are not put where others could come by"
+
+
+def test_what_was_rebuilt_is_closed_to_others_whatever_the_umask(place: Place) -> None:
+    place.memory("tokens", OLD)
+    workspace = place.open()
+    place.clock.pass_(days=9)
+    mask = os.umask(0)
+    try:
+        workspace.search("tokens", as_of="2026-03-02")
+    finally:
+        os.umask(mask)
+    folder = workspace.settings.state_folder / "past"
+    for path in (folder, *folder.rglob("*")):
+        assert not path.stat().st_mode & 0o077, path
+
+
+def test_what_a_killed_process_left_behind_goes_when_the_workspace_is_opened_next(place: Place) -> None:
+    place.memory("tokens", OLD)
+    workspace = place.open()
+    place.clock.pass_(days=9)
+    workspace.search("tokens", as_of="2026-03-02")
+    code = (
+        "import os, sys\nfrom pathlib import Path\n"
+        "from spec_kit_memory.settings import Semantic, Settings\nfrom spec_kit_memory.workspace import Workspace\n"
+        "workspace = Workspace(Settings(root=Path(sys.argv[1]), semantic=Semantic(model='hashing')))\n"
+        "workspace.search('tokens', as_of='2026-03-02')\nos.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(workspace.settings.root)], check=False)
+    assert done.returncode == -9
+    folder = workspace.settings.state_folder / "past"
+    assert len(list(folder.iterdir())) == 2, "one of this process and one of a dead one"
+    with Workspace(workspace.settings):
+        assert len(list(folder.iterdir())) == 1
+    assert "fifteen" in texts(workspace.search("tokens", as_of="2026-03-02"))[0], "the living one's is still there"
+    workspace.close()
+    with Workspace(workspace.settings):
+        assert not folder.exists() or list(folder.iterdir()) == []
+
+
+def test_a_link_in_place_of_the_past_is_not_followed(place: Place, tmp_path: Path) -> None:
+    place.memory("tokens", OLD)
+    with place.open() as workspace:
+        settings = workspace.settings
+    outside = tmp_path / "outside"
+    (outside / "dead").mkdir(parents=True)
+    (outside / "dead" / "precious").touch()
+    folder = settings.state_folder / "past"
+    if folder.exists():
+        folder.rmdir()
+    folder.symlink_to(outside)
+    with pytest.raises(AccessDenied), Workspace(settings) as workspace:
+        workspace.search("tokens", as_of="2026-03-02")
+    assert (outside / "dead" / "precious").exists()
 
 
 def test_looking_back_changes_nothing(place: Place) -> None:

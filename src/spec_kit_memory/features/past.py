@@ -8,13 +8,10 @@ is said in the answer. The past is rebuilt in a store of its own, kept for furth
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.answers import SearchAnswer
@@ -25,7 +22,8 @@ from spec_kit_memory.errors import BadParameter, CheckpointNotFound, OutOfRange,
 from spec_kit_memory.features import checkpoints, history_rows, search_answer
 from spec_kit_memory.features.history_rows import State
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import vector_queue
+from spec_kit_memory.files import past_folder, vector_queue
+from spec_kit_memory.files.past_folder import PastFolder
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import EVERYTHING, Index
 from spec_kit_memory.index.sqlite.snapshot import FORMAT
@@ -69,12 +67,12 @@ class _Moment:
     moment: datetime
     name: str
     runtime: Runtime
-    folder: Path
+    folder: PastFolder
     hints: list[str]
 
     def close(self) -> None:
         self.runtime.whole.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.remove()
 
 
 class Pasts:
@@ -110,19 +108,24 @@ class _Known:
 
 def _rebuild(runtime: Runtime, as_of: str) -> _Moment:
     known = _from_checkpoint(runtime, as_of) or _from_history(runtime, _moment_of(runtime, as_of))
-    folder = Path(tempfile.mkdtemp(prefix="skm-past-"))
-    settings = replace(runtime.settings, root=folder)
-    settings.state_folder.mkdir(mode=0o700)
-    store = open_index(settings.state_folder / "past.sqlite")
+    folder = past_folder.make(runtime.settings)
+    try:
+        return _rebuilt_in(folder, runtime, known)
+    except BaseException:
+        folder.remove()
+        raise
+
+
+def _rebuilt_in(folder: PastFolder, runtime: Runtime, known: _Known) -> _Moment:
+    store = open_index(folder.settings.state_folder / "past.sqlite")
     try:
         change = Change(actor=Actor.SYSTEM, at=known.moment, reason="past")
         with store.bulk():
             store.restore(known.rows, change, clear=False, where=EVERYTHING)
             _give_vectors(runtime, store)
-            _embed(runtime, store, settings)
+            _embed(runtime, store, folder.settings)
     except BaseException:
         store.close()
-        shutil.rmtree(folder, ignore_errors=True)
         raise
     past = Runtime(
         settings=runtime.settings,
