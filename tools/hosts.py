@@ -106,6 +106,10 @@ def _codex(stage: Stage) -> None:
     )
 
 
+def _trusted_by_copilot(stage: Stage) -> None:
+    stage.write(".copilot/config.json", {"trusted_folders": [str(stage.project)]})
+
+
 def _copilot(stage: Stage) -> dict[str, str]:
     return {
         "COPILOT_OFFLINE": "true",
@@ -152,7 +156,8 @@ HOSTS: tuple[Host, ...] = (
         "Codex",
         "@openai/codex@0.166.0",
         ".bin/codex",
-        lambda stage: ["exec", "--json", "--dangerously-bypass-approvals-and-sandbox", PROMPT],
+        lambda stage: ["exec", "--json", "--dangerously-bypass-approvals-and-sandbox",
+                       "--dangerously-bypass-hook-trust", PROMPT],
         lambda stage: {"SCRIPTED_KEY": "dummy"},
         _codex,
         channel="structured",
@@ -165,6 +170,7 @@ HOSTS: tuple[Host, ...] = (
         ".bin/copilot",
         lambda stage: ["-p", PROMPT, "--allow-all-tools"],
         _copilot,
+        _trusted_by_copilot,
         channel="both, once where they are equal",
         ci=True,
     ),

@@ -84,8 +84,10 @@ def test_a_prompt_brings_up_what_it_triggers(host: str, root: Path) -> None:
         assert answer.pop("continue") is True
         assert list(answer) == ["additional_context"]
     else:
-        assert list(answer) == ["hookSpecificOutput"]
-        assert answer["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
+        inner = answer["hookSpecificOutput"]
+        assert inner["hookEventName"] == ("BeforeAgent" if host == "gemini" else "UserPromptSubmit")
+        # VS Code's hooks are Copilot CLI's as well, which reads the text at the top.
+        assert answer.get("additionalContext") == (inner["additionalContext"] if host == "vscode" else None)
     assert "Tokens live fifteen minutes" in said(answer)
     assert "specs/007-auth/memory/tokens.md" in said(answer)
     assert "could not be revoked" in said(answer)
@@ -127,7 +129,37 @@ def test_a_session_starts_with_rules(host: str, root: Path) -> None:
         assert answer["hookSpecificOutput"]["hookEventName"] == "SessionStart"
 
 
-@pytest.mark.parametrize("host", HOOKED)
+def test_claude_codes_summary_keeps_decisions_and_the_memories_in_use(root: Path) -> None:
+    given = {**prompt_for("claude-code", root, "our token lifetime"), "session_id": "long"}
+    assert "could not be revoked" in said(answered("prompt", given=given))
+    assert "could not be revoked" not in said(answered("prompt", given=given))
+    kept = run("pre-compact", given={"cwd": str(root), "session_id": "long", "trigger": "auto"}).stdout.decode()
+    assert "decision" in kept
+    assert "Tokens live fifteen minutes (id " in kept
+    assert '"long"' in kept
+    assert not kept.startswith("{")
+    # The model has forgotten it by then, so it is told again.
+    assert "could not be revoked" in said(answered("prompt", given=given))
+
+
+@pytest.mark.parametrize("how", ["clear", "compact", "resume"])
+def test_a_session_that_starts_anew_is_told_again(how: str, root: Path) -> None:
+    given = {**prompt_for("claude-code", root, "our token lifetime"), "session_id": how}
+    assert "could not be revoked" in said(answered("prompt", given=given))
+    start = answered("session-start", given={"session_id": how, "cwd": str(root), "source": how})
+    assert f'"{how}"' in said(start)
+    assert "could not be revoked" in said(answered("prompt", given=given))
+
+
+def test_the_end_of_a_session_says_nothing_and_lets_it_be_told_again(root: Path) -> None:
+    given = {**prompt_for("claude-code", root, "our token lifetime"), "session_id": "over"}
+    assert "could not be revoked" in said(answered("prompt", given=given))
+    done = run("session-end", given={"session_id": "over", "cwd": str(root), "reason": "exit"})
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert "could not be revoked" in said(answered("prompt", given=given))
+
+
+@pytest.mark.parametrize("host", [host for host in HOOKED if host != "claude-code"])
 def test_before_compaction_saving_is_suggested(host: str, root: Path) -> None:
     answer = answered("pre-compact", "--host", host, given={"cwd": str(root), "trigger": "auto"})
     assert list(answer) == ["user_message" if host == "cursor" else "systemMessage"]

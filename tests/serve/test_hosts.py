@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -32,14 +33,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder, programs = tmp_path / "home", tmp_path / "programs"
     (folder / ".config").mkdir(parents=True)
     programs.mkdir()
-    program = programs / "skm"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    executable = programs / "skm"
+    executable.write_text("#!/bin/sh\n")
+    executable.chmod(0o755)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("PATH", str(programs))
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+def program(home: Path) -> str:
+    return str(home.parent / "programs" / "skm")
 
 
 @pytest.fixture
@@ -214,7 +219,7 @@ def test_without_the_record_our_entries_still_go(host: str, root: Path, home: Pa
 
 
 @EVERY_HOST
-def test_the_installed_entry_is_what_the_host_reads(host: str, root: Path) -> None:
+def test_the_installed_entry_is_what_the_host_reads(host: str, root: Path, home: Path) -> None:
     hosts.install(host, root=root, apply=True)
     where = {
         "claude-code": (".mcp.json", ("mcpServers",)),
@@ -222,35 +227,59 @@ def test_the_installed_entry_is_what_the_host_reads(host: str, root: Path) -> No
         "cursor": (".cursor/mcp.json", ("mcpServers",)),
         "opencode": ("opencode.json", ("mcp",)),
         "vscode": (".vscode/mcp.json", ("servers",)),
+        "copilot": (".github/mcp.json", ("mcpServers",)),
+        "gemini": (".gemini/settings.json", ("mcpServers",)),
+        "qwen": (".qwen/settings.json", ("mcpServers",)),
+        "cline": (str(home / ".cline/data/settings/cline_mcp_settings.json"), ("mcpServers",)),
     }
     name, keys = where[host]
     entry = toml.find(content(root / name), (*keys, "spec_kit_memory"))
+    entry = entry.get("transport", entry)
     argv = entry["command"] if host == "opencode" else [entry["command"], *entry["args"]]
-    assert argv[:2] == ["skm", "serve"]
-    assert entry.get("type") == {"opencode": "local", "claude-code": "stdio", "vscode": "stdio"}.get(host)
-    named = {"codex": str(root), "cursor": "${workspaceFolder}", "vscode": "${workspaceFolder}"}
+    assert argv[:2] == [program(home), "serve"]
+    kinds = {"opencode": "local", "copilot": "local"} | dict.fromkeys(("claude-code", "cline", "vscode"), "stdio")
+    assert entry.get("type") == kinds.get(host)
+    named = {"codex": str(root), "cline": str(root), "cursor": "${workspaceFolder}", "vscode": "${workspaceFolder}"}
     assert argv[2:] == (["--workspace", named[host]] if host in named else [])
 
 
+CLAUDE_NAMES = ("UserPromptSubmit", "SessionStart", "PreCompact", "SessionEnd")
 HOOK_FILES = {
-    "claude-code": (".claude/settings.json", ("UserPromptSubmit", "SessionStart", "PreCompact")),
-    "codex": (".codex/hooks.json", ("UserPromptSubmit", "SessionStart", "PreCompact")),
-    "cursor": (".cursor/hooks.json", ("beforeSubmitPrompt", "sessionStart", "preCompact")),
-    "vscode": (".github/hooks/spec-kit-memory.json", ("UserPromptSubmit", "SessionStart", "PreCompact")),
+    "claude-code": (".claude/settings.json", CLAUDE_NAMES),
+    "codex": (".codex/hooks.json", CLAUDE_NAMES),
+    "cursor": (".cursor/hooks.json", ("beforeSubmitPrompt", "sessionStart", "preCompact", "sessionEnd")),
+    "vscode": (".github/hooks/spec-kit-memory.json", CLAUDE_NAMES),
+    "copilot": (".github/hooks/spec-kit-memory.json", CLAUDE_NAMES),
+    "gemini": (".gemini/settings.json", ("BeforeAgent", "SessionStart", "PreCompress", "SessionEnd")),
+    "qwen": (".qwen/settings.json", CLAUDE_NAMES),
 }
 
 
 @pytest.mark.parametrize("host", sorted(HOOK_FILES))
-def test_hooks_call_us_for_each_event(host: str, root: Path) -> None:
+def test_hooks_call_us_for_each_event(host: str, root: Path, home: Path) -> None:
     hosts.install(host, root=root, apply=True)
     name, events = HOOK_FILES[host]
     hooks = content(root / name)["hooks"]
-    for event, ours in zip(events, ("prompt", "session-start", "pre-compact"), strict=True):
+    called = "vscode" if host == "copilot" else host  # the two share a file
+    for event, ours in zip(events, ("prompt", "session-start", "pre-compact", "session-end"), strict=True):
         (group,) = hooks[event]
         (hook,) = group.get("hooks", [group])
-        assert hook["command"] == f"skm hook {ours} --host {host}"
-        assert hook["timeout"] == 10
-    assert content(root / ".cursor/hooks.json")["version"] == 1 if host == "cursor" else True
+        assert hook["command"] == f"{shlex.quote(program(home))} hook {ours} --host {called}"
+        assert hook["timeout"] == (10_000 if host == "gemini" else 10)
+    assert content(root / name)["version"] == 1 if host in ("cursor", "vscode", "copilot") else True
+
+
+def test_vs_code_and_copilot_share_their_hooks_until_the_last_of_them_goes(root: Path, home: Path) -> None:
+    before = everything(root, home)
+    for first, last in (("vscode", "copilot"), ("copilot", "vscode")):
+        hosts.install(first, root=root, apply=True)
+        hosts.install(last, root=root, apply=True)
+        hooks = root / ".github/hooks/spec-kit-memory.json"
+        assert len(content(hooks)["hooks"]["SessionStart"]) == 1
+        hosts.uninstall(first, root=root, apply=True)
+        assert len(content(hooks)["hooks"]["SessionStart"]) == 1
+        hosts.uninstall(last, root=root, apply=True)
+        assert everything(root, home) == before
 
 
 @EVERY_HOST
@@ -262,7 +291,11 @@ def test_three_commands_are_written_in_the_hosts_own_form(host: str, root: Path)
         "cursor": ".cursor/skills/memory-{}/SKILL.md",
         "opencode": ".opencode/commands/memory-{}.md",
         "vscode": ".github/prompts/memory-{}.prompt.md",
+        "copilot": ".github/skills/memory-{}/SKILL.md",
+        "qwen": ".qwen/commands/memory/{}.md",
     }
+    if host not in where:
+        return  # Gemini CLI's are TOML, below; Cline has none
     for name, tool in {"save": "memory_save", "search": "memory_search", "checkpoint": "checkpoint_create"}.items():
         text = (root / where[host].format(name)).read_text(encoding="utf-8")
         front, _, body = text.removeprefix("---\n").partition("\n---\n")
@@ -270,6 +303,15 @@ def test_three_commands_are_written_in_the_hosts_own_form(host: str, root: Path)
         assert (f"name: memory-{name}" in front) == ("SKILL.md" in where[host])
         assert tool in body
         assert "{arguments}" not in body
+
+
+def test_gemini_reads_its_commands_as_toml(root: Path) -> None:
+    hosts.install("gemini", root=root, apply=True)
+    for name, tool in {"save": "memory_save", "search": "memory_search", "checkpoint": "checkpoint_create"}.items():
+        command = tomllib.loads((root / f".gemini/commands/memory/{name}.toml").read_text(encoding="utf-8"))
+        assert command["description"]
+        assert tool in command["prompt"]
+        assert "{{args}}" in command["prompt"]
 
 
 # --- people's own files -----------------------------------------------------------------------------
@@ -328,30 +370,30 @@ def test_an_older_text_of_ours_is_brought_up_to_date(root: Path, home: Path, mon
     assert content(root / ".mcp.json")["mcpServers"]["spec_kit_memory"]["command"] == sys.executable
     plan = hosts.install("claude-code", root=root, apply=True)
     assert {Path(change["path"]).name for change in plan.changes} == {".mcp.json", "settings.json"}
-    assert content(root / ".mcp.json")["mcpServers"]["spec_kit_memory"]["command"] == "skm"
+    assert content(root / ".mcp.json")["mcpServers"]["spec_kit_memory"]["command"] == program(home)
     assert len(content(root / ".claude/settings.json")["hooks"]["UserPromptSubmit"]) == 1
     hosts.uninstall("claude-code", root=root, apply=True)
     assert everything(root, home) == before
 
 
-def test_keys_that_a_user_added_to_our_entry_are_kept(root: Path) -> None:
+def test_keys_that_a_user_added_to_our_entry_are_kept(root: Path, home: Path) -> None:
     hosts.install("claude-code", root=root, apply=True)
     path = root / ".mcp.json"
     path.write_text(path.read_text().replace('"type": "stdio"', '"env": {"A": "1"}, "type": "stdio"'))
     assert not hosts.install("claude-code", root=root, apply=True).changes
-    path.write_text(path.read_text().replace('"skm"', '"/old/skm"'))
+    path.write_text(path.read_text().replace(f'"{program(home)}"', '"/old/skm"'))
     hosts.install("claude-code", root=root, apply=True)
     entry = content(path)["mcpServers"]["spec_kit_memory"]
-    assert entry == {"env": {"A": "1"}, "type": "stdio", "command": "skm", "args": ["serve"]}
+    assert entry == {"env": {"A": "1"}, "type": "stdio", "command": program(home), "args": ["serve"]}
     hosts.uninstall("claude-code", root=root, apply=True)
     assert not path.exists()
 
 
-def test_a_server_entry_that_was_there_before_us_comes_back(root: Path) -> None:
+def test_a_server_entry_that_was_there_before_us_comes_back(root: Path, home: Path) -> None:
     path = root / ".mcp.json"
     path.write_text('{"mcpServers": {"spec_kit_memory": {"command": "mine"}}}')
     hosts.install("claude-code", root=root, apply=True)
-    assert content(path)["mcpServers"]["spec_kit_memory"]["command"] == "skm"
+    assert content(path)["mcpServers"]["spec_kit_memory"]["command"] == program(home)
     hosts.uninstall("claude-code", root=root, apply=True)
     assert path.read_text() == '{"mcpServers": {"spec_kit_memory": {"command": "mine"}}}'
 
@@ -403,11 +445,14 @@ def test_a_file_that_cannot_be_written_leaves_all_others_as_they_were(root: Path
 # --- hosts' own ways -----------------------------------------------------------------------------------
 
 
-def test_opencode_takes_the_nested_form_where_the_file_has_it(root: Path) -> None:
+def test_opencode_takes_the_nested_form_where_the_file_has_it(root: Path, home: Path) -> None:
     path = root / "opencode.jsonc"
     path.write_text('{"mcp": {"servers": {"a": {"type": "local", "command": ["a"]}}}}')
     hosts.install("opencode", root=root, apply=True)
-    assert content(path)["mcp"]["servers"]["spec_kit_memory"] == {"type": "local", "command": ["skm", "serve"]}
+    assert content(path)["mcp"]["servers"]["spec_kit_memory"] == {
+        "type": "local",
+        "command": [program(home), "serve"],
+    }
     assert not (root / "opencode.json").exists()
     hosts.uninstall("opencode", root=root, apply=True)
     assert path.read_text() == '{"mcp": {"servers": {"a": {"type": "local", "command": ["a"]}}}}'
@@ -560,7 +605,8 @@ def test_what_is_registered_can_be_run(host: str, root: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", "")
     place = Place(root, "project", os.environ)
     entry = next(e for file in HOSTS[host].files(place) for e in file.entries if e.path[-1] == "spec_kit_memory")
-    argv = entry.value["command"] if host == "opencode" else [entry.value["command"], *entry.value["args"]]
+    launch = entry.value.get("transport", entry.value)
+    argv = launch["command"] if host == "opencode" else [launch["command"], *launch["args"]]
     shown = subprocess.run([*argv, "--help"], capture_output=True, text=True, timeout=60, check=True, cwd=root)
     assert "MCP" in shown.stdout
 

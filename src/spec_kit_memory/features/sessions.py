@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.answers import TriggerAnswer
+from spec_kit_memory.answers import Card, TriggerAnswer
 from spec_kit_memory.core import attention, decay, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Link, Memory, Session, Source, State, Tier
@@ -55,6 +55,21 @@ def keep_session(runtime: Runtime, session: Session) -> None:
         runtime.store.put_session(session, runtime.now())
     except (DatabaseBusy, DatabaseUnusable) as error:
         logger.warning("session %s was not kept: %s %s", session.id, error.code, error.message)
+
+
+def start_anew(runtime: Runtime, session_id: str) -> None:
+    """Forget what was sent to a session; what it attends to stays."""
+    session = runtime.store.session(session_id)
+    if session is not None:
+        keep_session(runtime, replace(session, sent=frozenset()))
+
+
+def working_memory(runtime: Runtime, session_id: str) -> tuple[Card, ...]:
+    session = open_session(runtime, session_id)
+    memories = {memory.id: memory for memory in runtime.store.many([each.memory_id for each in session.attention])}
+    tiers = {memory.id: memory.tier for memory in memories.values()}
+    attended = attention.working_memory(session, tiers=tiers)
+    return tuple(runtime.card(memories[memory_id]) for memory_id, _ in attended if memory_id in memories)
 
 
 # --- triggers -----------------------------------------------------------------

@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = ["EVENTS", "HOOKED", "main", "run"]
 
-# What Claude Code calls them; Codex and VS Code follow it, Cursor has names of its own.
+# What Claude Code calls them; Codex, Qwen Code, VS Code and Copilot CLI follow it, Gemini CLI in part.
 EVENTS: Mapping[str, str] = {
     "prompt": "UserPromptSubmit",
     "session-start": "SessionStart",
     "pre-compact": "PreCompact",
+    "session-end": "SessionEnd",
 }
-HOOKED = ("claude-code", "codex", "cursor", "vscode")
+GEMINI_NAMES: Mapping[str, str] = {"prompt": "BeforeAgent", "pre-compact": "PreCompress"}
+HOOKED = ("claude-code", "codex", "cursor", "gemini", "qwen", "vscode")
+# After these a model has forgotten what it was told: what was sent before is sent again.
+ANEW = ("clear", "compact", "resume")
 
 # A prompt may be a pasted log; phrases are looked for in its beginning, as the tool does.
 PROMPT_LENGTH = 10_000
@@ -45,6 +49,11 @@ SUGGESTIONS: Mapping[str, str] = {
 BEFORE_COMPACTION = (
     "The conversation is about to be compacted. To keep what was decided, save it: "
     "ask the agent to save this session (memory_save)."
+)
+# Claude Code gives this to whoever writes the summary, so it says what a summary must not lose.
+KEEP = (
+    "Keep in the summary: every decision with its reason and what was rejected, next steps, blockers, the files that "
+    "were changed, and the spec folder that is worked on. Leave out tool output that can be read again."
 )
 
 
@@ -69,7 +78,7 @@ def run(event: str, *, host: str, workspace: str | None = None) -> None:
         answer = _answer(event, host, _input(), workspace)
         if answer:
             # Escaped, because a host may read in another encoding than ours.
-            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.write((answer if isinstance(answer, str) else json.dumps(answer)) + "\n")
             sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 - the edge: a hook never fails its host
         _note(error)
@@ -87,7 +96,7 @@ def _input() -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _answer(event: str, host: str, given: Mapping[str, Any], named: str | None) -> dict[str, Any] | None:
+def _answer(event: str, host: str, given: Mapping[str, Any], named: str | None) -> dict[str, Any] | str | None:
     if event not in EVENTS or host not in HOOKED:
         raise ValueError(f"there is no hook {event!r} for {host!r}")
     from spec_kit_memory import settings
@@ -96,7 +105,7 @@ def _answer(event: str, host: str, given: Mapping[str, Any], named: str | None) 
     loaded = settings.load(root)
     if not loaded.index_path.exists():
         return None
-    if event == "pre-compact":
+    if event == "pre-compact" and host != "claude-code":
         return {"user_message" if host == "cursor" else "systemMessage": BEFORE_COMPACTION}
 
     from spec_kit_memory.core.memory import Actor
@@ -104,11 +113,19 @@ def _answer(event: str, host: str, given: Mapping[str, Any], named: str | None) 
 
     with Workspace(loaded, actor=Actor.HOOK) as workspace:
         text = _text(event, given, workspace)
-    if not text:
-        return None
+    if not text or event == "pre-compact":
+        return text or None
+    return _told(host, event, text)
+
+
+def _told(host: str, event: str, text: str) -> dict[str, Any]:
+    """The text where this host looks for it."""
     if host == "cursor":
         return {"continue": True, "additional_context": text} if event == "prompt" else {"additional_context": text}
-    return {"hookSpecificOutput": {"hookEventName": EVENTS[event], "additionalContext": text}}
+    name = GEMINI_NAMES.get(event, EVENTS[event]) if host == "gemini" else EVENTS[event]
+    inner = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+    # VS Code reads the inner text; Copilot CLI, which runs the same hooks, reads the outer one.
+    return {"additionalContext": text, **inner} if host == "vscode" else inner
 
 
 def _start(given: Mapping[str, Any]) -> Path | None:
@@ -130,13 +147,35 @@ def _session(given: Mapping[str, Any]) -> str | None:
 
 
 def _text(event: str, given: Mapping[str, Any], workspace: Workspace) -> str:
+    session = _session(given)
+    if session and (event in ("pre-compact", "session-end") or given.get("source") in ANEW):
+        workspace.start_session_anew(session)
+    if event == "session-end":
+        return ""
+    if event == "pre-compact":
+        return _kept(workspace, session)
     if event == "session-start":
-        answer = workspace.context(session_id=_session(given), max_tokens=CONTEXT_TOKENS)
-        return f"Remembered for this project (spec_kit_memory):\n\n{answer.text}" if answer.text.strip() else ""
+        answer = workspace.context(session_id=session, max_tokens=CONTEXT_TOKENS)
+        if not answer.text.strip():
+            return ""
+        passed_on = f'\n\nPass sessionId "{session}" to the memory tools, so that nothing is told twice.'
+        return f"Remembered for this project (spec_kit_memory):\n\n{answer.text}" + (passed_on if session else "")
     prompt = given.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
         return ""
     return _matches(workspace.triggers(prompt[:PROMPT_LENGTH], session_id=_session(given)))
+
+
+def _kept(workspace: Workspace, session: str | None) -> str:
+    """What a summary must keep, and which memories the session worked with."""
+    parts = [KEEP]
+    attended = workspace.working_memory(session) if session else ()
+    if attended:
+        lines = [f"- {memory.title} (id {memory.id})" for memory in attended]
+        parts.append("Memories used so far (memory_load brings one back; keep title and id):\n" + "\n".join(lines))
+    if session:
+        parts.append(f'Keep this, too: the sessionId of the memory tools is "{session}".')
+    return "\n\n".join(parts)
 
 
 def _matches(answer: TriggerAnswer) -> str:

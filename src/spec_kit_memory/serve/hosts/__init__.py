@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -53,12 +53,15 @@ def install(host: str, *, root: Path, scope: str | None = None, apply: bool = Fa
     chosen, place = _place(host, root, scope)
     known = install_record.read(host, place)
     changes, kept = [], []
+    shared: dict[Path, Kept] = {}
     for file, current in _read(chosen.files(place)):
         if file.form == "text" and not _may_replace(file, current, known):
             kept.append(str(file.path))
             continue
         change = _installed(file, current, known.files.get(file.path))
         changes += [change] if change else []
+        also = None if change or file.path in known.files else _of_another(file.path, host, place)
+        shared |= {file.path: also} if also else {}
     hints = [*chosen.notes(place), *(f"{path} is your own and stays as it is." for path in kept)]
     said = (
         f"{chosen.title} is connected for this {place.scope}"
@@ -66,8 +69,9 @@ def install(host: str, *, root: Path, scope: str | None = None, apply: bool = Fa
         else (f"{chosen.title} is connected for all your projects")
     )
     backups: list[Path] = []
-    if apply and changes:
-        backups = _apply(changes, _remembered(known, changes))
+    if apply and (changes or shared):
+        made = {folder for record in _others(host, place) for folder in record.folders}
+        backups = _apply(changes, _remembered(known, changes, shared, made=made))
         undo = f"skm uninstall {host}" + (" --scope user" if place.scope == "user" else "")
         hints.append(f"Restart {chosen.title}, then try {chosen.commands}. `{undo}` undoes this.")
     return _plan(chosen, place, changes, said, applied=apply, backups=backups, kept=kept, hints=hints)
@@ -76,8 +80,12 @@ def install(host: str, *, root: Path, scope: str | None = None, apply: bool = Fa
 def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> Plan:
     chosen, place = _place(host, root, scope, removing=True)
     known = install_record.read(host, place)
-    files = chosen.files(place)
-    gone = [File(path, "text") for path in known.files if path not in {file.path for file in files}]
+    files = [file for file in chosen.files(place) if _of_another(file.path, host, place) is None]
+    gone = [
+        File(path, "text")
+        for path in known.files
+        if path not in {file.path for file in files} and _of_another(path, host, place) is None
+    ]
     changes, kept = [], []
     for file, current in _read([*files, *gone]):
         entry = known.files.get(file.path)
@@ -118,6 +126,15 @@ def _place(host: str, root: Path, scope: str | None, *, removing: bool = False) 
     if scope not in (None, "project", "user"):
         raise BadParameter(f"There is no scope {scope!r}.", hint="Use project or user.")
     return HOSTS[host], Place(root, "user" if scope == "user" else "project", os.environ, removing=removing)
+
+
+def _of_another(path: Path, host: str, place: Place) -> Kept | None:
+    """What another host's install remembers of this file: the last of them to be uninstalled takes it back."""
+    return next((record.files[path] for record in _others(host, place) if path in record.files), None)
+
+
+def _others(host: str, place: Place) -> list[Record]:
+    return [install_record.read(other, place) for other in HOSTS if other != host]
 
 
 def _read(files: list[File]) -> Iterator[tuple[File, bytes | None]]:
@@ -204,15 +221,17 @@ def _uninstalled(file: File, current: bytes | None, entry: Kept | None) -> Chang
     return None if after == current else Change(file.path, current, after)
 
 
-def _remembered(known: Record, changes: list[Change]) -> Record:
-    files = {**known.files, **{change.path: change.kept for change in changes if change.kept}}
+def _remembered(known: Record, changes: list[Change], shared: Mapping[Path, Kept], *, made: Collection[Path]) -> Record:
+    """What uninstall needs to know. `made` are folders that installs for other hosts made: the last to go empties."""
+    files = {**known.files, **shared, **{change.path: change.kept for change in changes if change.kept}}
     missing = {
         folder
         for change in changes
         if change.action == "create"
         for folder in change.path.parents
-        if not folder.exists()
+        if not folder.exists() or folder in made
     }
+    missing |= {folder for path in shared for folder in path.parents if folder in made}
     return Record(known.folder, files, tuple(sorted({*known.folders, *missing})))
 
 

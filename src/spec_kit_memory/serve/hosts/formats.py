@@ -25,6 +25,20 @@ SERVER = "spec_kit_memory"
 # Long enough for a first run on a cold disk, short enough not to be felt as a hang.
 HOOK_SECONDS = 10
 
+# Events of hosts, and what our hook calls them. Codex, Qwen Code, VS Code and Copilot CLI follow Claude Code's names.
+CLAUDE_EVENTS: Mapping[str, str] = {
+    "UserPromptSubmit": "prompt",
+    "SessionStart": "session-start",
+    "PreCompact": "pre-compact",
+    "SessionEnd": "session-end",
+}
+GEMINI_EVENTS: Mapping[str, str] = {
+    "BeforeAgent": "prompt",
+    "SessionStart": "session-start",
+    "PreCompress": "pre-compact",
+    "SessionEnd": "session-end",
+}
+
 Scope = Literal["project", "user"]
 
 
@@ -75,10 +89,10 @@ class Place:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What starts us. A shared file names the command, a user's own its place, which graphical hosts need."""
+        """What starts us, by its place: a host may be started where PATH is another, and hooks must be the same us."""
         for name in ("skm", "spec-kit-memory"):
             if found := shutil.which(name, path=self.environ.get("PATH")):
-                return (name if self.scope == "project" else str(Path(found).absolute()),)
+                return (str(Path(found).absolute()),)
         return (sys.executable, "-m", "spec_kit_memory")
 
     def serve(self, *workspace: str) -> list[str]:
@@ -86,12 +100,10 @@ class Place:
         return [*self.command, "serve", *more]
 
     def hook(self, event: str, host: str) -> str:
-        """A hook's command line. Shells differ in how they quote, so the bare name is taken where there is one."""
-        for name in ("skm", "spec-kit-memory"):
-            if shutil.which(name, path=self.environ.get("PATH")):
-                return f"{name} hook {event} --host {host}"
-        program = f'"{sys.executable}"' if self.platform == "win32" else shlex.quote(sys.executable)
-        return f"{program} -m spec_kit_memory hook {event} --host {host}"
+        """A hook's command line: the same program as the server's."""
+        program, *rest = self.command
+        quoted = f'"{program}"' if self.platform == "win32" else shlex.quote(program)
+        return " ".join((quoted, *rest, "hook", event, "--host", host))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +136,14 @@ def _launch(argv: list[str]) -> dict[str, Any]:
 
 def _nested_hooks(place: Place, host: str) -> tuple[Entry, ...]:
     """Claude Code's form: an event has groups, a group has hooks."""
-    events = {"UserPromptSubmit": "prompt", "SessionStart": "session-start", "PreCompact": "pre-compact"}
+    return _hooks_of(place, host, CLAUDE_EVENTS, timeout=HOOK_SECONDS)
+
+
+def _hooks_of(place: Place, host: str, events: Mapping[str, str], *, timeout: int) -> tuple[Entry, ...]:
     return tuple(
         Entry(
             ("hooks", name),
-            {"hooks": [{"type": "command", "command": place.hook(event, host), "timeout": HOOK_SECONDS}]},
+            {"hooks": [{"type": "command", "command": place.hook(event, host), "timeout": timeout}]},
             "item",
         )
         for name, event in events.items()
@@ -167,6 +182,15 @@ def _claude_code(place: Place) -> list[File]:
     ]
 
 
+def _claude_notes(place: Place) -> list[str]:
+    if place.scope == "user":
+        return []
+    return [
+        "Claude Code asks once whether to use the server of .mcp.json: choose yes for this and future servers.",
+        f".mcp.json names {place.command[0]}: leave it out of git where others have it elsewhere, or use --scope user.",
+    ]
+
+
 # --- Codex -------------------------------------------------------------------------------------
 
 
@@ -196,7 +220,12 @@ def _codex_notes(place: Place) -> list[str]:
 
 def _cursor(place: Place) -> list[File]:
     folder = place.base / ".cursor"
-    events = {"beforeSubmitPrompt": "prompt", "sessionStart": "session-start", "preCompact": "pre-compact"}
+    events = {
+        "beforeSubmitPrompt": "prompt",
+        "sessionStart": "session-start",
+        "preCompact": "pre-compact",
+        "sessionEnd": "session-end",
+    }
     hooks = tuple(
         Entry(("hooks", name), {"command": place.hook(event, "cursor"), "timeout": HOOK_SECONDS}, "item")
         for name, event in events.items()
@@ -283,18 +312,24 @@ def _vscode(place: Place) -> list[File]:
             for each in slash_commands.COMMANDS
         ),
     ]
-    if place.removing or not _claude_hooks(place):
-        hooks = place.root / ".github" / "hooks" if project else place.home / ".copilot" / "hooks"
-        files.append(File(hooks / "spec-kit-memory.json", "json", _flat_hooks(place)))
-    return files
+    return [*files, *_github_hooks(place)]
 
 
-def _flat_hooks(place: Place) -> tuple[Entry, ...]:
-    return tuple(Entry(entry.path, {**entry.value["hooks"][0]}, "item") for entry in _nested_hooks(place, "vscode"))
+def _github_hooks(place: Place) -> list[File]:
+    """One file for VS Code and Copilot CLI, which both read it: two would say everything twice."""
+    if _claude_hooks(place) and not place.removing:
+        return []
+    folder = place.root / ".github" / "hooks" if place.scope == "project" else place.home / ".copilot" / "hooks"
+    hooks = tuple(Entry(entry.path, {**entry.value["hooks"][0]}, "item") for entry in _nested_hooks(place, "vscode"))
+    return [File(folder / "spec-kit-memory.json", "json", (Entry(("version",), 1, "default"), *hooks))]
+
+
+def _trust_notes(place: Place, title: str, folder: str) -> list[str]:
+    return [] if place.scope == "user" else [f"{title} reads {folder} only in folders you trust: choose to trust it."]
 
 
 def _claude_hooks(place: Place) -> bool:
-    """VS Code runs Claude Code's hooks as well; ours must not run twice."""
+    """VS Code and Copilot CLI run Claude Code's hooks as well; ours must not run twice."""
     settings = place.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
     try:
         hooks = jsonc.find(jsonc.parse(settings.read_text(encoding="utf-8")), ("hooks", "UserPromptSubmit"))
@@ -307,13 +342,105 @@ def _vscode_notes(place: Place) -> list[str]:
     return ["VS Code runs the hooks of .claude/settings.json, too; they are enough."] if _claude_hooks(place) else []
 
 
+# --- Copilot CLI -------------------------------------------------------------------------------
+
+
+def _copilot(place: Place) -> list[File]:
+    project = place.scope == "project"
+    servers = place.root / ".github" / "mcp.json" if project else place.home / ".copilot" / "mcp-config.json"
+    value = {"type": "local", **_launch(place.serve()), "tools": ["*"]}
+    skills = place.root / ".github" / "skills" if project else place.home / ".copilot" / "skills"
+    return [
+        File(servers, "json", (Entry(("mcpServers", SERVER), value),)),
+        *_github_hooks(place),
+        *_skills(skills, manual=False),
+    ]
+
+
+def _copilot_notes(place: Place) -> list[str]:
+    notes = _trust_notes(place, "Copilot CLI", ".github/")
+    if _claude_hooks(place):
+        notes.append("Copilot CLI runs the hooks of .claude/settings.json, too; they are enough.")
+    return [*notes, "At the first call of a tool it asks: allow spec_kit_memory for the session, or always."]
+
+
+# --- Gemini CLI and Qwen Code --------------------------------------------------------------------
+
+
+def _gemini(place: Place) -> list[File]:
+    folder = place.base / ".gemini"
+    hooks = _hooks_of(place, "gemini", GEMINI_EVENTS, timeout=HOOK_SECONDS * 1000)  # it counts milliseconds
+    return [
+        File(folder / "settings.json", "json", (Entry(("mcpServers", SERVER), _launch(place.serve())), *hooks)),
+        *(
+            File(folder / "commands" / "memory" / f"{each.name}.toml", "text", text=slash_commands.toml_file(each))
+            for each in slash_commands.COMMANDS
+        ),
+    ]
+
+
+def _gemini_notes(place: Place) -> list[str]:
+    return [
+        *_trust_notes(place, "Gemini CLI", ".gemini/"),
+        "At the first call of a tool it asks: allow all tools of spec_kit_memory.",
+    ]
+
+
+def _qwen(place: Place) -> list[File]:
+    folder = place.base / ".qwen"
+    server = Entry(("mcpServers", SERVER), _launch(place.serve()))
+    return [
+        File(folder / "settings.json", "json", (server, *_nested_hooks(place, "qwen"))),
+        *(
+            File(
+                folder / "commands" / "memory" / f"{each.name}.md",
+                "text",
+                text=slash_commands.command_file(each, arguments="{{args}}"),
+            )
+            for each in slash_commands.COMMANDS
+        ),
+    ]
+
+
+def _qwen_notes(place: Place) -> list[str]:
+    return [
+        *_trust_notes(place, "Qwen Code", ".qwen/"),
+        "At the first call of a tool it asks: always allow the tools of spec_kit_memory.",
+    ]
+
+
+# --- Cline -------------------------------------------------------------------------------------
+
+
+def _cline(place: Place) -> list[File]:
+    """Cline has one list of servers per user, so for a project the entry names it."""
+    moved = place.environ.get("CLINE_DATA_DIR")
+    data = Path(moved).expanduser() if moved else place.home / ".cline" / "data"
+    argv = place.serve(str(place.root)) if place.scope == "project" else place.serve()
+    value = {"transport": {"type": "stdio", **_launch(argv)}}
+    return [File(data / "settings" / "cline_mcp_settings.json", "json", (Entry(("mcpServers", SERVER), value),))]
+
+
+def _cline_notes(place: Place) -> list[str]:
+    if place.scope == "user":
+        return []
+    return [
+        f"Cline keeps servers per user: every project would see the memories of {place.root}. With --scope user"
+        " each sees its own."
+    ]
+
+
 HOSTS: Mapping[str, Host] = {
     host.name: host
     for host in (
-        Host("claude-code", "Claude Code", _claude_code, "/memory:save"),
+        Host("claude-code", "Claude Code", _claude_code, "/memory:save", _claude_notes),
         Host("codex", "Codex", _codex, "$memory-save", _codex_notes),
         Host("cursor", "Cursor", _cursor, "/memory-save"),
         Host("opencode", "OpenCode", _opencode, "/memory-save"),
         Host("vscode", "VS Code", _vscode, "/memory-save", _vscode_notes),
+        Host("copilot", "Copilot CLI", _copilot, "/memory-save", _copilot_notes),
+        Host("gemini", "Gemini CLI", _gemini, "/memory:save", _gemini_notes),
+        Host("qwen", "Qwen Code", _qwen, "/memory:save", _qwen_notes),
+        Host("cline", "Cline", _cline, '"save this session"', _cline_notes),
     )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["COMMANDS", "Command", "body", "command_file", "skill_file"]
+__all__ = ["COMMANDS", "Command", "body", "command_file", "skill_file", "toml_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,11 @@ def command_file(command: Command, *, arguments: str, hint_key: str = "") -> str
     if hint_key:
         front[hint_key] = "'" + command.arguments.replace("'", "''") + "'"
     return _front(front) + body(command, arguments)
+
+
+def toml_file(command: Command) -> str:
+    """A command as Gemini CLI keeps it; the text has no quotes that TOML's literal strings could not hold."""
+    return f"description = \"{command.about}\"\n\nprompt = '''\n{body(command, '{{args}}')}'''\n"
 
 
 def skill_file(command: Command, *, manual: bool) -> str:
