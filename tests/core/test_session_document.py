@@ -140,8 +140,8 @@ def test_every_spelling_of_a_field_is_read_and_both_forms_mix() -> None:
 
 def test_all_problems_are_reported_at_once() -> None:
     bad = {
-        "sessionSummary": ["not", "text"],
-        "keyDecisions": "not a list",
+        "sessionSummary": {"not": "text"},
+        "keyDecisions": 7,
         "filesModified": [{"description": "no path"}, 3.5],
         "importanceTier": "huge",
         "contextType": "banana",
@@ -158,6 +158,42 @@ def test_all_problems_are_reported_at_once() -> None:
     for word in ("sessionSummary", "keyDecisions", "filesModified[0]", "'huge'", "'banana'", "likes", "nextSteps[0]"):
         assert word in caught.value.message
     assert "specFolder and spec_folder" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"keyDecisions": '["Use JWT", "No cookies"]'}, {"keyDecisions": ["Use JWT", "No cookies"]}),
+        ({"keyDecisions": "Use JWT"}, {"keyDecisions": ["Use JWT"]}),
+        ({"keyDecisions": {"decision": "Use JWT"}}, {"keyDecisions": [{"decision": "Use JWT"}]}),
+        ({"keyDecisions": '{"decision": "Use JWT"}'}, {"keyDecisions": [{"decision": "Use JWT"}]}),
+        ({"nextSteps": "- rotate keys\n- tell support"}, {"nextSteps": ["rotate keys", "tell support"]}),
+        ({"nextSteps": "1. rotate keys\n2) tell support\n"}, {"nextSteps": ["rotate keys", "tell support"]}),
+        ({"nextSteps": "rotate keys\nthen rest"}, {"nextSteps": ["rotate keys\nthen rest"]}),
+        ({"nextSteps": "", "blockers": [], "title": "", "links": "{}"}, {}),
+        ({"filesModified": "a.py"}, {"filesModified": ["a.py"]}),
+        ({"triggerPhrases": '["signed tokens"]'}, {"triggerPhrases": ["signed tokens"]}),
+        ({"technicalContext": '{"database": "blue"}'}, {"technicalContext": {"database": "blue"}}),
+        ({"links": '{"supersedes": [3]}'}, {"links": {"supersedes": [3]}}),
+        ({"userPrompts": "hello"}, {"userPrompts": ["hello"]}),
+        ({"sessionSummary": ["S", "More"]}, {"sessionSummary": "S\n\nMore"}),
+        ({"keyDecisions": "[not JSON"}, {"keyDecisions": ["[not JSON"]}),
+    ],
+)
+def test_lists_and_objects_are_taken_however_they_come(given: dict[str, Any], meant: dict[str, Any]) -> None:
+    assert session_document.read({"sessionSummary": "S", **given}) == session_document.read(
+        {"sessionSummary": "S", **meant}
+    )
+
+
+def test_json_text_that_is_nested_beyond_reason_stays_text() -> None:
+    deep = "[" * 500 + "]" * 500
+    assert session_document.read({"sessionSummary": "S", "keyDecisions": deep}).decisions[0].text == deep
+
+
+def test_an_unknown_tier_names_the_nearest() -> None:
+    with pytest.raises(Invalid, match="did you mean important"):
+        session_document.read({"sessionSummary": "S", "importanceTier": "importent"})
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_every_problem_of_the_input_is_listed_and_nothing_is_written(place: Plac
     workspace = place.open()
     data = {
         "sessionSummary": 7,
-        "keyDecisions": "use Rust",
+        "keyDecisions": 7,
         "importanceTier": "urgent",
         "contextType": "chat",
         "nextSteps": [{}, True],

@@ -203,6 +203,36 @@ def test_init_of_a_folder_that_is_not_there_is_an_error(here: Path) -> None:
     assert run(["init", str(here / "nowhere")]) == 1
 
 
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ('{"semantic": {"modell": "none"}}', "'semantic.modell'"),
+        ('{"search": {"maxTokens": "lots"}}', "'search.maxTokens'"),
+        ('{"semantic": {"remoteModel": "x"}}', "allow.network"),
+        ('{"memory": {"extraPaths": ["/etc"]}}', "allow.outsidePaths"),
+        ('{"semantic": ', "is not JSON"),
+        ("[]", "must hold an object"),
+    ],
+)
+def test_a_bad_configuration_advises_what_works(
+    here: Path, capsys: pytest.CaptureFixture[str], config: str, told: str
+) -> None:
+    (here / ".spec-kit-memory").mkdir()
+    (here / ".spec-kit-memory" / "config.jsonc").write_text(config, encoding="utf-8")
+    assert run(["list"]) == 1
+    said = capsys.readouterr().err
+    assert told in said
+    assert "`skm config show`" in said
+    assert run(["config", "show"]) == 0
+    shown = capsys.readouterr().out
+    assert told in shown
+    assert "search.fusion" in shown
+    assert run(["config", "show", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)["data"]
+    assert told in " ".join(data["problems"])
+    assert {row["source"] for row in data["settings"]} <= {"default", "environment"}  # nothing refused is shown as set
+
+
 def test_config_show_says_where_values_come_from(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "show", "--json", "--set", "search.maxTokens=900"]) == 0
     rows = {row["key"]: row for row in json.loads(capsys.readouterr().out)["data"]["settings"]}

@@ -90,6 +90,13 @@ async def test_a_call_answers_with_the_envelope(live: LiveWorkspace, recorder: R
     assert (verb, given["query"], given["spec_folder"], given["limit"]) == ("search", "auth", "007-auth", 4)
 
 
+@spoken
+async def test_an_unknown_tool_names_the_nearest(live: LiveWorkspace) -> None:
+    async with connected(live, "legacy") as client:
+        with pytest.raises(MCPError, match="Did you mean memory_search"):
+            await client.call_tool("memory_serch", {"query": "x"})
+
+
 @era
 @spoken
 async def test_errors_are_tool_errors_with_code_message_and_hint(live: LiveWorkspace, mode: str) -> None:

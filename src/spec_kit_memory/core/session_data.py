@@ -7,6 +7,7 @@ A field is known in every spelling: `specFolder`, `spec_folder`, `SPEC_FOLDER`.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -74,6 +75,7 @@ _CONTENT = (
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff]")
 _LINE_ENDS = re.compile("\r\n?|\x85|\u2028|\u2029")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_BULLET = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)])\s+")
 T = TypeVar("T")
 
 
@@ -202,6 +204,36 @@ def _children(value: object) -> Iterable[object]:
     return value if isinstance(value, list | tuple) else ()
 
 
+def _unpacked(value: object, kind: type) -> object:
+    """A list or object that came as JSON text; whatever else came, as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith("[" if kind is list else "{"):
+        return value
+    try:
+        read_ = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return read_ if isinstance(read_, kind) and not _too_deep(read_) else value
+
+
+def _listed(value: object) -> object:
+    """A list, however it came: as JSON text, as lines with bullets, as the only one of its items."""
+    value = _unpacked(_unpacked(value, list), dict)
+    if isinstance(value, str):
+        lines = [line for line in value.splitlines() if line.strip()]
+        items = [_BULLET.match(line) for line in lines]
+        if len(lines) > 1 and all(items):
+            return [line[item.end() :] for line, item in zip(lines, items, strict=True) if item]
+        return [value]
+    return [value] if isinstance(value, Mapping) else value
+
+
+def _meant(value: str, kinds: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(value[:50], list(kinds), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
 def _squash(key: str) -> str:
     return key.replace("_", "").replace("-", "").replace(" ", "").casefold()
 
@@ -299,13 +331,14 @@ class _Reader:
 
     def _paragraphs(self, name: str) -> str:
         given = self._given.get(name, [])
-        texts = [self._scalar(value, key) for key, value in given]
+        texts = [self._scalar(text, key) for key, value in given for text in _as_list(_unpacked(value, list))]
         return "\n\n".join(dict.fromkeys(text for text in texts if text))
 
     def _object(self, name: str, label: str) -> dict[str, object]:
         """An object; a bare text becomes its only entry."""
         merged: dict[str, object] = {}
-        for key, value in self._given.get(name, []):
+        for key, raw in self._given.get(name, []):
+            value = _unpacked(raw, dict)
             if isinstance(value, Mapping):
                 given = self._all({entry: child for entry, child in value.items() if child is not None})
                 for entry, child in given.items():
@@ -328,7 +361,7 @@ class _Reader:
         if not value:
             return None
         if value not in set(Tier):
-            self.problems.append(f"importanceTier {value!r} is none of {', '.join(Tier)}")
+            self.problems.append(f"importanceTier {value!r} is none of {', '.join(Tier)}{_meant(value, Tier)}")
             return None
         return Tier(value)
 
@@ -339,12 +372,14 @@ class _Reader:
         if value in set(ContextType):
             return ContextType(value)
         if value not in CONTEXT_ALIASES:
-            self.problems.append(f"contextType {value!r} is none of {', '.join(ContextType)}")
+            known = ", ".join(ContextType)
+            self.problems.append(f"contextType {value!r} is none of {known}{_meant(value, ContextType)}")
         return CONTEXT_ALIASES.get(value)
 
     def _links(self) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}
-        for key, value in self._given.get("links", []):
+        for key, raw in self._given.get("links", []):
+            value = _unpacked(raw, dict)
             if not isinstance(value, Mapping):
                 self.problems.append(f"{key} is {_kind(value)}, not an object")
                 continue
@@ -362,7 +397,8 @@ class _Reader:
 
     def _list(self, name: str, read_one: Callable[[object, str], T | None]) -> list[T]:
         items: list[T] = []
-        for key, value in self._given.get(name, []):
+        for key, raw in self._given.get(name, []):
+            value = _listed(raw)
             if not isinstance(value, list | tuple):
                 self.problems.append(f"{key} is {_kind(value)}, not a list")
                 continue

@@ -39,7 +39,7 @@ from spec_kit_memory.settings.keys import (
 from spec_kit_memory.settings.own_folders import expanded, user_config_file
 from spec_kit_memory.settings.trust import TRUST, Trust, overreach
 
-__all__ = ["RESERVED_VARIABLES", "find_root", "load", "parse_flag", "places_of", "starter_config"]
+__all__ = ["RESERVED_VARIABLES", "find_root", "load", "load_with_problems", "parse_flag", "places_of", "starter_config"]
 
 CONFIG = f"{STATE_FOLDER}/config.jsonc"
 CONFIG_LIMIT_BYTES = 1_000_000
@@ -101,12 +101,14 @@ class _Problems:
         else:
             self.texts.append(text)
 
+    def all(self) -> list[str]:
+        return [*self.texts, *([f"And {self.more:,} more."] if self.more else [])]
+
     def error(self) -> BadParameter:
-        texts = [*self.texts, *([f"And {self.more:,} more."] if self.more else [])]
         return BadParameter(
-            "The configuration has problems: " + " ".join(texts),
+            "The configuration has problems: " + " ".join(self.all()),
             hint="Correct the named keys; `skm config show` lists all keys.",
-            problems=texts,
+            problems=self.all(),
         )
 
 
@@ -118,6 +120,25 @@ def load(
     overrides: Mapping[str, object] | None = None,
 ) -> Settings:
     """The settings of the workspace at `root`. All problems of all sources are told at once."""
+    settings, problems = _load(root, environ=environ, user_file=user_file, overrides=overrides)
+    if problems.texts:
+        raise problems.error()
+    return settings
+
+
+def load_with_problems(root: Path, *, overrides: Mapping[str, object] | None = None) -> tuple[Settings, list[str]]:
+    """What holds of a configuration, and what is wrong with the rest: for showing it, never for working with it."""
+    settings, problems = _load(root, overrides=overrides)
+    return settings, problems.all()
+
+
+def _load(
+    root: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    user_file: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> tuple[Settings, _Problems]:
     root = root.resolve()
     environ = os.environ if environ is None else environ
     user_file = user_file or user_config_file(environ)
@@ -135,18 +156,21 @@ def load(
     for place, where, pairs in layers:
         for name, raw in pairs:
             _accept(name, raw, place, where, values=values, sources=sources, problems=problems)
-    for text in (*overreach(values, sources, root=root, outside=outside, network=network), *_homeless(values)):
+    refused = [*overreach(values, sources, root=root, outside=outside, network=network), *_homeless(values)]
+    for name, text in refused:
         problems.add(text)
-    if problems.texts:
-        raise problems.error()
-    return _build(root, values, sources, environ)
+        values.pop(name, None)
+        sources[name] = "default"
+    sources.pop("", None)
+    return _build(root, values, sources, environ), problems
 
 
-def _homeless(values: Mapping[str, Any]) -> Iterator[str]:
+def _homeless(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     index = values.get("semantic.indexPath")
-    for path in (*values.get("memory.extraPaths", ()), *([index] if index else [])):
+    given = [("memory.extraPaths", path) for path in values.get("memory.extraPaths", ())]
+    for name, path in (*given, *([("semantic.indexPath", index)] if index else [])):
         if expanded(path) is None:
-            yield f"{shown_text(path)} begins with a home folder that there is not."
+            yield name, f"{shown_text(path)} begins with a home folder that there is not."
 
 
 def places_of(key: Key) -> tuple[Place, ...]:

@@ -80,23 +80,27 @@ INDEX_NAMES = (".sqlite", ".sqlite3", ".db")
 
 def overreach(
     values: Mapping[str, Any], sources: Mapping[str, str], *, root: Path, outside: bool, network: bool
-) -> Iterator[str]:
-    """Why values of the workspace's own file may not be used; nothing if all may. `NEVER` was refused before."""
+) -> Iterator[tuple[str, str]]:
+    """Which values of the workspace's own file may not be used, and why. `NEVER` was refused before."""
     given = [name for name, place in sources.items() if place == "file"]
     for name in given:
         value, trust = values[name], TRUST[name]
-        yield from _too_much(name, value)
+        for reason in _too_much(name, value):
+            yield name, reason
         if not network and (trust is Trust.NETWORK or (trust is Trust.LOCAL and value == "openai")):
             yield (
+                name,
                 f"{name!r} of the workspace's config.jsonc is about sending text away; "
-                "that needs allow.network in your own configuration."
+                "that needs allow.network in your own configuration.",
             )
         if trust is Trust.INSIDE and not outside:
-            yield from _outside(name, value, root)
+            for reason in _outside(name, value, root):
+                yield name, reason
     if not outside and not is_inside(root, STATE_FOLDER):
         yield (
+            "",
             f"{STATE_FOLDER} is a link out of the workspace, which a repository can bring along; "
-            "that needs allow.outsidePaths in your own configuration."
+            "that needs allow.outsidePaths in your own configuration.",
         )
 
 

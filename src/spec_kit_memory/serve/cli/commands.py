@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter, FileMissing, SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.requests import SaveRequest
 from spec_kit_memory.serve.cli.tool_commands import Session, call, common_options, options
@@ -258,11 +259,15 @@ def config_show(session: Session) -> None:
     from spec_kit_memory.serve.cli import view
     from spec_kit_memory.serve.cli.overview import Values
 
-    loaded = session.settings()
+    # What is wrong is what somebody comes here to see: it must not keep the rest from being shown.
+    root = settings.find_root(workspace=session.workspace)
+    loaded, problems = settings.load_with_problems(root, overrides=session.flags)
     rows = settings.describe(loaded)
     changed = sum(row["source"] != "default" for row in rows)
+    refused = f"; {counted(len(problems), 'problem')}: nothing works until it is corrected" if problems else ""
     answer = Values(
-        summary=f"{changed} of {len(rows)} settings are not the default",
+        summary=f"{changed} of {len(rows)} settings are not the default{refused}",
+        problems=tuple(problems),
         root=str(loaded.root),
         user_file=str(settings.user_config_file(os.environ) or "none: this user has no home folder"),
         settings=tuple(rows),
@@ -272,7 +277,8 @@ def config_show(session: Session) -> None:
         answer,
         blocks=[
             view.Table(("key", "value", "from"), cells),
-            view.Line(answer.summary, "dim"),
+            *(view.Line(problem, "bad") for problem in problems),
+            view.Line(answer.summary, "bad" if problems else "dim"),
             view.Line(f"workspace {answer.root}", "dim"),
             view.Line(f"your own configuration {answer.user_file}", "dim"),
         ],

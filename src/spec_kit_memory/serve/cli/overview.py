@@ -68,6 +68,7 @@ class Values(Answer):
     root: str
     user_file: str
     settings: tuple[Mapping[str, Any], ...]
+    problems: tuple[str, ...] = ()  # what is wrong with the configuration; what is refused is not among the settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from spec_kit_memory import __version__
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
-from spec_kit_memory.parameters import Request
+from spec_kit_memory.parameters import Request, nearest
 from spec_kit_memory.requests import IndexRequest, UpdateRequest
 from spec_kit_memory.serve.mcp import handshake
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, leave_when_told, must_exist, open_at
@@ -111,7 +111,7 @@ class _Served:
     ) -> types.CallToolResult | types.InputRequiredResult:
         tool = next((each for each in self.tools if each.name == params.name), None)
         if tool is None:
-            raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name[:200]}")
+            raise MCPError(code=types.INVALID_PARAMS, message=_no_such_tool(params.name, self.tools))
         try:
             request = read_arguments(tool, params.arguments)
             result = await self._called(ctx, params, tool, request)
@@ -247,6 +247,12 @@ class _Served:
 def _is_structured(ctx: Context) -> bool:
     """Does the client's protocol know structured content? Some hosts pass it on all the same, beside the text."""
     return is_version_at_least(ctx.protocol_version, STRUCTURED_SINCE)
+
+
+def _no_such_tool(name: str, tools: Sequence[Tool]) -> str:
+    close = nearest(name, [tool.name for tool in tools])
+    meant = f" Did you mean {' or '.join(close)}?" if close else ""
+    return f"Unknown tool: {name[:200]}.{meant} There are {', '.join(tool.name for tool in tools)}."
 
 
 def _described(tool: Tool, *, structured: bool) -> types.Tool:
