@@ -356,6 +356,8 @@ class CheckpointAnswer(Answer):
     skipped: int = 0
     kept_newer: int = 0
     removed: int = 0
+    links_restored: int = 0
+    links_removed: int = 0
     files_written: tuple[str, ...] = ()
     files_refused: tuple[str, ...] = ()
     safety: str | None = None  # the checkpoint made before a restore
@@ -372,6 +374,10 @@ class CheckpointDiffAnswer(Answer):
     added: tuple[Mapping[str, Any], ...]
     removed: tuple[Mapping[str, Any], ...]
     changed: tuple[Mapping[str, Any], ...]
+    links_added: tuple[Mapping[str, Any], ...] = ()  # sourceId, targetId, relation, strength, evidence
+    links_removed: tuple[Mapping[str, Any], ...] = ()
+    links_changed: tuple[Mapping[str, Any], ...] = ()  # with changed: strength, evidence, origin
+    used: int = 0  # memories whose counts of use differ
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -593,7 +593,8 @@ def test_a_checkpoint_of_a_renamed_folder_says_where_its_memories_are(filled: Pl
     answer = workspace.checkpoint_restore("core", clear_existing=True, restore_files=True)
     assert len(answer.files_written) == 2
     workspace.index()
-    assert {card.spec_folder for card in workspace.list().memories} == {"001-core", "001-engine", "002-other"}
+    assert {card.spec_folder for card in workspace.list().memories} == {"001-core", "002-other"}
+    assert not list((filled.root / "specs/001-engine").rglob("*.md"))  # else each memory would be there twice
     assert workspace.health().healthy
 
 

@@ -300,3 +300,135 @@ def test_a_merge_is_taken_apart_again(place: Place) -> None:
     assert (place.root / "specs/001-core/memory/old.md").exists()
     assert workspace.why(old).steps == ()
     assert {card.id for card in workspace.list().memories} == {old, answer.id}
+
+
+# --- restores and their files
+
+
+def on_disk(place: Place) -> dict[str, bytes]:
+    """Every file of the workspace, without our own state."""
+    found = {path.relative_to(place.root).as_posix(): path for path in place.root.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in sorted(found.items()) if not name.startswith(".spec-kit-memory")}
+
+
+def all_paths(workspace: Workspace) -> list[str]:
+    return sorted(card.path for card in workspace.list(limit=100).memories)
+
+
+@pytest.mark.parametrize("spec_folder", [None, "004-map"])
+def test_a_folder_that_was_moved_since_the_checkpoint_comes_back_and_goes_again(
+    place: Place, spec_folder: str | None
+) -> None:
+    place.memory("one", TOKENS, folder="004-map")
+    place.memory("two", BROKER, folder="004-map")
+    place.write("specs/004-map/spec.md", "# Map\n\nWhere stations are.\n")
+    place.memory("other", "# Other\n\nElsewhere.", folder="001-core")
+    workspace = place.open()
+    workspace.checkpoint_create("before", spec_folder=spec_folder)
+    (place.root / "specs/004-map").rename(place.root / "specs/014-map")
+    moved, ids = on_disk(place), None
+    place.clock.pass_(minutes=1)
+    answer = workspace.checkpoint_restore("before", clear_existing=True, restore_files=True)
+    assert len(answer.files_written) == 3
+    assert not any("014-map" in path for path in on_disk(place))
+    assert workspace.index().new == 0
+    assert len(all_paths(workspace)) == 4
+    place.clock.pass_(minutes=1)
+    undone = workspace.undo()
+    assert undone.undone == "restore"
+    assert on_disk(place) == moved
+    assert not (place.root / "specs/004-map").exists()
+    ids = all_paths(workspace)
+    assert workspace.index().new == 0
+    assert all_paths(workspace) == ids
+    assert {path for path in ids if "map" in path} == {path for path in moved if "map" in path}
+    assert ledger_verifies(workspace)
+
+
+@pytest.mark.parametrize("data", [b"# Mixed\r\n\nOne end\r\nand another\n", "\ufeff# Mark\n\nAt the start.\n".encode()])
+def test_a_replaced_file_comes_back_to_the_byte(place: Place, data: bytes) -> None:
+    path = place.memory("tokens", TOKENS)
+    workspace = place.open()
+    workspace.checkpoint_create("before")
+    path.write_bytes(data)
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("before", clear_existing=True, restore_files=True)
+    assert path.read_text(encoding="utf-8") == TOKENS + "\n"
+    workspace.undo()
+    assert path.read_bytes() == data
+
+
+def test_what_was_gone_before_a_restore_may_come_back_after_its_undo(place: Place) -> None:
+    """It was forgotten instead, and its file was passed over for good when a branch brought it back."""
+    path = place.memory("tokens", TOKENS)
+    text = path.read_text(encoding="utf-8")
+    workspace = place.open()
+    workspace.checkpoint_create("before")
+    path.unlink()
+    workspace.index()
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("before")
+    workspace.undo()
+    assert workspace.list(forgotten=True).total == 0
+    place.write("specs/001-core/memory/tokens.md", text)
+    workspace.index()
+    assert found(workspace, "access tokens") == ["Login tokens"]
+
+
+def test_what_was_forgotten_with_another_text_stays_forgotten_after_the_undo(place: Place) -> None:
+    path = place.memory("tokens", TOKENS)
+    workspace = place.open()
+    workspace.checkpoint_create("before")
+    path.write_text("# Login tokens\n\nNow they live for an hour.\n", encoding="utf-8")
+    place.clock.pass_(minutes=1)
+    workspace.index()
+    workspace.delete(place.id_of(workspace, "tokens"))
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("before", clear_existing=True)
+    assert workspace.list().total == 1
+    workspace.undo()
+    place.clock.pass_(minutes=1)
+    workspace.index(force=True)
+    assert workspace.list().total == 0
+
+
+def test_an_undone_restore_leaves_memories_alone_that_were_judged_or_linked_since(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    tokens, broker = place.id_of(workspace, "tokens"), place.id_of(workspace, "broker")
+    workspace.checkpoint_create("before")
+    workspace.validate(tokens, was_useful=True)
+    workspace.update(broker, title="Later")
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("before", clear_existing=True)
+    workspace.validate(tokens, was_useful=False)
+    workspace.link(broker, tokens, "supports")
+    workspace.undo()  # the link
+    workspace.undo()  # the opinion
+    workspace.link(broker, tokens, "contradicts")
+    workspace.link(tokens, broker, "supports")
+    for _ in range(2):
+        workspace.undo()
+    answer = workspace.undo()
+    assert answer.undone == "restore"
+    cards = {card.id: card for card in workspace.list().memories}
+    assert (cards[tokens].validation_count, cards[broker].title) == (1, "Later")
+
+
+def test_undoing_a_restore_says_which_memory_it_left(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    path = place.memory("broker", BROKER)
+    workspace = place.open()
+    broker = place.id_of(workspace, "broker")
+    workspace.checkpoint_create("before")
+    workspace.update(broker, title="Later")
+    workspace.update(place.id_of(workspace, "tokens"), title="Later too")
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("before", clear_existing=True, restore_files=True)
+    path.write_text(path.read_text(encoding="utf-8") + "\nEdited by hand.\n", encoding="utf-8")
+    workspace.index()
+    answer = workspace.undo()
+    assert any("changed since" in hint for hint in answer.hints)
+    assert "Edited by hand." in path.read_text(encoding="utf-8")
+    assert {card.title for card in workspace.list().memories} == {"Broker", "Later too"}

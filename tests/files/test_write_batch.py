@@ -21,6 +21,7 @@ import pytest
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Actor, Change, Entry, Presence
+from spec_kit_memory.core.operation import Reindex
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.files import disk, index_entry, spec_links, write_batch
 from spec_kit_memory.files.scan import ScanReport, Sync
@@ -218,11 +219,13 @@ class Twins:
 
     def scan(self, **options: Any) -> ScanReport:
         self._now += timedelta(hours=1)
+        # One id for both: else every entry of the ledger would differ.
+        change = Change(Actor.SYSTEM, self._now, reason="scan", operation=Reindex())
         reports = []
         for sync, (most, seconds) in zip(self._syncs, ((7, 1000.0), (1, 0.0)), strict=True):
             self._patch.setattr(write_batch, "FILES", most)
             self._patch.setattr(write_batch, "HOLD_SECONDS", seconds)
-            reports.append(sync.scan(**options))
+            reports.append(sync.scan(change=change, **options))
         assert told(reports[0]) == told(reports[1])
         one, other = (dump(settings) for settings in self.settings)
         for table, found in one.items():

@@ -150,6 +150,16 @@ def test_deleting_a_folder_asks_first(start: Start, run: Run) -> None:
     assert "JWT decision" in run("list")
 
 
+def test_a_restore_asks_first(start: Start, run: Run) -> None:
+    run("index")
+    run("checkpoint", "create", "c")
+    for answer, done in (("n", False), ("y", True)):
+        terminal = start("checkpoint", "restore", "c")
+        terminal.until("[y/N]")
+        terminal.answer(answer)
+        assert (terminal.end() == 0) is done
+
+
 def test_an_undecided_folder_is_chosen_from_a_list(root: Path, start: Start, run: Run) -> None:
     (root / "session.json").write_text('{"sessionSummary": "We painted the fence green and fed the cat."}')
     run("index")

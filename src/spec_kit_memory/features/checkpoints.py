@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, CheckpointListAnswer
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.folders import clean_folder
-from spec_kit_memory.core.memory import Filter, Scope
+from spec_kit_memory.core.memory import Filter, Origin, Scope
 from spec_kit_memory.errors import (
     BadParameter,
     BadSpecFolder,
@@ -43,9 +44,9 @@ from spec_kit_memory.requests import (
 
 MOST = 10
 LONGEST_NAME = 200
-# What a diff leaves out: use is not a change, and what a file looked like on disk is not the memory.
+# What a diff leaves out: what a file looked like on disk is not the memory, and use is only counted.
 _NOT_COMPARED = frozenset(
-    ("kind", "text", "said", "raw_hash", "stamp", "access_count", "last_access", "updated_at", "passages", "warnings")
+    ("kind", "text", "said", "raw_hash", "stamp", "last_access", "updated_at", "passages", "warnings")
 )
 _CALLED = {"content_hash": "text", "confidence": "validations", "validation_count": "validations", "claims": "links"}
 
@@ -84,9 +85,32 @@ def automatic(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) 
     return made.name
 
 
-def _make_automatic(runtime: Runtime, prefix: str, *, spec_folder: str | None) -> Checkpoint:
+def _make_automatic(
+    runtime: Runtime, prefix: str, *, spec_folder: str | None, also: Collection[int] = ()
+) -> Checkpoint:
+    """`also` are memories outside the folder that what follows will change."""
     name = f"{prefix}-{runtime.now():%Y%m%d-%H%M%S}"
-    return _make(runtime, name, spec_folder=spec_folder, description="made by itself", automatic=True)
+    where = _where(spec_folder)
+    if also:
+        where = Filter(ids=frozenset({*also, *(memory.id for memory in runtime.store.find(where))}))
+    return _make(runtime, name, spec_folder=spec_folder, description="made by itself", automatic=True, where=where)
+
+
+def _elsewhere(runtime: Runtime, opened: Opened) -> list[int]:
+    """The memories of a folder's checkpoint that are in another folder now."""
+    folder = opened.header.spec_folder
+    if folder is None:
+        return []
+    rows = opened.rows()
+    if next(rows)["instance"] != _instance(runtime):
+        return []
+    present = runtime.store.many([row["id"] for row in _memories(rows)])
+    return [memory.id for memory in present if memory.spec_folder != folder]
+
+
+def _instance(runtime: Runtime) -> str:
+    with closing(runtime.store.snapshot(Filter(ids=frozenset()))) as rows:
+        return str(next(rows)["instance"])
 
 
 def _make(
@@ -97,6 +121,7 @@ def _make(
     description: str,
     metadata: Mapping[str, Any] | None = None,
     automatic: bool = False,
+    where: Filter | None = None,
 ) -> Checkpoint:
     runtime.flush()  # counts that are not written yet belong to the snapshot too
     scope = runtime.settings.scope
@@ -118,7 +143,7 @@ def _make(
             automatic=automatic,
             scope=scope,
         )
-        with closing(runtime.store.snapshot(_where(spec_folder))) as rows:
+        with closing(runtime.store.snapshot(where or _where(spec_folder))) as rows:
             return shelf.write(runtime.settings, wanted, rows)
 
 
@@ -223,32 +248,100 @@ def delete(runtime: Runtime, request: CheckpointDeleteRequest) -> CheckpointAnsw
 
 
 def diff(runtime: Runtime, request: CheckpointDiffRequest) -> CheckpointDiffAnswer:
-    """What a restore with clearExisting would take back: added, removed and changed since."""
+    """What a restore with clearExisting would take back: added, removed and changed since, links too."""
     opened = find(runtime, request.name)
     opened.verify()
-    then_rows = opened.rows()
     with closing(runtime.store.snapshot(_where(opened.header.spec_folder))) as now_rows:
-        # Ids mean the same memory only within one database.
-        key = "id" if next(then_rows)["instance"] == next(now_rows)["instance"] else "path"
-        then = {row[key]: _essence(row) for row in _memories(then_rows)}
-        present = {row[key]: _essence(row) for row in _memories(now_rows)}
-    added = [present[one] for one in present if one not in then]
-    removed = [then[one] for one in then if one not in present]
-    changed = [
-        _named(present[one]) | {"changed": names}
-        for one in then
-        if one in present and (names := _differences(then[one], present[one]))
-    ]
+        then, now = _Compared.read(opened.rows()), _Compared.read(now_rows)
+    # Ids mean the same memory only within one database.
+    key = "id" if then.instance == now.instance else "path"
+    before, after = then.by(key), now.by(key)
+    both = [(before[one], after[one]) for one in before if one in after]
+    added = [after[one] for one in after if one not in before]
+    removed = [before[one] for one in before if one not in after]
+    changed = [_named(new) | {"changed": names} for old, new in both if (names := _differences(old, new))]
+    used = sum(old["access_count"] != new["access_count"] for old, new in both)
+    links = _compare_links(then.links(key), now.links(key))
     return CheckpointDiffAnswer(
-        summary=f"since {opened.header.name}: {len(added)} added, {len(removed)} removed, {len(changed)} changed",
-        hints=(f"the checkpoint holds spec folder {opened.header.spec_folder} only",)
-        if opened.header.spec_folder
-        else (),
+        summary=_diff_summary(opened.header, added=len(added), removed=len(removed), changed=len(changed), links=links),
+        hints=tuple(_diff_hints(opened.header, used)),
         name=opened.header.name,
         added=tuple(map(_named, added)),
         removed=tuple(map(_named, removed)),
         changed=tuple(changed),
+        links_added=links["added"],
+        links_removed=links["removed"],
+        links_changed=links["changed"],
+        used=used,
     )
+
+
+def _diff_summary(header: Checkpoint, *, added: int, removed: int, changed: int, links: Mapping[str, Any]) -> str:
+    summary = f"since {header.name}: {added} added, {removed} removed, {changed} changed"
+    counts = [f"{len(rows)} {what}" for what, rows in links.items() if rows]
+    return f"{summary}; links: {', '.join(counts)}" if counts else summary
+
+
+def _diff_hints(header: Checkpoint, used: int) -> Iterable[str]:
+    if header.spec_folder:
+        yield f"the checkpoint holds spec folder {header.spec_folder} only"
+    if used:
+        whose = "1 memory was" if used == 1 else f"{used} memories were"
+        yield f"{whose} used since; clearing takes their counts back too"
+
+
+@dataclass(slots=True)
+class _Compared:
+    """What a diff looks at: the memories and links of a snapshot."""
+
+    instance: str
+    memories: list[dict[str, Any]]
+    link_rows: list[Mapping[str, Any]]
+
+    @classmethod
+    def read(cls, rows: Iterator[Mapping[str, Any]]) -> _Compared:
+        found = cls(next(rows)["instance"], [], [])
+        for row in rows:
+            if row["kind"] == "memory":
+                found.memories.append(_essence(row))
+            elif row["kind"] == "link" and row["origin"] != Origin.FILE:  # those of files follow from their text
+                found.link_rows.append(row)
+        return found
+
+    def by(self, key: str) -> dict[Any, dict[str, Any]]:
+        return {row[key]: row for row in self.memories}
+
+    def links(self, key: str) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+        """By their ends and relation; an end outside the snapshot goes by the path that the link has for it."""
+        names = {row["id"]: row[key] for row in self.memories}
+
+        def end(row: Mapping[str, Any], name: str) -> Any:
+            return names.get(row[name], row[name] if key == "id" else row.get("outside"))
+
+        return {(end(row, "source_id"), end(row, "target_id"), row["relation"]): row for row in self.link_rows}
+
+
+_LINK_CALLED = {"source_id": "sourceId", "target_id": "targetId"}
+_LINK_VALUES = ("strength", "evidence", "origin")
+
+
+def _compare_links(
+    then: Mapping[tuple[Any, ...], Mapping[str, Any]], now: Mapping[tuple[Any, ...], Mapping[str, Any]]
+) -> dict[str, tuple[dict[str, Any], ...]]:
+    def told(row: Mapping[str, Any]) -> dict[str, Any]:
+        names = ("source_id", "target_id", "relation", "strength", "evidence")
+        return {_LINK_CALLED.get(name, name): row[name] for name in names}
+
+    changed = [
+        told(now[key]) | {"changed": names}
+        for key in then
+        if key in now and (names := [name for name in _LINK_VALUES if then[key][name] != now[key][name]])
+    ]
+    return {
+        "added": tuple(told(now[key]) for key in now if key not in then),
+        "removed": tuple(told(then[key]) for key in then if key not in now),
+        "changed": tuple(changed),
+    }
 
 
 def _memories(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
@@ -259,13 +352,20 @@ def _memories(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
         yield row
 
 
+def _after_header(opened: Opened) -> Iterator[Mapping[str, Any]]:
+    rows = opened.rows()
+    next(rows)
+    return rows
+
+
 def _essence(row: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in row.items() if name not in _NOT_COMPARED}
     return kept | {"aliases": [alias["path"] for alias in row["aliases"]]}
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    return sorted({_CALLED.get(name, name) for name in now if name != "id" and now[name] != then.get(name)})
+    compared = (name for name in now if name not in ("id", "access_count"))
+    return sorted({_CALLED.get(name, name) for name in compared if now[name] != then.get(name)})
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,11 +382,15 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
     opened.verify()
     header = opened.header
     if restore_files:
-        # What is on disk now must be in the safety checkpoint, or it would be lost.
-        runtime.sync.scan(spec_folder=header.spec_folder, count=False)
+        # What is on disk now must be in the safety checkpoint, or it would be lost. All of it is looked at: a folder
+        # may have been moved to where the checkpoint knows nothing of.
+        runtime.sync.scan(count=False)
     else:
         _refuse_renamed(runtime, opened)
-    safety = _make_automatic(runtime, "before-restore", spec_folder=header.spec_folder)
+    where = _where(header.spec_folder)
+    safety = _make_automatic(
+        runtime, "before-restore", spec_folder=header.spec_folder, also=_elsewhere(runtime, opened)
+    )
     reason = f"restore checkpoint {header.name}; before it {safety.name}"
     restored = operation.Restore(
         checkpoint=header.name,
@@ -296,22 +400,20 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
         restore_files=restore_files,
     )
     try:
-        done = runtime.store.restore(
-            opened.rows(), runtime.change(reason, restored), clear=clear_existing, where=_where(header.spec_folder)
-        )
+        done = runtime.store.restore(opened.rows(), runtime.change(reason, restored), clear=clear_existing, where=where)
     except SpecKitMemoryError:
         shelf.remove(safety)  # nothing changed, so there is nothing to go back to
         raise
     filed = file_restore.Filed()
     if restore_files:
-        filed = file_restore.write_back(
-            runtime, opened.rows(), operation=restored, reason=f"file of checkpoint {header.name}"
-        )
+        previous = {row["id"]: row for row in _memories(_after_header(shelf.read(safety.place)))}
+        writing = file_restore.Writing(restored, f"file of checkpoint {header.name}", previous)
+        filed = file_restore.write_back(runtime, opened.rows(), writing)
     pruned = _prune(runtime, keep={safety.name, header.name})
     runtime.embed_soon()
     return CheckpointAnswer(
         summary=_summary(header, done),
-        hints=tuple(_hints(runtime, filed, done, files=restore_files)),
+        hints=tuple(_hints(runtime, filed, done, restored)),
         name=header.name,
         memories=header.memories,
         size_bytes=header.size_bytes,
@@ -320,6 +422,8 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
         skipped=done["unchanged"],
         kept_newer=done["kept_newer"],
         removed=done["removed"],
+        links_restored=done["links"],
+        links_removed=done["links_removed"],
         files_written=tuple(filed.written),
         files_refused=tuple(filed.refused),
         safety=safety.name,
@@ -332,10 +436,7 @@ def _refuse_renamed(runtime: Runtime, opened: Opened) -> None:
     if folder is None or runtime.store.count(Filter(spec_folder=folder)):
         return
     rows = opened.rows()
-    instance = next(rows)["instance"]
-    with closing(runtime.store.snapshot(Filter(ids=frozenset()))) as now_rows:
-        here = next(now_rows)["instance"]
-    if here != instance:
+    if next(rows)["instance"] != _instance(runtime):
         return
     moved = runtime.store.many([row["id"] for row in _memories(rows)])
     if moved:
@@ -354,18 +455,25 @@ def _summary(header: Checkpoint, done: Mapping[str, int]) -> str:
             (done["unchanged"], "unchanged"),
             (done["kept_newer"], "kept because newer now"),
             (done["removed"], "forgotten because it lacks them"),
+            (done["links"], "links brought back"),
+            (done["links_removed"], "links removed because it lacks them"),
         )
         if count
     ]
     return f"{said}; {', '.join(parts)}" if parts else said
 
 
-def _hints(runtime: Runtime, filed: file_restore.Filed, done: Mapping[str, int], *, files: bool) -> Iterable[str]:
+def _hints(
+    runtime: Runtime, filed: file_restore.Filed, done: Mapping[str, int], restored: operation.Restore
+) -> Iterable[str]:
     if done["kept_newer"]:
         yield "clearExisting: true takes back what is newer, too; see what that is with skm checkpoint diff"
-    if done["restored"] and not files:
+    if done["restored"] and not restored.restore_files:
         yield "files stay as they are; restoreFiles: true writes them back"
-    yield "take it back with skm undo"
+    if runtime.store.is_committed(restored.id):
+        yield "take it back with skm undo"
+    else:
+        yield "nothing differed from the checkpoint, so there is nothing to take back"
     yield from (f"not written: {path} ({reason})" for path, reason in filed.refused.items())
     missing = len(freshness.stale(runtime))
     if missing:

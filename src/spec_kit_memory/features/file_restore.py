@@ -2,6 +2,8 @@
 
 A file is written only where what it replaces is kept elsewhere, byte for byte as it was where
 its stored text allows that. Text that was redacted is not what the file said, and stays out.
+Where a memory was in another place until then, its file there goes to the trash: two files
+would be two memories.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from spec_kit_memory.core.memory import Source
 from spec_kit_memory.core.operation import FileChange, Operation
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import discover, disk, write_counters
+from spec_kit_memory.files import discover, disk, trash, write_counters
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.files.index_entry import CHAT
+from spec_kit_memory.filesystem import Place
 
 # Files of these sources are the user's project; others are only read.
 WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
@@ -35,16 +38,23 @@ class Filed:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def write_back(
-    runtime: Runtime, rows: Iterable[Mapping[str, Any]], *, operation: Operation | None = None, reason: str
-) -> Filed:
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What all files of one restore have in common."""
+
+    operation: Operation
+    reason: str
+    previous: Mapping[int, Mapping[str, Any]]  # the memories just before, by id, as rows of a snapshot
+
+
+def write_back(runtime: Runtime, rows: Iterable[Mapping[str, Any]], writing: Writing) -> Filed:
     """Write the files of restored memories, then index them."""
     filed = Filed()
     for row in rows:
         if row["kind"] != "memory" or row["path"].startswith(CHAT) or not _is_restored(runtime, row):
             continue
         try:
-            problem = write_one(runtime, row, operation=operation, reason=reason)
+            problem = _write_one(runtime, row, writing)
         except SpecKitMemoryError as error:
             problem = error.message
         if problem is None:
@@ -60,9 +70,7 @@ def _is_restored(runtime: Runtime, row: Mapping[str, Any]) -> bool:
     return memory is not None and memory.path == row["path"] and memory.content_hash == row["content_hash"]
 
 
-def write_one(
-    runtime: Runtime, row: Mapping[str, Any], *, operation: Operation | None = None, reason: str
-) -> str | None:
+def _write_one(runtime: Runtime, row: Mapping[str, Any], writing: Writing) -> str | None:
     """Why the file was not written; "" where it says so already, None where it was written."""
     if row["redactions"]:
         return "its stored text was redacted"
@@ -70,15 +78,30 @@ def write_one(
         return f"files of source {row['source']} are only read"
     target = discover.file_to_change(runtime.settings, row["path"])
     data = as_it_was(row["text"], row["raw_hash"])
-    before: str | None = None
-    if filesystem.exists(target):
-        present, _ = disk.read_bytes(target)
-        if present == data:
-            return ""
-        before = hashlib.sha256(present).hexdigest()
-        problem = _unkept(runtime, target.path)
+    files: list[FileChange] = []
+    present = disk.read_bytes(target)[0] if filesystem.exists(target) else None
+    if present != data:
+        problem = _unkept(runtime, target.path) if present is not None else ""
         if problem:
             return problem
+        files.append(_written(runtime, row, target, data, present))
+    files += _taken_away(runtime, row["path"], writing)
+    if not files:
+        return ""
+    change = runtime.change(writing.reason, replace(writing.operation, files=tuple(files)))
+    runtime.sync.index_file(target.path, change, explicit=True)
+    return None
+
+
+def _written(runtime: Runtime, row: Mapping[str, Any], target: Place, data: bytes, present: bytes | None) -> FileChange:
+    """Write it; where the text alone would not give the former bytes back, they are kept in the trash."""
+    kept, before = None, None
+    if present is not None:
+        before = hashlib.sha256(present).hexdigest()
+        text = runtime.whole.text_of(runtime.sync.preview(target.path).content_hash) or ""
+        if as_it_was(text, before) != present:
+            copy = trash.keep(target, settings=runtime.settings, at=runtime.now())
+            kept = trash.as_change(row["path"], copy, settings=runtime.settings).trash
     try:
         filesystem.make_folders(target.parent)
         filesystem.replace(target, data)
@@ -87,10 +110,20 @@ def write_one(
     except OSError as error:
         raise disk_error(error, target.path) from error
     write_counters.count(runtime.settings, atomic_writes=1)
-    file = FileChange(row["path"], before=before, after=hashlib.sha256(data).hexdigest())
-    done = replace(operation, files=(file,)) if operation else None
-    runtime.sync.index_file(target.path, runtime.change(reason, done), explicit=True)
-    return None
+    return FileChange(row["path"], before=before, after=hashlib.sha256(data).hexdigest(), trash=kept)
+
+
+def _taken_away(runtime: Runtime, stored: str, writing: Writing) -> list[FileChange]:
+    """The file that the same memory had in another place until then, unless somebody changed it or it is shared."""
+    memory = runtime.store.by_path(stored)
+    previous = writing.previous.get(memory.id) if memory else None
+    if previous is None or previous["path"] == stored or runtime.store.by_path(previous["path"]) is not None:
+        return []
+    place = discover.file_to_change(runtime.settings, previous["path"])
+    if not filesystem.exists(place) or disk.hash_of(place) != previous["raw_hash"]:
+        return []
+    moved = trash.discard(place, settings=runtime.settings, at=runtime.now())
+    return [trash.as_change(previous["path"], moved, settings=runtime.settings)]
 
 
 def _time_of(row: Mapping[str, Any], data: bytes) -> int:

@@ -16,9 +16,9 @@ from spec_kit_memory.core import markdown, passages
 from spec_kit_memory.core.memory import Document, Memory, Source, embedded
 from spec_kit_memory.features.runtime import Runtime
 
-__all__ = ["State", "snapshot_row"]
+__all__ = ["EXTRAS", "State", "snapshot_row"]
 
-_EXTRAS = ("link", "overrides", "vouched")  # of a history row, beside the memory's own state
+EXTRAS = ("link", "overrides", "previous_id", "vouched")  # of a history row, beside the memory's own state
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def snapshot_row(
     document = markdown.parse(text)
     nothing = {"raw_hash": "", "stamp": [0, 0, 0]}
     return {
-        **{name: value for name, value in values.items() if name not in _EXTRAS},
+        **{name: value for name, value in values.items() if name not in EXTRAS},
         "kind": "memory",
         "id": state.id,
         "updated_at": _precise(state.at),

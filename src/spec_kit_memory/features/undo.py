@@ -54,8 +54,8 @@ def undo(runtime: Runtime) -> UndoAnswer:
         except _Impossible as reason:
             passed.append(f"{_name(act)} cannot be taken back: {reason}")
             continue
-        following = next(walk, None)
-        again = f"say it again for the change before: {_name(following)}" if following else "there is no change before"
+        before = next(walk, None)
+        again = f"say it again for the change before: {_name(before)}" if before else "nothing else is left to undo"
         return UndoAnswer(
             summary=done.summary,
             hints=(*done.hints, *passed, again),

@@ -90,6 +90,7 @@ class _Saved:
     """The rows of the checkpoint that was made before the restore."""
 
     header: Mapping[str, Any]
+    whole: bool  # not of one spec folder only
     memories: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     vectors: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     sessions: list[Mapping[str, Any]] = field(default_factory=list)
@@ -105,7 +106,7 @@ def _saved(runtime: Runtime, told: operation.Restore) -> _Saved:
         ) from error
     opened.verify()
     rows = opened.rows()
-    saved = _Saved(next(rows))
+    saved = _Saved(next(rows), whole=opened.header.spec_folder is None)
     for row in rows:
         match row["kind"]:
             case "memory":
@@ -135,22 +136,25 @@ def _first_steps(act: Act) -> dict[int, Step]:
 
 
 def _changed_since(runtime: Runtime, memory_id: int, act: Act) -> bool:
-    """Has anything changed it after the restore? Reading its file again and links of its own do not count."""
-    for row in runtime.store.history(memory_id):
-        if row.ledger_sequence in act.sequences:
-            return False
-        before, after = row.before or {}, row.after or {}
-        if before != after and "link" not in before and "link" not in after:
-            return True
-    return True
+    """Is it another than the restore left? Links are looked at by themselves."""
+    own = (row for row in runtime.store.history(memory_id) if "link" not in {**(row.before or {}), **(row.after or {})})
+    last = next(own, None)
+    left = [step for step in act.steps if step.memory_id == memory_id and not step.is_link][-1]
+    return last is None or (last.ledger_sequence not in act.sequences and _state(last.after) != _state(left.after))
+
+
+def _state(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (values or {}).items() if name not in history_rows.EXTRAS}
 
 
 def _is_taken(runtime: Runtime, step: Step, going_back: Collection[int]) -> bool:
-    """Does a memory that does not go back live at the path that this one goes back to?"""
+    """Does a memory that does not go back live at the path that this one goes back to? A copy of it gives way."""
     if step.before.get("presence") != Presence.LIVE:
         return False
-    occupant = runtime.store.by_path(str(step.before["path"]))
-    return occupant is not None and occupant.path == step.before["path"] and occupant.id not in going_back
+    other = runtime.store.by_path(str(step.before["path"]))
+    if other is None or other.path != step.before["path"] or other.id in going_back:
+        return False
+    return other.fingerprint == "" or other.fingerprint != step.before["fingerprint"]
 
 
 def _plan_memory(runtime: Runtime, work: Prepared, step: Step, saved: _Saved) -> None:
@@ -233,9 +237,9 @@ def _texts(runtime: Runtime, step: Step, file: FileChange, saved: _Saved) -> Ite
 
 
 def _plan_sessions(runtime: Runtime, work: Prepared, act: Act, saved: _Saved) -> None:
-    """Working memory goes back too, unless its session went on."""
+    """Working memory goes back too, unless its session went on. A folder's checkpoint has only a part of it."""
     restored_at = datetime.fromisoformat(act.first.entry.at)
-    for row in saved.sessions:
+    for row in saved.sessions if saved.whole else ():
         now = runtime.store.session(row["id"])
         if row["seen_at"] is None or (now is not None and now.seen_at is not None and now.seen_at > restored_at):
             continue

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spec_kit_memory.errors import BadParameter
+from spec_kit_memory.errors import BadParameter, MissingParameter
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.cli.tool_commands import Session, call
 
@@ -174,16 +174,24 @@ def every_card(workspace: Workspace) -> Iterator[Card]:
 
 
 def _delete(session: Session, kind: type[Request], given: Given, own: Given) -> None:
-    if "spec_folder" in given and not given.get("confirm") and session.interactive:
-        click.confirm(f"Forget every memory of {given['spec_folder']}? A checkpoint is made first.", abort=True)
+    if "spec_folder" in given and "id" not in given and not given.get("confirm"):
+        _confirm(session, own, f"Forget every memory of {given['spec_folder']}")
         given["confirm"] = True
     _plain(session, kind, given, own)
 
 
 def _restore(session: Session, kind: type[Request], given: Given, own: Given) -> None:
-    if session.interactive and not own["yes"] and (given.get("clear_existing") or given.get("restore_files")):
-        click.confirm(f"Restore {given.get('name')!r} over what is there? A checkpoint is made first.", abort=True)
+    _confirm(session, own, f"Restore {given.get('name')!r} over what is there")
     _plain(session, kind, given, own)
+
+
+def _confirm(session: Session, own: Given, what: str) -> None:
+    """A person is asked; where nobody can answer, --yes has to say it."""
+    if own["yes"]:
+        return
+    if not session.interactive:
+        raise MissingParameter(f"{what}? Nobody can be asked here", hint="say --yes to go ahead; nothing was changed")
+    click.confirm(f"{what}? A checkpoint is made first.", abort=True)
 
 
 def _health(session: Session, kind: type[Request], given: Given, own: Given) -> None:
@@ -222,7 +230,7 @@ EXTRAS: Mapping[str, Extra] = {
     "get": Extra(_get),
     "why": Extra(_why, _why_options),
     "triggers": Extra(_triggers, _triggers_options),
-    "delete": Extra(_delete),
+    "delete": Extra(_delete, lambda: [_flag("--yes", "Do not ask.")]),
     "checkpoint restore": Extra(_restore, lambda: [_flag("--yes", "Do not ask.")]),
     "health": Extra(_health),
     "ledger verify": Extra(_ledger_verify),

@@ -409,7 +409,18 @@ def _diff(answer: answers.CheckpointDiffAnswer, *, now: datetime) -> Iterator[Bl
     )
     for sign, style, rows in signs:
         for row in rows:
-            yield Line(f"{sign} {row.get('title')}  [{row.get('id')}]  {row.get('path')}", style)
+            changed = f"  ({', '.join(row['changed'])})" if row.get("changed") else ""
+            yield Line(f"{sign} {row.get('title')}  [{row.get('id')}]  {row.get('path')}{changed}", style)
+    links: Sequence[tuple[str, str, tuple[Mapping[str, Any], ...]]] = (
+        ("+", "good", answer.links_added),
+        ("-", "bad", answer.links_removed),
+        ("~", "", answer.links_changed),
+    )
+    for sign, style, rows in links:
+        for row in rows:
+            yield Line(
+                f"{sign} link #{row['sourceId']} {row['relation']} #{row['targetId']} ({row['strength']})", style
+            )
 
 
 def _restored(answer: answers.CheckpointAnswer, *, now: datetime) -> Iterator[Block]:
