@@ -372,6 +372,72 @@ def test_at_most_ten_are_kept_and_automatic_ones_go_first(filled: Place) -> None
     assert len(workspace.checkpoint_list().checkpoints) == 10
 
 
+def test_with_the_clock_set_back_the_newest_is_still_the_last_to_go(filled: Place) -> None:
+    workspace = filled.open()
+    for number in range(10):
+        filled.clock.pass_(days=-1)
+        workspace.checkpoint_create(f"n{number}")
+    assert [row["name"] for row in workspace.checkpoint_list().checkpoints] == [f"n{n}" for n in range(9, -1, -1)]
+    filled.clock.pass_(days=-400)
+    assert workspace.checkpoint_create("n10").pruned == ("n0",)
+    assert workspace.checkpoint_create("n11").pruned == ("n1",)
+    filled.clock.pass_(days=-400)
+    workspace.checkpoint_restore("n11")  # makes one by itself, which is the oldest automatic one there is
+    filled.clock.pass_(days=-400)
+    restored = workspace.checkpoint_restore("n10")
+    names = {row["name"] for row in workspace.checkpoint_list().checkpoints}
+    assert restored.safety in names
+    assert {"n10", "n11"} <= names
+
+
+def test_checkpoints_of_the_first_version_are_older_than_all_others(filled: Place) -> None:
+    workspace = filled.open()
+    for number in range(3):
+        filled.clock.pass_(days=1)
+        workspace.checkpoint_create(f"old{number}")
+        rewritten(filled.root, f"old{number}", sequence=None)
+    filled.clock.pass_(days=-100)
+    for number in range(8):
+        workspace.checkpoint_create(f"new{number}")
+    names = [row["name"] for row in workspace.checkpoint_list().checkpoints]
+    assert names == [*(f"new{number}" for number in range(7, -1, -1)), "old2", "old1"]
+
+
+@pytest.mark.parametrize("forged", [10**400, 2**53 + 1, -1, "9", 1.5, True, None, 2**53])
+def test_a_made_up_number_does_not_keep_a_checkpoint_for_ever(filled: Place, forged: object) -> None:
+    workspace = filled.open()
+    workspace.checkpoint_create("forged")
+    rewritten(filled.root, "forged", sequence=forged)
+    for number in range(10):
+        filled.clock.pass_(seconds=1)
+        workspace.checkpoint_create(f"n{number}")
+    names = {row["name"] for row in workspace.checkpoint_list().checkpoints}
+    assert names == {f"n{number}" for number in range(10)}
+
+
+def rewritten(root: Path, name: str, **changes: object) -> None:
+    """A checkpoint with another header, and a trailer that fits it."""
+    path = root / ".spec-kit-memory" / "checkpoints" / f"{name}.jsonl.gz"
+    head, *rows, _ = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    header = {**json.loads(head), **changes}
+    header = {key: value for key, value in header.items() if value is not None or key in ("spec_folder",)}
+    lines = [json.dumps(header).encode() + b"\n", *rows]
+    digest = hashlib.sha256(b"".join(lines)).hexdigest()
+    trailer = {"kind": "trailer", "rows": len(rows), "counts": {}, "sha256": digest}
+    path.write_bytes(gzip.compress(b"".join(lines) + json.dumps(trailer).encode() + b"\n"))
+
+
+def test_headers_that_unpack_without_end_do_not_hold_up_a_list(filled: Place) -> None:
+    workspace = filled.open()
+    workspace.checkpoint_create("good")
+    folder = filled.root / ".spec-kit-memory" / "checkpoints"
+    bomb = gzip.compress(b'{"kind": "checkpoint", "name": "' + b"a" * (60 << 20))
+    for number in range(1_500):
+        (folder / f"zz{number:04}.jsonl.gz").write_bytes(bomb if number < 20 else b"")
+    answer = workspace.checkpoint_list()
+    assert [row["name"] for row in answer.checkpoints] == ["good"]
+
+
 def test_a_restore_never_prunes_what_it_restores(filled: Place) -> None:
     workspace = filled.open()
     for number in range(10):

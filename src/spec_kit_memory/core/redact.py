@@ -7,6 +7,7 @@ Lines are never added or removed.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,7 +28,7 @@ from spec_kit_memory.core.secret_formats import (
 from spec_kit_memory.core.secret_values import ASSIGNED, Span
 from spec_kit_memory.errors import SecretScanFailed
 
-__all__ = ["Redacted", "redact", "redact_data"]
+__all__ = ["Redacted", "kept_id", "redact", "redact_data"]
 
 # What a line must mention for one of the library's detectors to be asked.
 _LIBRARY: Mapping[str, tuple[str, str, str]] = {
@@ -69,6 +70,16 @@ def redact(text: str) -> Redacted:
             hint="run 'skm health'; reinstall spec-kit-memory if a package is missing",
         ) from problem
     return Redacted(text, dict(found))
+
+
+def kept_id(identifier: str) -> str:
+    """An id that came from elsewhere as it may be kept: one that holds a secret is told by a digest instead.
+
+    It stays the same id for whoever uses it again, and says nothing.
+    """
+    if not redact(identifier).found:
+        return identifier
+    return f"redacted-{hashlib.sha256(identifier.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
 def redact_data(value: Any, found: Counter[str], name: str = "") -> Any:

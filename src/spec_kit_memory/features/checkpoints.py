@@ -126,7 +126,8 @@ def _make(
     runtime.flush()  # counts that are not written yet belong to the snapshot too
     scope = runtime.settings.scope
     with shelf.alone(runtime.settings):
-        taken = {one.name for one in shelf.headers(runtime.settings, scope)[0]}
+        known, _ = shelf.headers(runtime.settings, scope)
+        taken = {one.name for one in known}
         name = _free(name, taken) if automatic else name
         # A file that cannot be read may be of a newer version: it is not written over.
         if name in taken or filesystem.exists(shelf.place_of(runtime.settings, name, scope)):
@@ -136,10 +137,11 @@ def _make(
         wanted = Checkpoint(
             name=name,
             created=runtime.now(),
+            sequence=shelf.next_sequence(known),
             description=description,
             metadata=_plain(metadata or {}),
             spec_folder=spec_folder,
-            git=git.head(runtime.settings.root),
+            git=redact.redact_data(git.head(runtime.settings.root), Counter()),
             automatic=automatic,
             scope=scope,
         )
@@ -169,6 +171,10 @@ def _checked(name: str) -> str:
         raise OutOfRange(f"the name has {len(name)} characters", hint=f"use at most {LONGEST_NAME}")
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
         raise BadParameter(f"the name {name!r} has characters that cannot be shown", hint="use letters and digits")
+    if found := redact.redact(name).found:
+        raise BadParameter(
+            f"the checkpoint's name holds what looks like a secret ({', '.join(found)})", hint="choose another name"
+        )
     return name
 
 
@@ -177,7 +183,7 @@ def _prune(runtime: Runtime, *, keep: set[str]) -> tuple[str, ...]:
     dropped: list[str] = []
     with shelf.alone(runtime.settings):
         found, _ = shelf.headers(runtime.settings, runtime.settings.scope)
-        for one in sorted(found, key=lambda one: (not one.automatic, one.created, one.name)):
+        for one in sorted(found, key=lambda one: (not one.automatic, one.age)):
             if len(found) - len(dropped) > MOST and one.name not in keep:
                 shelf.remove(one)
                 dropped.append(one.name)

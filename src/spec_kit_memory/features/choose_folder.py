@@ -12,12 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.core import alignment
+from spec_kit_memory.core import alignment, redact
 from spec_kit_memory.core.alignment import Alignment, Decision, Profile
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.core.words import for_query
-from spec_kit_memory.errors import SpecKitMemoryError, UndecidedSpecFolder
+from spec_kit_memory.errors import BadSpecFolder, SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import paths
 from spec_kit_memory.index.contract import Tally
@@ -63,6 +63,7 @@ def place(
     if named is not None:
         name = alignment.resolve_name(named, folders.known_as(named), create=create)
         if name not in folders:
+            _refuse_secret(name)
             return _in(runtime, base, name, warnings=(f"made a new spec folder {name}",))
         return _named(runtime, base, name, _aligned(runtime, folders, words, named_files, named=name))
     here = _working_folder(base, folders)
@@ -72,6 +73,15 @@ def place(
         # A single fact has too few words to tell its folder; it belongs to the whole project.
         return _at_root(runtime, None)
     return _fitting(runtime, base, _aligned(runtime, folders, words, named_files), folders)
+
+
+def _refuse_secret(name: str) -> None:
+    """A folder's name goes into every path below it, and into git."""
+    if found := redact.redact(name).found:
+        raise BadSpecFolder(
+            f"the name of the new spec folder holds what looks like a secret ({', '.join(found)})",
+            hint="choose another name",
+        )
 
 
 def _base(runtime: Runtime) -> Path | None:

@@ -98,7 +98,7 @@ class _Page:
 
 
 def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
-    prompt, session_id, max_tokens = request.prompt, request.session_id, request.max_tokens
+    prompt, session_id, max_tokens = request.prompt, sessions.kept_id(request.session_id), request.max_tokens
     loading = _loading(runtime, prompt, session_id)
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     newest = _newest(runtime, folder) if folder and loading != "skip" else []

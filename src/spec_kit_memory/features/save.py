@@ -183,7 +183,7 @@ def _write(
         fact=draft.fact,
     )
     now_local = runtime.now().astimezone()
-    repository = git.head(runtime.settings.root)
+    repository = redact.redact_data(git.head(runtime.settings.root), Counter())
     rendered, triggers, redacted = _rendered(runtime, draft, placed.spec_folder, now_local, repository)
     similar = () if on_similar == "distinct" and not force else near_duplicates.similar(runtime, rendered.text)
     warnings = [*rendered.warnings, *placed.warnings]

@@ -62,6 +62,8 @@ def search(runtime: Runtime, request: Request, cache: Cache) -> SearchAnswer:
         from spec_kit_memory.features import past
 
         return past.search(runtime, request)
+    if (session_id := sessions.kept_id(request.session_id)) != request.session_id:
+        request = request.replace(session_id=session_id)
     generation = runtime.whole.generation()
     # What a session was sent changes with each answer, so only questions without one repeat.
     # Memories expire and change their state without a write, so an answer is good for a minute.

@@ -7,6 +7,7 @@ that two agents on one workspace do not disturb each other.
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +30,16 @@ MOST_SENT = 5000
 # A prompt must not be answered with a whole file: the rest is one memory_load away.
 CONTENT_TOKENS = 800
 SUMMARY_TOKENS = 200
+_PLAIN_ID = re.compile(r"[0-9a-fA-F-]{1,64}")
+
+
+def kept_id(session_id: str | None) -> str | None:
+    """The session's id as it may be kept. Hosts' own ids are plain, and a hook need not load the scan for them."""
+    if session_id is None or _PLAIN_ID.fullmatch(session_id):
+        return session_id
+    from spec_kit_memory.core import redact
+
+    return redact.kept_id(session_id)
 
 
 def open_session(runtime: Runtime, session_id: str) -> Session:
@@ -77,7 +88,7 @@ def working_memory(runtime: Runtime, session_id: str) -> tuple[Card, ...]:
 
 def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
     """Memories whose phrases occur in the prompt, what the product offers, and, in a session, what is near."""
-    prompt, limit, session_id = request.prompt, request.limit, request.session_id
+    prompt, limit, session_id = request.prompt, request.limit, kept_id(request.session_id)
     matches, memories = matching(runtime, prompt)
     shown = matches[:limit]
     suggested = [

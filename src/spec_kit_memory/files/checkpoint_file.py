@@ -41,6 +41,7 @@ __all__ = [
     "covers",
     "folder",
     "headers",
+    "next_sequence",
     "place_of",
     "read",
     "remove",
@@ -57,6 +58,9 @@ HINT = "nothing was changed; `skm checkpoint list` shows the others"
 _LEVEL = 3
 _BUFFER = 1 << 20
 _LONGEST_LINE = 64 << 20
+_LONGEST_HEADER = 4 << 20  # read of every file whenever they are listed
+_MOST_FILES = 1_000  # far more than are ever kept; a repository may bring any number
+_LAST_SEQUENCE = 2**53
 # A file that unpacks to more than this was not written by us. Real ones shrink to a third or a twentieth.
 _MOST_RATIO = 100
 _MOST_SLACK = 256 << 20
@@ -71,6 +75,7 @@ class Checkpoint:
 
     name: str
     created: datetime
+    sequence: int = 0  # one more than any before it; 0 in files of 0.1. A clock may be set back, this cannot
     description: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     spec_folder: str | None = None
@@ -80,6 +85,11 @@ class Checkpoint:
     memories: int = 0
     place: Place = field(default_factory=lambda: Place(Path()))
     size_bytes: int = 0
+
+    @property
+    def age(self) -> tuple[int, datetime, str]:
+        """What tells the older of two: the smaller one."""
+        return self.sequence, self.created, self.name
 
 
 def folder(settings: Settings) -> Place:
@@ -204,6 +214,7 @@ def _header(checkpoint: Checkpoint, *, memories: int) -> dict[str, Any]:
         "name": checkpoint.name,
         "description": checkpoint.description,
         "metadata": dict(checkpoint.metadata),
+        "sequence": checkpoint.sequence,
         "created": checkpoint.created.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "spec_folder": checkpoint.spec_folder,
         "git": dict(checkpoint.git),
@@ -258,7 +269,7 @@ class Opened:
 
 def read(place: Place) -> Opened:
     """Open a checkpoint and read its header only."""
-    lines = _unpacked(place)
+    lines = _unpacked(place, longest=_LONGEST_HEADER)
     first = next(lines, None)
     lines.close()
     if first is None:
@@ -290,6 +301,7 @@ def _checkpoint(said: Mapping[str, Any], place: Place) -> Checkpoint:
     return Checkpoint(
         name=said["name"],
         created=created if created.tzinfo else created.replace(tzinfo=UTC),
+        sequence=_sequence(said.get("sequence")),
         description=said["description"],
         metadata=dict(said["metadata"]),
         spec_folder=said["spec_folder"],
@@ -302,15 +314,24 @@ def _checkpoint(said: Mapping[str, Any], place: Place) -> Checkpoint:
     )
 
 
-def _unpacked(place: Place) -> Generator[bytes, None, None]:
+def _sequence(said: object) -> int:
+    """A number that was made up to stay the newest for ever counts as none."""
+    return said if type(said) is int and 0 <= said <= _LAST_SEQUENCE else 0
+
+
+def next_sequence(known: Iterable[Checkpoint]) -> int:
+    return min(_LAST_SEQUENCE, 1 + max((one.sequence for one in known), default=0))
+
+
+def _unpacked(place: Place, *, longest: int = _LONGEST_LINE) -> Generator[bytes, None, None]:
     """Lines of a file that may be anything: cut off, foreign, or made to fill the memory."""
     try:
         total = 0
         with os.fdopen(filesystem.open_reading(place), "rb") as raw, gzip.GzipFile(fileobj=raw, mode="rb") as packed:
             most = os.fstat(raw.fileno()).st_size * _MOST_RATIO + _MOST_SLACK
-            while line := packed.readline(_LONGEST_LINE + 1):
+            while line := packed.readline(longest + 1):
                 total += len(line)
-                if len(line) > _LONGEST_LINE or total > most:
+                if len(line) > longest or total > most:
                     raise _bad(place, f"it unpacks to more than {total:,} bytes, which no checkpoint does")
                 if not line.endswith(b"\n"):
                     raise _bad(place, "its last line is cut off")
@@ -350,14 +371,15 @@ def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[Sp
             continue
         if covers(scope, header.scope):
             found.append(header)
-    found.sort(key=lambda one: (one.created, one.name), reverse=True)
+    found.sort(key=lambda one: one.age, reverse=True)
     return found, bad
 
 
 def _files(settings: Settings) -> list[Place]:
     place = folder(settings)
     try:
-        return [place / name for name in filesystem.names(place) if name.endswith(SUFFIX) and not name.startswith(".")]
+        names = [name for name in filesystem.names(place) if name.endswith(SUFFIX) and not name.startswith(".")]
+        return [place / name for name in names[:_MOST_FILES]]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:

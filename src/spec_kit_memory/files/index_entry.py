@@ -182,7 +182,7 @@ def chat_path(conversation_id: str, *, settings: Settings) -> str:
         f"projects/{quote(project, safe='')}/" if project else "",
         f"users/{quote(user, safe='')}/" if user else "",
     )
-    return f"{CHAT}{''.join(parts)}{conversation_id}"
+    return f"{CHAT}{''.join(parts)}{redact.kept_id(conversation_id)}"
 
 
 def make_chat_entry(conversation: Conversation, *, settings: Settings, now: datetime, trusted: bool = False) -> Entry:
@@ -224,5 +224,8 @@ def _redacted(conversation: Conversation) -> tuple[Conversation, int]:
     title = redact.redact(conversation.title)
     turns = [(turn, redact.redact(turn.text)) for turn in conversation.turns]
     count = sum(sum(clean.found.values()) for clean in (title, *(clean for _, clean in turns)))
-    spoken = tuple(replace(turn, text=clean.text) for turn, clean in turns)
-    return replace(conversation, title=title.text, turns=spoken), count
+    spoken = tuple(
+        replace(turn, text=clean.text, speaker=redact.kept_id(turn.speaker), time=redact.redact(turn.time).text)
+        for turn, clean in turns
+    )
+    return replace(conversation, id=redact.kept_id(conversation.id), title=title.text, turns=spoken), count
