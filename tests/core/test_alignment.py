@@ -81,6 +81,33 @@ def test_no_folders_at_all_are_undecided() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "most"),
+    [("OAuth", 49.9), ("OAuth cookies", 69.9), ("OAuth cookies of the login callback", 100.0)],
+)
+def test_so_few_words_in_common_have_at_most_that_score(words: str, most: float) -> None:
+    fresh = dict.fromkeys(("007-auth", "008-search", "009-billing"), NOW)
+    best = align(talk(words), folders(touched=fresh), now=NOW)[0]
+    assert best.folder == "007-auth"
+    assert best.score <= most
+    assert best.score >= most - 20
+    assert best.words == len(talk(words).words)
+
+
+def test_words_that_most_folders_have_tell_of_none() -> None:
+    common = "The harbour, the station, the dock and the people there."
+    known = [profile(f"00{n}-x", {"spec.md": f"{common} About subject{n}."}) for n in range(1, 6)]
+    best = align(talk("People at the station of the harbour near the dock"), known, now=NOW)[0]
+    assert (best.words, best.score < 50) == (0, True)
+
+
+def test_a_long_conversation_about_something_else_fits_nothing() -> None:
+    strange = " ".join(f"strange{n} words{n}" for n in range(60))
+    best = align(talk(f"{strange} OAuth login callback cookies"), folders(touched={"007-auth": NOW}), now=NOW)[0]
+    assert best.words >= 3
+    assert best.score < 50
+
+
+@pytest.mark.parametrize(
     ("score", "outcome"), [(70.0, "used"), (69.9, "warned"), (50.0, "warned"), (49.9, "undecided")]
 )
 def test_the_thresholds_are_seventy_and_fifty(score: float, outcome: str) -> None:

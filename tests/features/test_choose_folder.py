@@ -60,6 +60,65 @@ def test_a_named_folder_that_fits_badly_is_used_with_a_warning(workspace: Worksp
     assert "002-dock-link" in answer.warnings[0]
 
 
+def test_a_bad_fit_names_better_folders_or_says_that_there_are_none(workspace: Workspace, place: Place) -> None:
+    for name in ("002-dock-link", "003-payments"):
+        (warning,) = workspace.save(context=ABOUT_NOTHING, spec_folder=name, dry_run=True).warnings
+        assert "fits the text badly" in warning
+        assert "better: 00" in warning or "no other folder fits better" in warning
+        assert not warning.rstrip().endswith(":")
+
+
+def test_a_folder_that_is_alone_has_no_better_one(place: Place) -> None:
+    place.write("specs/003-payments/spec.md", f"# Payments\n\n{PAYMENTS}\n")
+    answer = place.open().save(context=ABOUT_NOTHING, spec_folder="003-payments", dry_run=True)
+    assert [warning.partition(" (")[0] for warning in answer.warnings] == ["003-payments fits the text badly"]
+    assert "better" not in answer.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Hired two people for the workshop and bought new tools",
+        "The gateway was closed on Friday",
+        "We charged our phones in the kitchen and watered the plants",
+        "The monthly rent of the office goes up; the landlord wrote a letter about heating, parking and the lift",
+        "Cards for the birthday of Ann",
+        "Lunch",
+    ],
+)
+def test_a_few_words_in_common_are_no_fit(workspace: Workspace, words: str) -> None:
+    with pytest.raises(UndecidedSpecFolder) as raised:
+        workspace.save(context={"sessionSummary": words})
+    alternatives: Any = raised.value.details["alternatives"]
+    assert len(alternatives) == 3
+
+
+def test_two_telling_words_are_a_fit_with_a_warning(workspace: Workspace) -> None:
+    answer = workspace.save(context={"sessionSummary": "A ride to the bank"}, dry_run=True)
+    assert answer.spec_folder == "003-payments"
+    assert answer.alignment["score"] < 70
+    assert "name the folder if that is wrong" in answer.warnings[0]
+
+
+def test_three_telling_words_or_a_file_are_a_fit(workspace: Workspace) -> None:
+    words = {"sessionSummary": "Invoices, refunds and chargebacks now have receipts"}
+    assert workspace.save(context=words, dry_run=True).spec_folder == "003-payments"
+    file = {"sessionSummary": "Renamed a variable", "filesModified": ["dock/broker.py"]}
+    assert workspace.save(context=file, dry_run=True).spec_folder == "002-dock-link"
+
+
+def test_two_folders_named_in_data_and_argument_are_told(workspace: Workspace) -> None:
+    data = ABOUT_BROKER | {"specFolder": "003-payments"}
+    answer = workspace.save(context=data, spec_folder="002-dock-link", dry_run=True)
+    assert answer.spec_folder == "002-dock-link"
+    assert answer.warnings == (
+        "the data says specFolder 003-payments, but 002-dock-link was named beside it and is used",
+    )
+    for spelling in ("specs/002-dock-link", ".opencode/specs/002-dock-link/"):
+        data = ABOUT_BROKER | {"specFolder": spelling}
+        assert workspace.save(context=data, spec_folder="002-dock-link", dry_run=True).warnings == ()
+
+
 def test_a_child_is_found_by_its_own_name(workspace: Workspace) -> None:
     answer = workspace.save(context=ABOUT_BROKER, spec_folder="005-tiles", dry_run=True)
     assert answer.spec_folder == "004-map/005-tiles"

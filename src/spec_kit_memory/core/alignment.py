@@ -47,6 +47,9 @@ _LENGTH_SHARE = 0.75
 _ENOUGH = 0.50
 _NOT_CLEAR = 0.40
 _CLEAR = 0.62
+_FAMILIAR = 0.40  # of what was said a folder that it belongs to knows at least so much
+SURE_WORDS = 3
+HINT_WORDS = 2
 
 _WORD = re.compile(r"[^\W\d_][^\W_]{1,30}")
 _PATH = re.compile(r"(?:[\w.@-]{1,80}/){0,12}[\w@-][\w.@-]{0,80}\.[A-Za-z][A-Za-z0-9]{0,6}(?![\w/])")
@@ -92,6 +95,7 @@ class Alignment:
     folder: str
     score: float
     parts: Mapping[str, float | None] = field(default_factory=dict)
+    words: int = 0  # how many different telling words of the conversation the folder has
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +176,35 @@ def _phase_from_documents(names: Collection[str]) -> str | None:
 
 def align(said: Talk, folders: Sequence[Profile], *, now: datetime) -> list[Alignment]:
     """Every folder with its score, the best first."""
-    topics = _topics(said, folders)
-    spread = Counter(path for folder in folders for path in folder.files)
+    spread = Counter(word for folder in folders for word in folder.words)
+    file_spread = Counter(path for folder in folders for path in folder.files)
+    topics = _topics(said, folders, spread)
     found = []
     for folder, topic in zip(folders, topics, strict=True):
         parts = {
             "topic": topic,
-            "files": _shared_files(said.files, folder.files, spread),
+            "files": _shared_files(said.files, folder.files, file_spread),
             "phase": _phase_fit(said.phase, folder.phase),
             "recency": _recency(folder.touched_at, now),
         }
-        found.append(Alignment(folder.name, _score(parts), parts))
+        words = _shared_words(said.words, folder, spread, folders=len(folders))
+        score = min(_score(parts), _most(words, shares_file=bool(parts["files"])))
+        found.append(Alignment(folder.name, score, parts, words))
     return sorted(found, key=lambda alignment: (-alignment.score, alignment.folder))
+
+
+def _shared_words(said: Mapping[str, int], folder: Profile, spread: Mapping[str, int], *, folders: int) -> int:
+    """How many different words tell of this folder: its name's, and those that at most half of all folders have."""
+    name = _words(folder.name.replace("-", " ").replace("/", " "))
+    few = max(1.0, folders / 2)
+    return sum(1 for word in said if word in folder.words and (spread[word] <= few or word in name))
+
+
+def _most(words: int, *, shares_file: bool) -> float:
+    """The best score that so little can have: one word in common is chance, and two are a hint."""
+    if shares_file or words >= SURE_WORDS:
+        return 100.0
+    return (USED_FROM if words >= HINT_WORDS else WARNED_FROM) - 0.1
 
 
 def _score(parts: Mapping[str, float | None]) -> float:
@@ -192,27 +213,30 @@ def _score(parts: Mapping[str, float | None]) -> float:
     return round(100 * sum(WEIGHTS[name] * value for name, value in known.items()) / weight, 1) if weight else 0.0
 
 
-def _topics(said: Talk, folders: Sequence[Profile]) -> list[float | None]:
-    """How well each folder fits by its words, 0 to 1: enough of them, and clearly more than any other folder."""
-    telling = _telling(said.words, folders)
+def _topics(said: Talk, folders: Sequence[Profile], spread: Mapping[str, int]) -> list[float | None]:
+    """How well each folder fits by its words, 0 to 1: enough of them, and clearly more than any other folder.
+
+    Where a folder does not even know most of what was said, the rest is there by chance.
+    """
+    telling = _telling(said.words, spread, folders=len(folders))
     if not telling:
         # Words were said and no folder knows one of them: that is no fit, not an unknown one.
         return [0.0 if said.words else None] * len(folders)
     raw = _overlaps(telling, folders)
     best, second = [*sorted(raw, reverse=True), 0.0][:2]
     topics: list[float | None] = []
-    for overlap in raw:
+    for folder, overlap in zip(folders, raw, strict=True):
         rival = second if overlap == best else best
         share = overlap / (overlap + rival) if overlap else 0.0
         clear = min(1.0, max(0.0, (share - _NOT_CLEAR) / (_CLEAR - _NOT_CLEAR)))
-        topics.append(round(clear * sqrt(min(1.0, overlap / _ENOUGH)), 4))
+        familiar = min(1.0, sum(word in folder.words for word in said.words) / len(said.words) / _FAMILIAR)
+        topics.append(round(familiar * clear * sqrt(min(1.0, overlap / _ENOUGH)), 4))
     return topics
 
 
-def _telling(words: Mapping[str, int], folders: Sequence[Profile]) -> dict[str, float]:
+def _telling(words: Mapping[str, int], spread: Mapping[str, int], *, folders: int) -> dict[str, float]:
     """The conversation's most telling words that any folder knows: used often, and by few folders."""
-    spread = Counter(word for folder in folders for word in folder.words)
-    every = len(folders) + 1
+    every = folders + 1
     weighed = {
         word: (1 + log(count)) * log(every / (spread[word] + 0.5)) for word, count in words.items() if word in spread
     }

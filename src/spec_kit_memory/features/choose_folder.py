@@ -184,7 +184,8 @@ def _named(runtime: Runtime, base: Path | None, name: str, aligned: Sequence[Ali
     warnings: tuple[str, ...] = ()
     if decision.outcome == "warned":
         better = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives)
-        warnings = (f"{name} fits the text badly ({decision.score:.0f} of 100); better: {better}",)
+        then = f"; better: {better}" if better else ", and no other folder fits better" if len(aligned) > 1 else ""
+        warnings = (f"{name} fits the text badly ({decision.score:.0f} of 100){then}",)
     return _in(runtime, base, name, warnings=warnings, alignment=_told(decision))
 
 
@@ -194,7 +195,10 @@ def _fitting(runtime: Runtime, base: Path | None, aligned: Sequence[Alignment], 
         raise _undecided(decision, folders.all)
     warnings: tuple[str, ...] = ()
     if decision.outcome == "warned":
-        warnings = (f"{decision.folder} was chosen with {decision.score:.0f} of 100; name the folder if that is wrong",)
+        others = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives if other.score)
+        then = f" (the next best: {others})" if others else ""
+        chosen = f"{decision.folder} was chosen with {decision.score:.0f} of 100"
+        warnings = (f"{chosen}; name the folder if that is wrong{then}",)
     return _in(runtime, base, decision.folder, warnings=warnings, alignment=_told(decision))
 
 

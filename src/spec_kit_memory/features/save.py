@@ -17,6 +17,7 @@ from typing import Any
 
 from spec_kit_memory.answers import SaveAnswer
 from spec_kit_memory.core import attention, phrases, redact, session_data, session_document
+from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Memory, VectorStatus
 from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
@@ -186,7 +187,7 @@ def _write(
     repository = redact.redact_data(git.head(runtime.settings.root), Counter())
     rendered, triggers, redacted = _rendered(runtime, draft, placed.spec_folder, now_local, repository)
     similar = () if on_similar == "distinct" and not force else near_duplicates.similar(runtime, rendered.text)
-    warnings = [*rendered.warnings, *placed.warnings]
+    warnings = [*rendered.warnings, *placed.warnings, *_unheard(draft.session.spec_folder, request.spec_folder, placed)]
     answer = SaveAnswer(
         summary="",
         id=None,
@@ -231,6 +232,16 @@ def _write(
         answer = replace(answer, warnings=(*answer.warnings, f"the memory is saved, but {error.message}"))
     _session_saved(runtime, draft.session.session_id)
     return replace(answer, vector_status=status, hints=_hints(similar, on_similar, memory_id))
+
+
+def _unheard(in_data: str | None, argument: str | None, placed: choose_folder.Placed) -> list[str]:
+    """The data and the argument may name two folders: the argument is the later word."""
+    if not in_data or not argument:
+        return []
+    meant = clean_folder(in_data)
+    if placed.spec_folder == meant or (placed.spec_folder or "").endswith(f"/{meant}"):
+        return []
+    return [f"the data says specFolder {meant}, but {placed.spec_folder} was named beside it and is used"]
 
 
 def _known(
