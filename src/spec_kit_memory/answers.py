@@ -221,6 +221,19 @@ class IndexAnswer(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WatchAnswer(Answer):
+    """One thing that happened while the files are watched."""
+
+    kind: str  # watching | waiting | files | vectors | problem
+    at: datetime
+    indexed: int = 0  # files
+    deleted: int = 0
+    bad: tuple[Mapping[str, str], ...] = ()  # path, code, message
+    embedded: int = 0  # passages
+    failed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class StatsAnswer(Answer):
     totals: Mapping[str, int]
     tiers: Mapping[str, int]

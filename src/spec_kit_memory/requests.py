@@ -202,14 +202,33 @@ class SaveRequest(Request, verb="save", needs=("file_path", "context", "text")):
 class UpdateRequest(
     Request,
     verb="update",
-    needs=("title", "trigger_phrases", "importance_weight", "importance_tier", "context_type"),
+    needs=(
+        "title",
+        "trigger_phrases",
+        "add_trigger_phrases",
+        "remove_trigger_phrases",
+        "importance_weight",
+        "importance_tier",
+        "context_type",
+    ),
 ):
     """Correct a memory's metadata; written to its file's front matter."""
 
     id: int = id_parameter(kw_only=False, aliases=("memoryId",))
     title: str | None = parameter("text", default=None, help="The new title", length=PATH_LENGTH)
     trigger_phrases: Sequence[str] | None = parameter(
-        "texts", default=None, about="Replaces all", most=100, aliases=("triggers", "trigger")
+        "texts",
+        default=None,
+        about="Replaces all",
+        help="The new phrases: they replace all there are",
+        most=100,
+        aliases=("triggers", "trigger"),
+    )
+    add_trigger_phrases: Sequence[str] | None = parameter(
+        "texts", default=None, help="Phrases beside those there are", most=100, aliases=("addTriggers", "addTrigger")
+    )
+    remove_trigger_phrases: Sequence[str] | None = parameter(
+        "texts", default=None, help="Phrases to take away", most=100, aliases=("removeTriggers", "removeTrigger")
     )
     importance_weight: float | None = parameter(
         "number", default=None, least=0, most=1, help="The new weight", aliases=("weight",)

@@ -153,12 +153,15 @@ class Workspace:
             self._runtime.past.close()
         self._runtime.whole.close()
 
-    def start_background(self) -> None:
-        """Scan, embed and watch behind the answers; a server calls this after it started."""
+    def start_background(self, report: Callable[[answers.WatchAnswer], None] | None = None) -> None:
+        """Scan, embed and watch behind the answers; a server calls this after it started.
+
+        `report` hears of everything that is done, from the threads that do it.
+        """
         from spec_kit_memory.features.background import Background
 
         if self._background is None:
-            self._background = Background(self._runtime)
+            self._background = Background(self._runtime, report=report)
             self._runtime.doing = self._background.doing
             self._background.start()
 

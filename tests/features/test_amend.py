@@ -167,6 +167,21 @@ def test_a_person_who_confirms_makes_a_rule_and_the_ledger_says_who(place: Place
     assert "update tier" in last
 
 
+def test_phrases_can_be_added_and_taken_away_one_by_one(place: Place) -> None:
+    workspace, memory_id, path = one(place, TEXT.encode())
+    workspace.update(memory_id, trigger_phrases=["alpha beta", "gamma delta"])
+    changed = workspace.update(memory_id, add_trigger_phrases=["Alpha Beta", "epsilon"])
+    assert changed.memory.triggers == ("alpha beta", "gamma delta", "epsilon")
+    changed = workspace.update(memory_id, remove_trigger_phrases=["ALPHA beta"], title="T")
+    assert changed.memory.triggers == ("gamma delta", "epsilon")
+    workspace.update(memory_id, remove_trigger_phrases=["gamma delta", "epsilon"])
+    assert workspace.load(memory_id).memory.triggers == ()
+    before = path.read_bytes()
+    with pytest.raises(BadParameter, match="no trigger phrase 'zeta'"):
+        workspace.update(memory_id, remove_trigger_phrases=["zeta"])
+    assert path.read_bytes() == before
+
+
 # --- delete -----------------------------------------------------------------------------------------
 
 

@@ -95,6 +95,47 @@ def test_health_takes_its_time_on_request(here: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["data"]["checks"]["integrity"] == "ok"
 
 
+# --- what destroys asks, and where nobody can answer it needs --yes
+
+
+@pytest.fixture
+def snapshot(here: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    memory = here / "specs" / "007-auth" / "memory"
+    memory.mkdir(parents=True)
+    (memory / "a.md").write_text("# As it was\n\nText.\n", encoding="utf-8")
+    for arguments in (["index"], ["checkpoint", "create", "before"], ["update", "1", "--title", "Renamed"]):
+        assert run(arguments) == 0
+    capsys.readouterr()
+    return here
+
+
+@pytest.mark.parametrize("more", [[], ["--clear-existing"], ["--restore-files"], ["--clear-existing", "--json"]])
+def test_a_restore_in_a_script_needs_yes(snapshot: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
+    head = (run(["ledger", "head"]), capsys.readouterr().out)
+    assert run(["checkpoint", "restore", "before", *more]) == 1
+    said = capsys.readouterr()
+    assert "E031" in said.out + said.err
+    assert "--yes" in said.out + said.err
+    assert (run(["ledger", "head"]), capsys.readouterr().out) == head
+    assert run(["checkpoint", "restore", "before", "--yes", *more]) == 0
+
+
+def test_deleting_a_folder_in_a_script_needs_yes_too(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["delete", "--spec-folder", "007-auth"]) == 1
+    assert run(["delete", "--spec-folder", "007-auth", "--yes"]) == 0
+
+
+def test_phrases_are_added_and_removed_without_touching_the_others(
+    snapshot: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["update", "1", "--trigger", "signed tokens", "--trigger", "key rotation"]) == 0
+    assert run(["update", "1", "--add-trigger", "refresh", "--remove-trigger", "Signed Tokens", "--json"]) == 0
+    phrases = json.loads(capsys.readouterr().out.splitlines()[-1])["data"]["memory"]["triggers"]
+    assert phrases == ["key rotation", "refresh"]
+    assert run(["update", "1", "--remove-trigger", "nobody said it"]) == 1
+    assert "key rotation, refresh" in capsys.readouterr().err
+
+
 # --- what goes wrong
 
 

@@ -35,16 +35,16 @@ _WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
 def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Operation | None = None) -> UpdateAnswer:
     """Change only what is given; `part_of` is what it is taken back with."""
     memory_id = request.id
+    freshness.refresh(runtime, runtime.store.get(memory_id).path)
+    memory = runtime.store.get(memory_id)
     wanted: dict[str, Any] = {
         "title": " ".join(redact.redact(request.title).text.split()) if request.title is not None else None,
-        "triggers": _phrases(request.trigger_phrases) if request.trigger_phrases is not None else None,
+        "triggers": _new_phrases(memory, request),
         "weight": request.importance_weight,
         "tier": request.importance_tier,
         "context_type": request.context_type,
     }
     changes = {key: value for key, value in wanted.items() if value is not None}
-    freshness.refresh(runtime, runtime.store.get(memory_id).path)
-    memory = runtime.store.get(memory_id)
     _check(memory, changes, confirm=request.confirm)
     place = apply(runtime, memory, changes, operation_id=part_of.id if part_of else operation.new_id())
     after = runtime.store.get(memory_id)
@@ -55,6 +55,23 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
         changed=tuple(sorted(changes)),
         written_to=place,
     )
+
+
+def _new_phrases(memory: Memory, request: UpdateRequest) -> tuple[str, ...] | None:
+    """The phrases that are given, or those there are, with some more and without others; None if nobody asked."""
+    added, removed = request.add_trigger_phrases or (), request.remove_trigger_phrases or ()
+    if request.trigger_phrases is None and not added and not removed:
+        return None
+    phrases = memory.attributes.triggers if request.trigger_phrases is None else _phrases(request.trigger_phrases)
+    taken = {phrase.casefold() for phrase in _phrases(removed)}
+    if unknown := sorted(taken - {phrase.casefold() for phrase in phrases}):
+        raise BadParameter(
+            f"memory {memory.id} has no trigger phrase {', '.join(map(repr, unknown))}",
+            hint=f"it has: {', '.join(phrases) or 'none'}",
+        )
+    kept = [phrase for phrase in phrases if phrase.casefold() not in taken]
+    known = {phrase.casefold() for phrase in kept}
+    return (*kept, *(phrase for phrase in _phrases(added) if phrase.casefold() not in known))
 
 
 def _phrases(phrases: Sequence[str]) -> tuple[str, ...]:

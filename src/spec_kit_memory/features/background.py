@@ -12,11 +12,19 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from spec_kit_memory.answers import WatchAnswer
 from spec_kit_memory.core import ranking
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features import index_workspace
 from spec_kit_memory.features.runtime import Runtime
+
+if TYPE_CHECKING:
+    from spec_kit_memory.files.vector_queue import Embedded
+    from spec_kit_memory.files.watch import Happened
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +37,16 @@ _READ_AHEAD, _AT_ONCE = 10_000, 500  # memories
 
 _FIRST = "the files are being read for the first time, so this is not complete yet: ask again in a moment"
 _AGAIN = "the index was replaced and the files are being read again, so this is not complete yet: ask again in a moment"
+
+
+_STANDING = {
+    "watching": "watching the files",
+    "waiting": "another process watches this workspace; this one takes over when that ends",
+}
+
+
+def _problem(error: Exception) -> str:
+    return f"{error.code} {error.message}" if isinstance(error, SpecKitMemoryError) else str(error)
 
 
 def warm(runtime: Runtime) -> None:
@@ -45,8 +63,12 @@ def warm(runtime: Runtime) -> None:
 
 
 class Background:
-    def __init__(self, runtime: Runtime) -> None:
+    """`report` hears of everything that was done; it is called from several threads."""
+
+    def __init__(self, runtime: Runtime, *, report: Callable[[WatchAnswer], None] | None = None) -> None:
         self._runtime = runtime
+        self._report = report
+        self._told_failure = ""
         self._pid = os.getpid()
         self._stopping = threading.Event()
         self._wanted = threading.Event()
@@ -60,7 +82,8 @@ class Background:
         from spec_kit_memory.files.watch import Watcher
 
         self._runtime.whole.when_new(self._renewed)
-        watcher = Watcher(self._runtime.sync, self._runtime.settings, on_indexed=self.wake)
+        sync, settings = self._runtime.sync, self._runtime.settings
+        watcher = Watcher(sync, settings, on_indexed=self.wake, on_event=self._happened)
         for name, work in (
             ("scan", self._scan),
             ("vectors", self._embed),
@@ -144,9 +167,47 @@ class Background:
             self._wanted.clear()
             if self._embedding:
                 try:
-                    done = index_workspace.embed_pending(self._runtime, cancelled=self._stopping.is_set)
+                    done = index_workspace.embed_pending(
+                        self._runtime, cancelled=self._stopping.is_set, report=self._embedded
+                    )
                 finally:
                     self._embedding = False
+
+    # --- telling
+
+    def _happened(self, event: Happened) -> None:
+        if self._report is None:
+            return
+        at = self._runtime.now()
+        if isinstance(event, Exception):
+            self._report(WatchAnswer(summary=_problem(event), kind="problem", at=at))
+        elif isinstance(event, StrEnum):
+            self._report(WatchAnswer(summary=_STANDING[event.value], kind=event.value, at=at))
+        else:
+            indexed = event.new + event.modified + event.reindexed
+            self._report(
+                WatchAnswer(
+                    summary=index_workspace.changes(event),
+                    kind="files",
+                    at=at,
+                    indexed=indexed,
+                    deleted=event.deleted,
+                    bad=index_workspace.bad_files(event),
+                )
+            )
+
+    def _embedded(self, done: Embedded) -> None:
+        if self._report is None:
+            return
+        failure = _problem(done.failure) if done.failure else ""
+        if done.embedded or done.failed or (failure and failure != self._told_failure):
+            told = f"{counted(done.embedded, 'passage')} embedded"
+            told += f", {done.failed:,} failed" if done.failed else ""
+            told += f"; {failure}" if failure else ""
+            kind = "problem" if failure else "vectors"
+            now = self._runtime.now()
+            self._report(WatchAnswer(summary=told, kind=kind, at=now, embedded=done.embedded, failed=done.failed))
+        self._told_failure = failure
 
     def _flush(self) -> None:
         while not self._stopping.wait(FLUSH_SECONDS):

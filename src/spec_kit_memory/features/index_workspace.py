@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spec_kit_memory import filesystem
 from spec_kit_memory.answers import IndexAnswer
 from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import CoolingDown
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import paths, vector_queue
@@ -48,7 +49,13 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     return _answer(runtime, report, text_done - started, time.perf_counter() - text_done)
 
 
-def embed_pending(runtime: Runtime, *, progress: Progress | None = None, cancelled: Cancelled | None = None) -> bool:
+def embed_pending(
+    runtime: Runtime,
+    *,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+    report: Callable[[vector_queue.Embedded], None] = lambda done: None,
+) -> bool:
     """Is everything embedded that can be? A provider that is down leaves work for later."""
     embedder = runtime.meaning.embedder() if runtime.meaning.wanted else None
     if embedder is None:
@@ -58,6 +65,7 @@ def embed_pending(runtime: Runtime, *, progress: Progress | None = None, cancell
     )
     if done.failure:
         runtime.meaning.failed(done.failure)
+    report(done)
     return not done.stopped
 
 
@@ -107,7 +115,7 @@ def _answer(runtime: Runtime, report: ScanReport, seconds_text: float, seconds_v
         aliases=report.aliases,
         unchanged=report.unchanged,
         deleted=report.deleted,
-        bad=tuple({"path": bad.path, "code": bad.code, "message": bad.message} for bad in report.bad),
+        bad=bad_files(report),
         warnings=tuple(report.warnings),
         undiscovered=report.undiscovered,
         skipped=_skipped(report),
@@ -116,6 +124,10 @@ def _answer(runtime: Runtime, report: ScanReport, seconds_text: float, seconds_v
         seconds_text=round(seconds_text, 3),
         seconds_vectors=round(seconds_vectors, 3),
     )
+
+
+def bad_files(report: ScanReport) -> tuple[Mapping[str, str], ...]:
+    return tuple({"path": bad.path, "code": bad.code, "message": bad.message} for bad in report.bad)
 
 
 def _skipped(report: ScanReport) -> tuple[Mapping[str, Any], ...]:
@@ -132,9 +144,22 @@ def _nothing(report: ScanReport) -> str:
 
 def _summary(indexed: int, report: ScanReport) -> str:
     if not (indexed or report.deleted or report.moved or report.aliases):
-        return f"nothing to do: {report.unchanged} files are unchanged" if report.unchanged else _nothing(report)
+        unchanged = counted(report.unchanged, "file is unchanged", "files are unchanged")
+        return f"nothing to do: {unchanged}" if report.unchanged else _nothing(report)
     parts = [f"{report.new} new", f"{report.modified} modified"]
     for count, word in ((report.reindexed, "indexed again"), (report.moved, "moved"), (report.deleted, "gone")):
         if count:
             parts.append(f"{count} {word}")
-    return f"{indexed} files indexed ({', '.join(parts)}), {report.unchanged} unchanged"
+    return f"{counted(indexed, 'file')} indexed ({', '.join(parts)}), {report.unchanged} unchanged"
+
+
+def changes(report: ScanReport) -> str:
+    """Only what a scan changed."""
+    done = (
+        (report.new + report.modified + report.reindexed, "indexed"),
+        (report.moved, "moved"),
+        (report.aliases, "added as another name"),
+        (report.deleted, "gone"),
+        (len(report.bad), "could not be read"),
+    )
+    return ", ".join(f"{counted(count, 'file')} {word}" for count, word in done if count) or "something changed"

@@ -13,16 +13,17 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.files import discover, discovery_rules, paths
 from spec_kit_memory.files.locks import Lock
-from spec_kit_memory.files.scan import Sync
+from spec_kit_memory.files.scan import ScanReport, Sync
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Watcher"]
+__all__ = ["Happened", "Standing", "Watcher"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,17 @@ TICK_MS = 250
 Signature = tuple[Path, int, int]
 
 
+class Standing(StrEnum):
+    """Does this process watch?"""
+
+    WATCHING = "watching"
+    WAITING = "waiting"  # another process watches; this one takes over when that ends
+
+
+# What a watcher tells: changes that it applied, what failed and is tried again, and whether it watches.
+Happened = ScanReport | Exception | Standing
+
+
 class Watcher:
     """Feeds changes to `sync`. `run` blocks until `stop` is set; give it a thread."""
 
@@ -47,6 +59,7 @@ class Watcher:
         settings: Settings,
         *,
         on_indexed: Callable[[], None] = lambda: None,
+        on_event: Callable[[Happened], None] = lambda event: None,
         debounce_seconds: float = DEBOUNCE_SECONDS,
         poll_seconds: float = POLL_SECONDS,
         take_over_seconds: float = TAKE_OVER_SECONDS,
@@ -57,6 +70,8 @@ class Watcher:
         self._sync = sync
         self._settings = settings
         self._on_indexed = on_indexed
+        self._on_event = on_event
+        self._standing: Standing | None = None
         self._debounce = debounce_seconds
         self._poll = poll_seconds
         self._take_over = take_over_seconds
@@ -78,6 +93,7 @@ class Watcher:
         while not stop.is_set():
             try:
                 if not lock.acquire():
+                    self._stand(Standing.WAITING)
                     stop.wait(self._take_over)
                     continue
                 self._watch(stop)
@@ -118,7 +134,7 @@ class Watcher:
                 polling = True
         while not stop.is_set():
             if self._apply(None, stop):
-                self.ready.set()
+                self._is_ready()
             stop.wait(self._poll)
 
     def _listen(self, stop: threading.Event) -> None:
@@ -135,7 +151,7 @@ class Watcher:
             due = looked_at is None or self._clock() - looked_at > RESCAN_SECONDS
             if due and self._apply(None, stop):
                 looked_at = self._clock()
-                self.ready.set()
+                self._is_ready()
             elif self._changed and self._is_quiet():
                 self._apply(self._changed, stop)
             if discover.areas(self._settings) != folders:
@@ -199,14 +215,26 @@ class Watcher:
             self._changed.clear()
             self.problem = ""
             self._applied.notify_all()
+        if report.changed or (report.bad and only is not None):
+            self._on_event(report)
         if report.changed:
             self._on_indexed()
         return True
+
+    def _is_ready(self) -> None:
+        self._stand(Standing.WATCHING)
+        self.ready.set()
+
+    def _stand(self, standing: Standing) -> None:
+        if standing is not self._standing:
+            self._standing = standing
+            self._on_event(standing)
 
     def _failed(self, error: Exception) -> None:
         problem = f"{error.code} {error.message}" if isinstance(error, SpecKitMemoryError) else str(error)
         if problem != self.problem:
             logger.warning("the watcher will try again: %s", problem)
+            self._on_event(error)
         self.problem = problem
         self._retry_at = self._clock() + self._retry
 

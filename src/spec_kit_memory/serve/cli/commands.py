@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from spec_kit_memory.requests import SaveRequest
 from spec_kit_memory.serve.cli.tool_commands import Session, call, common_options, options
 
 if TYPE_CHECKING:
-    from spec_kit_memory.answers import SaveAnswer
+    from spec_kit_memory.answers import SaveAnswer, WatchAnswer
 
 __all__ = ["COMMANDS"]
 
@@ -143,23 +144,31 @@ def serve(
 
 @command("watch", "Index, then keep the index in step with the files until stopped.")
 def watch(session: Session) -> None:
+    import queue
     import signal
-    import time
 
     from spec_kit_memory.serve.cli.terminal import progress
 
     # As Ctrl-C: it ends also what goes on before there is anything to watch.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with session.open() as workspace:
+        if workspace.settings.watch == "off":
+            raise BadParameter(
+                "Watching is turned off in the configuration.",
+                hint="`skm watch --set watch=auto` watches all the same.",
+            )
         with progress("Indexing", quiet=session.json) as step:
             answer = workspace.index(progress=step)
         session.show(answer, verb="index")
-        sys.stdout.flush()
-        workspace.start_background()
+        session.flush()
+        events: queue.SimpleQueue[WatchAnswer] = queue.SimpleQueue()
+        workspace.start_background(events.put)
         session.say("Watching; Ctrl-C stops.")
         try:
             while True:
-                time.sleep(0.5)  # in slices: on Windows a longer one cannot be interrupted
+                with suppress(queue.Empty):  # in slices: on Windows a longer one cannot be interrupted
+                    session.show(events.get(timeout=0.5))
+                    session.flush()
         except KeyboardInterrupt:
             session.say("Stopped.")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spec_kit_memory.errors import BadParameter, MissingParameter
+from spec_kit_memory.errors import MissingParameter
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.cli.tool_commands import Session, call
 
@@ -131,15 +131,8 @@ def _edit_phrases(session: Session, memory_id: int, *, added: tuple[str, ...], r
         if not added and not removed:
             session.write("\n".join(phrases))
             return
-        gone = {phrase.casefold() for phrase in removed}
-        if unknown := gone - {phrase.casefold() for phrase in phrases}:
-            raise BadParameter(
-                f"Memory {memory_id} has no trigger phrase {', '.join(map(repr, sorted(unknown)))}.",
-                hint=f"`skm triggers --id {memory_id}` lists them.",
-            )
-        kept = [phrase for phrase in phrases if phrase.casefold() not in gone]
-        kept += [phrase for phrase in added if phrase.casefold() not in {each.casefold() for each in kept}]
-        session.show(workspace.update(id=memory_id, trigger_phrases=kept), verb="update")
+        changed = workspace.update(memory_id, add_trigger_phrases=added, remove_trigger_phrases=removed)
+        session.show(changed, verb="update")
 
 
 def _list_phrases(session: Session) -> None:

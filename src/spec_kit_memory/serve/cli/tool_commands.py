@@ -76,6 +76,11 @@ class Session:
             with _readers_may_leave():
                 terminal.show(view.blocks(answer, **how) if blocks is None else blocks)
 
+    def flush(self) -> None:
+        """Whoever reads a pipe sees what was shown so far."""
+        with _readers_may_leave():
+            sys.stdout.flush()
+
     def write(self, text: str) -> None:
         with _readers_may_leave():
             sys.stdout.write(text if text.endswith("\n") else text + "\n")

@@ -292,6 +292,13 @@ def _warnings(warnings: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
         yield Line(f"… and {len(by_file) - MOST_WARNINGS} more files with warnings; --json lists all", "dim")
 
 
+def _watched(answer: answers.WatchAnswer, *, now: datetime) -> Iterator[Block]:
+    style = {"problem": "bad", "files": "good", "vectors": ""}.get(answer.kind, "dim")
+    yield Line(f"{answer.at.astimezone():%H:%M:%S}  {answer.summary}", style)
+    for bad in answer.bad:
+        yield Line(f"          {bad['code']} {bad['path']}: {bad['message']}", "bad")
+
+
 def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "title")
     last = ago(answer.last_indexed, now) or "never"
@@ -453,6 +460,7 @@ _VIEWS: Mapping[type[Answer], Callable[..., Iterator[Block]]] = {
     answers.ContextAnswer: _context,
     answers.TriggerAnswer: _triggers,
     answers.IndexAnswer: _index,
+    answers.WatchAnswer: _watched,
     answers.StatsAnswer: _stats,
     answers.HealthAnswer: _health,
     answers.SaveAnswer: _save,
