@@ -55,4 +55,7 @@ took
 say "Programs that others wrote, against the wheel's server"
 "$tested" -m tools.conformance
 took
+say "Real agent hosts, each through one turn with a scripted model"
+"$tested" -m tools.hosts
+took
 say "All good"

@@ -23,6 +23,6 @@ say "It works. Next:"
 cat <<EOF
 Ask it something else:     $skm --workspace $example search "why did we leave polling"
 Use it in your project:    cd YOUR-PROJECT && $(pwd)/$skm init && $(pwd)/$skm index
-Connect your agent:        cd YOUR-PROJECT && $(pwd)/$skm install claude-code     (or codex, cursor, opencode, vscode)
+Connect your agent:        cd YOUR-PROJECT && $(pwd)/$skm install claude-code     (or codex, copilot, cursor, gemini …)
 Any other MCP client runs: $(pwd)/$skm serve --workspace YOUR-PROJECT
 EOF

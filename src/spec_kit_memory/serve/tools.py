@@ -51,16 +51,16 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "memory_search",
         requests.SearchRequest,
-        "Recall step: call before answering about prior work, decisions, dates, people or preferences. "
-        "Finds memories by text and meaning, with lines to cite. Needs query or concepts.",
+        "Search this project's memory: past decisions, prior work, dates, people, preferences. Recall step: call "
+        "before answering about any of them. Matches text and meaning, gives lines to cite. Needs query or concepts.",
         lean=True,
         reads=True,
     ),
     Tool(
         "memory_context",
         requests.ContextRequest,
-        "First call when a session starts or resumes: rules, trigger matches, the spec folder's "
-        "state, next steps, blockers, decisions.",
+        "First call when a session starts or resumes: this project's rules, memories that the prompt brings up, "
+        "the spec folder's state, next steps, blockers, decisions.",
         lean=True,
         reads=True,
     ),
@@ -93,7 +93,7 @@ TOOLS: tuple[Tool, ...] = (
         lean=True,
         idempotent=False,
     ),
-    Tool("memory_list", requests.ListRequest, "Browse memories, newest first; no query.", reads=True),
+    Tool("memory_list", requests.ListRequest, "Browse this project's memories, newest first; no query.", reads=True),
     Tool(
         "memory_update",
         requests.UpdateRequest,
@@ -108,7 +108,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "memory_validate",
         requests.ValidateRequest,
-        "Say whether a memory you used was useful.",
+        "Say whether a memory you used was useful, or is outdated.",
         lean=True,
         idempotent=False,
     ),
@@ -131,7 +131,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "memory_history",
         requests.HistoryRequest,
-        "What changed, when and by whom; without an id also checks the ledger.",
+        "How memories changed, when and by whom; without an id also checks the ledger.",
         reads=True,
     ),
     Tool(
@@ -139,27 +139,27 @@ TOOLS: tuple[Tool, ...] = (
         requests.LinkRequest,
         "Record how one memory led to, replaces or bears on another.",
     ),
-    Tool("memory_causal_unlink", requests.UnlinkRequest, "Remove a link.", destroys=True),
+    Tool("memory_causal_unlink", requests.UnlinkRequest, "Remove a causal link between two memories.", destroys=True),
     Tool(
         "memory_drift_why",
         requests.WhyRequest,
-        "Why is it so? The chain of causes and consequences around a memory.",
+        "Why is it so? The chain of causes and consequences around a memory or decision.",
         reads=True,
     ),
     Tool(
         "checkpoint_create",
         requests.CheckpointCreateRequest,
-        "Snapshot memories before risky changes.",
+        "Snapshot all memories before risky changes.",
         idempotent=False,
     ),
-    Tool("checkpoint_list", requests.CheckpointListRequest, "Snapshots, newest first.", reads=True),
+    Tool("checkpoint_list", requests.CheckpointListRequest, "List snapshots of memories, newest first.", reads=True),
     Tool(
         "checkpoint_restore",
         requests.CheckpointRestoreRequest,
-        "Bring a snapshot back; the present is snapshotted first.",
+        "Bring a snapshot of memories back; the present is snapshotted first.",
         destroys=True,
     ),
-    Tool("checkpoint_delete", requests.CheckpointDeleteRequest, "Delete a snapshot.", destroys=True),
+    Tool("checkpoint_delete", requests.CheckpointDeleteRequest, "Delete a snapshot of memories.", destroys=True),
 )
 BY_NAME: Mapping[str, Tool] = {tool.name: tool for tool in TOOLS}
 BY_COMMAND: Mapping[str, Tool] = {tool.command: tool for tool in TOOLS}
