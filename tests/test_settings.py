@@ -431,7 +431,25 @@ def test_a_repository_may_not_bring_a_state_folder_that_leads_outside(tmp_path: 
 def test_paths_inside_are_fine_for_a_repository_and_any_for_the_user(root: Path) -> None:
     configured(root, {"memory": {"extraPaths": ["docs/**/*.md", "./notes"]}})
     assert loaded(root).extra_paths == ("docs/**/*.md", "./notes")
-    assert loaded(root, user={"memory": {"extraPaths": ["/srv/notes"]}}).extra_paths == ("/srv/notes",)
+    assert loaded(root, user={"memory": {"extraPaths": ["/srv/notes"]}}).extra_paths[-1] == "/srv/notes"
+
+
+def test_extra_paths_of_the_workspace_and_of_its_user_add_up(root: Path) -> None:
+    configured(root, {"memory": {"extraPaths": ["docs", "notes"]}})
+    both = loaded(root, user={"memory": {"extraPaths": ["/srv/notes", "notes"]}})
+    assert both.extra_paths == ("docs", "/srv/notes", "notes")
+    assert both.sources["memory.extraPaths"] == "file and user"
+    assert both.repository_paths == {"docs"}, "what the user names too is the user's"
+    own = loaded(root, user={"memory": {"extraPaths": ["/srv/notes"]}}, environ={"SPEC_KIT_MEMORY_EXTRA_PATHS": "/a"})
+    assert (own.extra_paths, own.repository_paths) == (("/a",), frozenset())
+
+
+def test_a_repositorys_path_to_the_outside_is_refused_beside_the_users_own(root: Path) -> None:
+    configured(root, {"memory": {"extraPaths": ["../elsewhere"]}})
+    error = refusal(root, user={"memory": {"extraPaths": ["/srv/notes"]}})
+    assert "outside the workspace" in error.message
+    allowed = {"memory": {"extraPaths": ["/srv/notes"]}, "allow": {"outsidePaths": True}}
+    assert loaded(root, user=allowed).extra_paths == ("../elsewhere", "/srv/notes")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "socket"])

@@ -287,7 +287,9 @@ class LinkRequest(Request, verb="link"):
     source_id: int = id_parameter("From", kw_only=False, aliases=("source", "from"))
     target_id: int = id_parameter("To", kw_only=False, aliases=("target", "to"))
     relation: Relation | str = parameter("text", kw_only=False, choices=Relation, help="How the two are related")
-    strength: float = parameter("number", default=1.0, least=0, most=1, help="How strongly")
+    strength: float | None = parameter(
+        "number", default=None, least=0, most=1, help="How strongly: 1 for a new link, else as it is"
+    )
     evidence: str | None = parameter("text", default=None, about="Why", length=PROSE_LENGTH)
 
 

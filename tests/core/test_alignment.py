@@ -82,7 +82,7 @@ def test_no_folders_at_all_are_undecided() -> None:
 
 @pytest.mark.parametrize(
     ("words", "most"),
-    [("OAuth", 49.9), ("OAuth cookies", 69.9), ("OAuth cookies of the login callback", 100.0)],
+    [("OAuth", 49.0), ("OAuth cookies", 69.0), ("OAuth cookies of the login callback", 100.0)],
 )
 def test_so_few_words_in_common_have_at_most_that_score(words: str, most: float) -> None:
     fresh = dict.fromkeys(("007-auth", "008-search", "009-billing"), NOW)

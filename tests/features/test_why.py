@@ -55,6 +55,33 @@ def test_bad_links_are_refused_and_leave_nothing(
     assert workspace.ledger_head().head == before
 
 
+def test_linking_again_changes_only_what_is_given_and_says_so(workspace: Workspace) -> None:
+    workspace.link(1, 2, "supports", strength=0.5, evidence="seen in the log")
+    again = workspace.link(1, 2, "supports")
+    assert (again.link.strength, again.link.evidence, again.created) == (0.5, "seen in the log", False)
+    assert again.summary.endswith("it was there and keeps its strength of 0.5")
+    stronger = workspace.link(1, 2, "supports", strength=0.9)
+    assert (stronger.link.strength, stronger.link.evidence) == (0.9, "seen in the log")
+    assert "strength was 0.5 and is 0.9" in stronger.summary
+    told = workspace.link(1, 2, "supports", evidence="read in a mail")
+    assert (told.link.strength, told.link.evidence) == (0.9, "read in a mail")
+    assert "its evidence was 'seen in the log'" in told.summary
+    workspace.undo()
+    assert workspace.why(1).steps[0].link.evidence == "seen in the log"
+    assert workspace.link(2, 1, "supports").link.strength == 1.0, "a new one"
+    assert workspace.link(1, 2, "supports", strength=0).link.strength == 0.0
+
+
+def test_a_link_of_a_file_that_is_made_by_hand_keeps_its_strength_and_says_whose_it_is(place: Place) -> None:
+    place.memory("one", "# One\n\nText of one.", folder="001-core")
+    place.write("specs/001-core/memory/two.md", "---\ncausal_links:\n  related_to: [One]\n---\n# Two\n\nText of two.\n")
+    workspace = place.open()
+    one, two = place.id_of(workspace, "one.md"), place.id_of(workspace, "two.md")
+    answer = workspace.link(two, one, "supports")
+    assert answer.link.strength == 0.5
+    assert "came from a file" in answer.hints[0]
+
+
 @pytest.mark.parametrize(("strength", "error"), [(-0.1, OutOfRange), (1.1, OutOfRange), (float("nan"), BadParameter)])
 def test_a_strength_outside_its_range_is_refused(workspace: Workspace, strength: float, error: type[Exception]) -> None:
     with pytest.raises(error):

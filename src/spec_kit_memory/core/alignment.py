@@ -204,7 +204,7 @@ def _most(words: int, *, shares_file: bool) -> float:
     """The best score that so little can have: one word in common is chance, and two are a hint."""
     if shares_file or words >= SURE_WORDS:
         return 100.0
-    return (USED_FROM if words >= HINT_WORDS else WARNED_FROM) - 0.1
+    return (USED_FROM if words >= HINT_WORDS else WARNED_FROM) - 1.0
 
 
 def _score(parts: Mapping[str, float | None]) -> float:

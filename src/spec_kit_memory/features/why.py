@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spec_kit_memory.answers import LinkAnswer, WhyAnswer
 from spec_kit_memory.core import links, operation, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
@@ -11,32 +13,51 @@ from spec_kit_memory.requests import LinkRequest, UnlinkRequest, WhyRequest
 
 
 def link(runtime: Runtime, request: LinkRequest) -> LinkAnswer:
-    """Link two memories by hand; the same pair and relation again updates strength and evidence."""
+    """Link two memories by hand. Of a link that is there, only what is given changes."""
     source_id, target_id, kind = request.source_id, request.target_id, Relation(request.relation)
     if source_id == target_id:
         raise SelfLink(f"memory {source_id} cannot be linked to itself", hint="give two different ids")
     source, target = runtime.store.get(source_id), runtime.store.get(target_id)
-    known = any(
-        (old.source_id, old.target_id, old.relation) == (source_id, target_id, kind)
-        for old in runtime.store.links([source_id])
-    )
+    known = next((old for old in runtime.store.links([source_id]) if old.key == (source_id, target_id, kind)), None)
+    evidence = None if request.evidence is None else redact.redact(request.evidence).text
     wanted = Link(
         id=0,
         source_id=source_id,
         target_id=target_id,
         relation=kind,
-        strength=request.strength,
-        evidence=redact.redact(request.evidence or "").text,
+        strength=_first_given(request.strength, known.strength if known else None, 1.0),
+        evidence=_first_given(evidence, known.evidence if known else None, ""),
         origin=Origin.HAND,
         created_at=runtime.now(),
     )
     done = operation.Link(source_id=source_id, target_id=target_id, relation=kind.value)
     made = runtime.store.put_link(wanted, runtime.change("link", done))
+    said = f"{source.title} (#{source_id}) {kind.value} {target.title} (#{target_id}), link {made.id}"
     return LinkAnswer(
-        summary=f"{source.title} (#{source_id}) {kind.value} {target.title} (#{target_id}), link {made.id}",
+        summary=said if known is None else f"{said}; it was there{_changed(known, made)}",
+        hints=_from_file(known),
         link=made,
-        created=not known,
+        created=known is None,
     )
+
+
+def _first_given(*values: Any) -> Any:
+    return next(value for value in values if value is not None)
+
+
+def _changed(old: Link, new: Link) -> str:
+    """What became of a link that was there already."""
+    changes = [f"strength was {old.strength:g} and is {new.strength:g}"] if old.strength != new.strength else []
+    if old.evidence != new.evidence:
+        changes.append(f"its evidence was {old.evidence!r}" if old.evidence else "it has evidence now")
+    kept = f" and keeps its strength of {new.strength:g}"
+    return ": " + ", ".join(changes) if changes else kept
+
+
+def _from_file(known: Link | None) -> tuple[str, ...]:
+    if known is None or known.origin is Origin.HAND:
+        return ()
+    return ("this link came from a file; from now on it is yours, and stays when the file no longer asks for it",)
 
 
 def unlink(runtime: Runtime, request: UnlinkRequest) -> LinkAnswer:

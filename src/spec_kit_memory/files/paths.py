@@ -126,7 +126,8 @@ def extra_base(settings: Settings, extra: str) -> Path | None:
     None: a repository's configuration, or a link in it, would lead out of the workspace or into git's folder.
     """
     real = settings.real_path(split_glob(settings, extra)[0])
-    if real is None or settings.sources.get("memory.extraPaths") != "file" or settings.allow.outside_paths:
+    ours = settings.sources.get("memory.extraPaths") != "file" and extra not in settings.repository_paths
+    if real is None or ours or settings.allow.outside_paths:
         return real
     if not real.is_relative_to(settings.root) or any(map(is_reserved, real.relative_to(settings.root).parts)):
         return None

@@ -105,6 +105,7 @@ class Settings:
     noise: tuple[str, ...] = ()  # more line patterns that saving leaves out
     watch: str = "auto"  # auto | poll | off
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> default | file | user | environment | flag
+    repository_paths: frozenset[str] = frozenset()  # those of `extra_paths` that came with the repository
 
     @property
     def state_folder(self) -> Path:
@@ -256,7 +257,12 @@ KEYS: tuple[Key, ...] = (
         "Context type of a memory that names none.",
         choices=tuple(kind.value for kind in ContextType),
     ),
-    Key("memory.extraPaths", "texts", "extra_paths", "More files, folders or globs to index (source custom)."),
+    Key(
+        "memory.extraPaths",
+        "texts",
+        "extra_paths",
+        "More files, folders or globs to index (source custom). The workspace's and the user's own add up.",
+    ),
     Key(
         "search.fusion",
         "choice",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,10 @@ class _Problems:
         )
 
 
+# What the workspace and its user both name is all of it, where any other key has one value.
+ADDS_UP = "memory.extraPaths"
+
+
 def load(
     root: Path,
     *,
@@ -153,16 +157,30 @@ def _load(
         ("environment", "the environment", _from_environment(environ, problems)),
         ("flag", "the command line", iter((overrides or {}).items())),
     )
+    of_repository: dict[str, Any] = {}
     for place, where, pairs in layers:
         for name, raw in pairs:
             _accept(name, raw, place, where, values=values, sources=sources, problems=problems)
+        if place == "file":
+            of_repository = dict(values)
     refused = [*overreach(values, sources, root=root, outside=outside, network=network), *_homeless(values)]
     for name, text in refused:
         problems.add(text)
         values.pop(name, None)
         sources[name] = "default"
     sources.pop("", None)
-    return _build(root, values, sources, environ), problems
+    paths = of_repository.get(ADDS_UP, ())
+    if paths and sources[ADDS_UP] == "user":
+        reasons = overreach({ADDS_UP: paths}, {ADDS_UP: "file"}, root=root, outside=outside, network=network)
+        texts = [text for name, text in reasons if name == ADDS_UP]
+        for text in texts:
+            problems.add(text)
+        if not texts:
+            paths = tuple(path for path in paths if path not in values[ADDS_UP])
+            values[ADDS_UP] = (*paths, *values[ADDS_UP])
+            sources[ADDS_UP] = "file and user" if paths else "user"
+    settings = _build(root, values, sources, environ)
+    return replace(settings, repository_paths=frozenset(paths) if "file" in sources[ADDS_UP] else frozenset()), problems
 
 
 def _homeless(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
