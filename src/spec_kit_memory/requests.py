@@ -372,6 +372,10 @@ class HistoryRequest(Request, verb="history"):
 class LedgerVerifyRequest(Request, verb="ledger_verify"):
     """Check every link of the chain and name the first broken one."""
 
+    head: str | None = parameter(
+        "text", default=None, help="A line of `skm ledger head`: finds a cut or rewritten ledger", reach="command"
+    )
+
 
 class LedgerHeadRequest(Request, verb="ledger_head"):
     """Print one line to keep in git."""

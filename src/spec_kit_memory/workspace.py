@@ -358,7 +358,7 @@ class Workspace:
         """Check every link of the chain."""
         from spec_kit_memory.features import history
 
-        return history.ledger_verify(self._runtime)
+        return history.ledger_verify(self._runtime, request)
 
     @_takes(requests.LedgerHeadRequest)
     def ledger_head(self, request: requests.LedgerHeadRequest) -> answers.LedgerAnswer:

@@ -87,7 +87,8 @@ def test_a_fault_is_found_and_mended(tmp_path: Path, name: str) -> None:
     assert kind in wrong(store)
     assert store.repair(change(minutes=1))
     embed_all(store)
-    assert wrong(store) == set()
+    # A row that was changed behind the ledger's back is reported, and a repair does not make that good.
+    assert wrong(store) == ({"record"} if "presence" in statements[0] else set())
     live = [memory.id for memory in store.find(order="path")]
     assert [hit.memory_id for hit in store.match_text(["more"], Filter(), 9)] == live
     assert len(store.match_vector([1.0, 1, 1], Filter(), 99)) == 2 * len(live)
@@ -236,7 +237,9 @@ def test_a_quick_check_with_enough_time_finds_what_a_whole_one_finds(
 ) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 3600.0)
     plant(tmp_path / "index.sqlite", *FAULTS[fault][1])
-    assert large.check(now=NOON, quick=True) == large.check(now=NOON)
+    whole = large.check(now=NOON)
+    del whole["record"]  # takes long, and only who asks for all gets it
+    assert large.check(now=NOON, quick=True) == whole
 
 
 def test_a_quick_check_finds_damage_in_single_tables(

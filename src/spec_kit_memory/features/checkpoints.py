@@ -328,6 +328,7 @@ class _Compared:
 
 
 _LINK_CALLED = {"source_id": "sourceId", "target_id": "targetId"}
+_LINK_UNSAID = frozenset(("kind", "id", "origin", "claimant", "created_at", "outside"))
 _LINK_VALUES = ("strength", "evidence", "origin")
 
 
@@ -335,8 +336,7 @@ def _compare_links(
     then: Mapping[tuple[Any, ...], Mapping[str, Any]], now: Mapping[tuple[Any, ...], Mapping[str, Any]]
 ) -> dict[str, tuple[dict[str, Any], ...]]:
     def told(row: Mapping[str, Any]) -> dict[str, Any]:
-        names = ("source_id", "target_id", "relation", "strength", "evidence")
-        return {_LINK_CALLED.get(name, name): row[name] for name in names}
+        return {_LINK_CALLED.get(name, name): value for name, value in row.items() if name not in _LINK_UNSAID}
 
     changed = [
         told(now[key]) | {"changed": names}

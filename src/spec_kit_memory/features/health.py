@@ -165,6 +165,7 @@ _HINTS = {
     "vectors": "repair: true computes them again",
     "documents": "repair: true reads the files again",
     "ledger": "restore index.sqlite from a backup; skm ledger verify names the entry",
+    "record": "something else than this program wrote to index.sqlite: restore it from a backup or a checkpoint",
     "integrity": "skm index --rebuild; if that fails, move index.sqlite away and index again",
 }
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer
 from spec_kit_memory.core import ledger as chain
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import LedgerEntry
+from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.requests import HistoryRequest
+from spec_kit_memory.requests import HistoryRequest, LedgerVerifyRequest
+
+_HEAD = re.compile(r"(\d{1,18})\s+([0-9a-fA-F]{64})")
 
 
 def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
@@ -32,60 +36,86 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
 
 
 def _verified(runtime: Runtime) -> dict[str, Any]:
-    answer = ledger_verify(runtime)
+    answer = ledger_verify(runtime, LedgerVerifyRequest())
     return {"ok": answer.ok, "entries": answer.entries, "head": answer.head, "brokenAt": answer.broken_at}
 
 
-def ledger_verify(runtime: Runtime) -> LedgerAnswer:
-    seen = _Tally()
-    if runtime.isolated:
-        return _own_part(runtime)
-    broken = chain.verify(seen.through(runtime.whole.ledger()))
-    said = f"the chain breaks at entry {broken.sequence}: {broken.reason}" if broken else "every link holds"
+def ledger_verify(runtime: Runtime, request: LedgerVerifyRequest) -> LedgerAnswer:
+    """The whole chain, whoever asks: sequences and hashes tell nothing of what they are about."""
+    heads = _heads(request.head) if request.head else {}
+    tally = _Tally(heads)
+    broken = chain.verify(tally.through(runtime.whole.ledger())) or tally.compare(heads)
+    words = f"the chain breaks at entry {broken.sequence}: {broken.reason}" if broken else "every link holds"
+    if heads and not broken:
+        words += f", and {'the head that you kept is' if len(heads) == 1 else 'the heads that you kept are'} in it"
     return LedgerAnswer(
-        summary=f"{seen.entries} entries, {said}",
+        summary=f"{tally.entries} {'entry' if tally.entries == 1 else 'entries'}, {words}",
         ok=broken is None,
-        entries=seen.entries,
-        head=seen.head,
+        entries=tally.entries,
+        head=tally.head,
         broken_at=broken.sequence if broken else None,
     )
 
 
-def _own_part(runtime: Runtime) -> LedgerAnswer:
-    """A chain is checked as a whole, but an isolated session hears of its own entries only."""
-    broken = chain.verify(runtime.whole.ledger())
-    own = _Tally()
-    for _ in own.through(runtime.store.ledger()):
-        pass
-    said = "the chain is broken" if broken else "every link holds"
-    return LedgerAnswer(summary=f"{own.entries} entries, {said}", ok=not broken, entries=own.entries, head=own.head)
+def _heads(text: str) -> dict[int, str]:
+    """Lines that `ledger head` printed, by their sequence."""
+    heads: dict[int, str] = {}
+    for line in filter(None, (line.strip() for line in text.splitlines())):
+        words = _HEAD.fullmatch(line)
+        if words is None:
+            raise BadParameter(
+                f"{line[:80]!r} is no head of a ledger",
+                hint="give the line that skm ledger head printed: a number and 64 hexadecimal digits",
+            )
+        heads[int(words[1])] = words[2].lower()
+    return heads
 
 
 class _Tally:
     """Counts entries on their way, so that the ledger is read once and never held as a whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, heads: Mapping[int, str]) -> None:
         self.entries = 0
         self.head = chain.GENESIS
+        self._kept = {0: chain.GENESIS}
+        self._wanted = heads
 
     def through(self, entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
         for entry in entries:
             self.entries, self.head = self.entries + 1, entry.hash
+            if entry.sequence in self._wanted:
+                self._kept[entry.sequence] = entry.hash
             yield entry
+
+    def compare(self, heads: Mapping[int, str]) -> chain.Broken | None:
+        """A chain that was cut off or written anew holds in itself; only a head kept elsewhere tells."""
+        for sequence, hash_ in sorted(heads.items()):
+            if sequence > self.entries:
+                cut = f"the end is missing: it went up to entry {sequence} when you kept its head"
+                return chain.Broken(self.entries + 1, cut)
+            if self._kept[sequence] != hash_:
+                rewritten = f"entry {sequence} is not the one that you kept: the ledger was rewritten"
+                return chain.Broken(sequence, rewritten)
+        return None
 
 
 def ledger_head(runtime: Runtime) -> LedgerAnswer:
     """One line to keep in git: how many entries there are, and the last one's hash."""
-    if runtime.isolated:
-        own = _own_part(runtime)
-        return LedgerAnswer(summary=f"{own.entries} {own.head}", ok=own.ok, entries=own.entries, head=own.head)
     last = runtime.whole.ledger_head()
     sequence, hash_ = (last.sequence, last.hash) if last else (0, chain.GENESIS)
     return LedgerAnswer(summary=f"{sequence} {hash_}", ok=True, entries=sequence, head=hash_)
 
 
 def ledger_export(runtime: Runtime) -> Iterator[str]:
-    """Each entry as a line of JSON that another program can verify."""
-    entries = runtime.store if runtime.isolated else runtime.whole
-    for entry in entries.ledger():
-        yield chain.canonical(chain.fields_of(entry))
+    """Each entry as a line of JSON that another program can verify.
+
+    An entry about what this session may not see is there with its sequence and hashes, so that the chain is whole.
+    """
+    own = runtime.store.ledger() if runtime.isolated else None
+    seen = next(own, None) if own else None
+    for entry in runtime.whole.ledger():
+        if own is None or (seen is not None and seen.sequence == entry.sequence):
+            yield chain.canonical(chain.fields_of(entry))
+            seen = next(own, None) if own else None
+        else:
+            yield chain.canonical({"sequence": entry.sequence, "previous": entry.previous, "hash": entry.hash})

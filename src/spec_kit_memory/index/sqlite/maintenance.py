@@ -16,7 +16,7 @@ import apsw
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation, Scope
-from spec_kit_memory.index.sqlite import queries, rows, text_index
+from spec_kit_memory.index.sqlite import queries, record_check, rows, text_index
 from spec_kit_memory.index.sqlite.connection import Database, fetch, first
 from spec_kit_memory.index.sqlite.documents import set_attributes
 from spec_kit_memory.index.sqlite.recorder import Recorder, load
@@ -96,6 +96,8 @@ def check(
     with database.apart() as fresh:
         found["integrity"] += _integrity(fresh) if watch.endless else _integrity_of(RECORDED, fresh, watch)
     found["ledger"] = _ledger(database, watch)
+    if not quick:
+        found["record"] = record_check.check(database)
     with database.reading() as connection:
         _count(connection, watch, found, _SLOW_FAULTS)
     if not watch.endless:

@@ -1,0 +1,244 @@
+"""Does what is stored agree with what the ledger says of it? Texts, metadata, history and links made by hand.
+
+The chain proves that entries are as they were written; this compares the rest of the database with them. Whoever
+edits a tier, a text or a history row with another program is found. An entry of version 2 vouches for its history
+row, and so for metadata and links; one of version 1 vouches for the text only. Use and sessions are on no ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import apsw
+
+from spec_kit_memory.core import ledger
+from spec_kit_memory.core.memory import Event, LedgerEntry, Memory, Origin, Presence, Relation
+from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index.sqlite.connection import Database, fetch
+from spec_kit_memory.index.sqlite.documents import effective
+from spec_kit_memory.index.sqlite.recorder import load
+
+__all__ = ["MOST", "check"]
+
+MOST = 20  # findings that are named
+# Of a memory's state: what a rebuild empties and a scan fills again, each with an entry of its own.
+_DERIVED = ("aliases", "redactions")
+_NAMES = ("sequence", "ledger_sequence", *rows.HISTORY.split(", "))
+
+_Row = dict[str, Any]
+_Key = tuple[int, int, str]  # of a link: source, target, relation
+
+
+def check(database: Database) -> list[str]:
+    """What does not agree, in words; everything is read in one moment."""
+    with database.apart() as connection:
+        look = _Look(connection)
+        try:
+            look.at_history()
+            look.at_texts()
+            look.at_memories()
+            look.at_links()
+        except (ledger.Unreadable, UnicodeDecodeError):
+            return []  # an entry that cannot be read is named by the check of the chain
+    found = list(dict.fromkeys(look.found))
+    more = len(found) - MOST
+    return [*found[:MOST], f"and {more} more"] if more > 0 else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """What the ledger says last of a memory, and in which history row."""
+
+    entry: LedgerEntry
+    row: int | None
+
+
+@dataclass(slots=True)
+class _Look:
+    connection: apsw.Connection
+    found: list[str] = field(default_factory=list)
+    last: dict[int, _Last] = field(default_factory=dict)
+    last_link: dict[_Key, _Row | None] = field(default_factory=dict)
+    is_mixed: bool = False  # there are entries of version 1, which do not vouch for links
+
+    # --- history
+
+    def at_history(self) -> None:
+        """Every entry of the ledger with the history rows that were written with it."""
+        numbered, unnumbered = self._numbered(), self._unnumbered()
+        group = next(numbered, None)
+        for row in self.connection.execute(f"SELECT {rows.LEDGER} FROM ledger ORDER BY sequence"):
+            entry = rows.ledger_from(row)
+            while group and group[0] < entry.sequence:
+                group = self._stray(group[0], numbered)
+            own: list[_Row] = []
+            if group and group[0] == entry.sequence:
+                own, group = group[1], next(numbered, None)
+            elif entry.version == 1:  # a process of 0.1 may have gone on writing beside us
+                own = unnumbered.pop(_moment_of(entry), [])
+            self._compare_history(entry, own)
+            self._remember(entry, own)
+        while group:
+            group = self._stray(group[0], numbered)
+        for left in unnumbered.values():
+            self.found += [f"history row {row['sequence']} belongs to no entry of the ledger" for row in left]
+
+    def _numbered(self) -> Iterator[tuple[int, list[_Row]]]:
+        sql = f"SELECT {', '.join(_NAMES)} FROM history WHERE ledger_sequence IS NOT NULL"
+        found = self.connection.execute(f"{sql} ORDER BY ledger_sequence, sequence")
+        before = 0
+        for sequence, group in groupby(
+            (dict(zip(_NAMES, row, strict=True)) for row in found), lambda row: row["ledger_sequence"]
+        ):
+            written = list(group)
+            if written[0]["sequence"] < before:
+                self.found.append(f"the history of ledger entry {sequence} stands in another place than it was written")
+            before = written[-1]["sequence"]
+            yield sequence, written
+
+    def _unnumbered(self) -> dict[tuple[Any, ...], list[_Row]]:
+        found: dict[tuple[Any, ...], list[_Row]] = {}
+        sql = f"SELECT {', '.join(_NAMES)} FROM history WHERE ledger_sequence IS NULL ORDER BY sequence"
+        for row in self.connection.execute(sql):
+            named = dict(zip(_NAMES, row, strict=True))
+            at = rows.iso(rows.moment(named["at"]))
+            found.setdefault((named["memory_id"], at, named["hash_before"], named["hash_after"]), []).append(named)
+        return found
+
+    def _stray(self, sequence: int, numbered: Iterator[tuple[int, list[_Row]]]) -> tuple[int, list[_Row]] | None:
+        self.found.append(f"history names entry {sequence} of the ledger, which does not exist")
+        return next(numbered, None)
+
+    def _compare_history(self, entry: LedgerEntry, own: list[_Row]) -> None:
+        told = [{name: row[name] for name in rows.HISTORY.split(", ")} for row in own]
+        if not own:
+            self.found.append(f"the history of ledger entry {entry.sequence} is missing")
+        elif entry.version > 1 and ledger.history_digest(told) != entry.history:
+            self.found.append(f"the history of ledger entry {entry.sequence} was altered")
+        elif entry.version == 1 and not all(_fits(entry, row) for row in own):
+            self.found.append(f"the history of ledger entry {entry.sequence} tells of another text than the entry")
+
+    def _remember(self, entry: LedgerEntry, own: list[_Row]) -> None:
+        self.is_mixed = self.is_mixed or entry.version == 1
+        if entry.hash_before is entry.hash_after is None:
+            return  # taken over from another system: nothing here changed
+        self.last[entry.memory_ids[0]] = _Last(entry, own[-1]["sequence"] if own else None)
+        if entry.version == 1:
+            return
+        if entry.operation and entry.operation.get("kind") == "merge" and entry.presence != Presence.LIVE:
+            merged, into = entry.operation.get("merged"), entry.operation.get("into")
+            if isinstance(merged, int) and isinstance(into, int):
+                key = (into, merged, str(Relation.SUPERSEDES))
+                self.last_link[key] = self.last_link[key] if _by_hand(self.last_link.get(key)) else _MERGED
+        for row in own:
+            before, after = ((_values(row[name]) or {}).get("link") for name in ("before", "after"))
+            for link in (before, after):
+                if link:
+                    self.last_link[link["source_id"], link["target_id"], link["relation"]] = after
+
+    # --- texts, metadata, links
+
+    def at_texts(self) -> None:
+        for hash_, blob in self.connection.execute("SELECT hash, text FROM content"):
+            try:
+                good = hashlib.sha256(zlib.decompress(blob)).hexdigest() == hash_
+            except (zlib.error, TypeError):
+                good = False
+            if not good:
+                whose = fetch(self.connection, "SELECT id FROM memory WHERE content_hash = ? LIMIT 5", (hash_,))
+                about = f"of memory {', '.join(str(id_) for (id_,) in whose)}" if whose else "of an earlier state"
+                self.found.append(f"a text {about} was altered: its hash does not fit")
+
+    def at_memories(self) -> None:
+        ids = [id_ for (id_,) in fetch(self.connection, "SELECT id FROM memory ORDER BY id")]
+        for id_ in ids:
+            memory = load(self.connection, id_)
+            if memory and id_ not in self.last:
+                self.found.append(f"memory {id_} is not on the ledger")
+            elif memory:
+                self._compare_memory(memory, self.last[id_])
+        for id_ in sorted(self.last.keys() - set(ids)):
+            self.found.append(f"memory {id_} is on the ledger, but not in the index")
+
+    def _compare_memory(self, memory: Memory, last: _Last) -> None:
+        entry = last.entry
+        text = entry.hash_after or entry.hash_before
+        if memory.content_hash != text:
+            self.found.append(f"memory {memory.id} has another text than ledger entry {entry.sequence} says")
+        if entry.version == 1 or last.row is None:
+            return
+        if memory.presence != entry.presence:
+            self.found.append(
+                f"memory {memory.id} is {memory.presence}; ledger entry {entry.sequence} says {entry.presence}"
+            )
+        (event, before, after), *_ = fetch(
+            self.connection, "SELECT event, before, after FROM history WHERE sequence = ?", (last.row,)
+        )
+        expected = _values(before if event == Event.DELETE else after) or {}
+        now = rows.state_of(memory)
+        compared = (name for name in now if name in expected and name not in (*_DERIVED, "presence"))
+        differing = [name for name in compared if now[name] != expected[name]]
+        if memory.presence is Presence.LIVE and not differing:
+            differing = self._overridden(memory)
+        if differing:
+            self.found.append(f"{', '.join(differing)} of memory {memory.id} changed without an entry in the ledger")
+
+    def _overridden(self, memory: Memory) -> list[str]:
+        """What the document and overrides say is what holds, unless the file is to be read again anyway."""
+        read = fetch(self.connection, "SELECT raw_hash FROM document WHERE memory_id = ?", (memory.id,))
+        if not read or not read[0][0]:
+            return []
+        attributes, trusted = effective(self.connection, memory.id)
+        said, holds = rows.attributes_json(attributes), rows.attributes_json(memory.attributes)
+        return [name for name in said if said[name] != holds[name]] + ["trust"] * (trusted != memory.trusted)
+
+    def at_links(self) -> None:
+        """Links by hand; the others follow from files."""
+        sql = f"SELECT {rows.LINK} FROM link WHERE origin = ?"
+        present = {
+            (*link.ends, str(link.relation)): rows.link_state(link) or {}
+            for link in (rows.link_from(row) for row in fetch(self.connection, sql, (str(Origin.HAND),)))
+        }
+        for key, said in self.last_link.items():
+            now = present.get(key)
+            if said is _MERGED:  # a merge leaves a link of that meaning as it finds it, a file's too
+                continue
+            same = _by_hand(said) is (now is not None)
+            if not same or (said and now and any(said[name] != now[name] for name in ("strength", "evidence"))):
+                self.found.append(f"the link {key[0]} {key[2]} {key[1]} changed without an entry in the ledger")
+        for key in present:
+            if key not in self.last_link and not self.is_mixed:
+                self.found.append(f"the link {key[0]} {key[2]} {key[1]} is not on the ledger")
+
+
+_MERGED: _Row = {"origin": str(Origin.HAND), "strength": 1.0, "evidence": "merged"}
+
+
+def _by_hand(link: _Row | None) -> bool:
+    return link is not None and link["origin"] == Origin.HAND
+
+
+def _values(text: str | None) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        return None  # its digest does not fit either
+    return found if isinstance(found, dict) else None
+
+
+def _fits(entry: LedgerEntry, row: _Row) -> bool:
+    """Version 1 vouches for the two texts; what was taken over from another system has none."""
+    if row["hash_before"] is row["hash_after"] is None:
+        return True
+    told = [(_values(row[name]) or {}).get("content_hash") for name in ("before", "after")]
+    return told == [row["hash_before"], row["hash_after"]] == [entry.hash_before, entry.hash_after]
+
+
+def _moment_of(entry: LedgerEntry) -> tuple[Any, ...]:
+    return entry.memory_ids[0], entry.at, entry.hash_before, entry.hash_after
