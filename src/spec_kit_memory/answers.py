@@ -83,7 +83,8 @@ class Result:
 
     In JSON, what goes without saying is left out: tier normal, state WARM, contextType general, alreadySent false,
     trusted where it is as its source has it (not so for chat and custom, else so). Below a maxTokens of 2,000, id,
-    title, specFolder and createdAt come after the texts, if there is room; a conversation's title always does.
+    title, specFolder and createdAt come after the texts, if there is room; a conversation's title always does, and
+    match below 150 tokens for each result.
     """
 
     id: int
@@ -91,7 +92,8 @@ class Result:
     path: str
     lines: str  # of the best passage
     text: str  # of the best passage; "" where it was already sent or did not fit
-    score: float  # 0 to 100
+    score: float  # 0 to 100; of the best result 100 · match
+    match: float | None = None  # 0 to 1: how well it answers by itself; None where that cannot be told
     source: Source
     spec_folder: str | None
     tier: Tier
@@ -105,6 +107,7 @@ class Result:
     already_sent: bool = False
     trusted: bool = True
     superseded_by: tuple[int, ...] = ()
+    supersedes: tuple[int, ...] = ()  # other results: it stands above them for that, whatever its score
     contradicts: tuple[int, ...] = ()
     concepts: Mapping[str, int] = field(default_factory=dict)
     before: int | None = None  # with includeContiguity: the memory saved just before, and after
@@ -121,10 +124,12 @@ class FlatResult:
     lines: str
     text: str
     score: float  # 0 to 1: the only place with this scale
+    match: float | None = None
     source: Source
     id: int
     title: str
     superseded_by: tuple[int, ...] = ()
+    supersedes: tuple[int, ...] = ()
     already_sent: bool | None = None  # true: this session has its text
     before: int | None = None
     after: int | None = None
@@ -149,7 +154,7 @@ class HeldBack:
     dormant: int = 0
     expired: int = 0
     min_score: int = 0
-    best: tuple[Mapping[str, Any], ...] = ()  # id, title, reason
+    best: tuple[Mapping[str, Any], ...] = ()  # id, title, reason, score
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -284,24 +284,6 @@ def test_a_lone_turn_and_a_document_with_the_same_numbers_are_about_as_relevant(
     assert found[2].value == pytest.approx(found[1].value, rel=0.1)
 
 
-def test_the_best_of_what_has_nothing_to_do_with_the_question_is_no_close_match() -> None:
-    far = [found_(number, number, 0, vector=0.5 + number / 100, late=0.2) for number in (1, 2, 3)]
-    near = found_(4, 4, 0, vector=0.68, late=0.45)
-    assert not fused(far).close
-    assert fused([*far, near]).close
-    assert max(each.value for each in fused(far).values()) == 1.0
-
-
-def test_words_of_the_question_are_a_close_match_whatever_the_vectors_say() -> None:
-    assert fused([found_(1, 1, 0, text=0.3, vector=0.4, late=0.1)]).close
-
-
-def test_without_late_interaction_nothing_is_said_about_closeness() -> None:
-    assert fused([found_(1, 1, 0, vector=0.1)]).close
-    assert fused([found_(1, 1, 0, text=0.01)]).close
-    assert fused([found_(1, 1, 0, vector=0.1)], method="rrf").close
-
-
 def test_a_negative_role_prior_lowers_that_speakers_turns_and_lifts_none() -> None:
     said = [found_(1, 1, 0, "user", text=0.9), found_(2, 2, 0, "user", text=0.1), found_(3, 3, 0, "other", text=0.5)]
     found = fused(said, role_prior={"user": -1.0})

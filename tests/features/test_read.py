@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spec_kit_memory.errors import AnchorNotFound, MissingParameter
+from spec_kit_memory.errors import AnchorNotFound, MissingParameter, OutOfRange
 from tests.features.conftest import Place
 
 SECTIONS = """# Plan
@@ -60,3 +60,31 @@ def test_a_long_text_is_continued_where_it_was_cut(place: Place) -> None:
 def test_loading_needs_to_know_what(place: Place) -> None:
     with pytest.raises(MissingParameter):
         place.open().load()
+
+
+@pytest.mark.parametrize(
+    ("text", "total"), [("one\ntwo\nthree", 3), ("one\ntwo\nthree\n", 3), ("one\n\n\n", 3), ("", 1)]
+)
+def test_a_file_has_as_many_lines_as_an_editor_counts(place: Place, text: str, total: int) -> None:
+    place.write("memory/lines.md", text)
+    workspace = place.open()
+    read = workspace.get("memory/lines.md")
+    assert (read.total_lines, read.lines) == (total, f"1-{total}")
+    assert read.text == text
+    assert read.summary.endswith(f"of {total}")
+    loaded = workspace.load(1)
+    assert (loaded.lines, loaded.text, loaded.next_line) == (f"1-{total}", text, None)
+    assert workspace.get("memory/lines.md", lines=f"1-{total}").text == text.removesuffix("\n")
+    with pytest.raises(OutOfRange, match=f"not in 1-{total}"):
+        workspace.get("memory/lines.md", lines=f"{total + 1}-{total + 1}")
+
+
+@pytest.mark.parametrize("anchor", ["end", "last-part"])
+def test_a_section_at_the_end_of_a_file_ends_with_its_last_line(place: Place, anchor: str) -> None:
+    place.write("memory/end.md", "# Top\n\n## Last part\n\n<!-- ANCHOR:end -->\nDone.\n<!-- /ANCHOR:end -->\n")
+    workspace = place.open()
+    loaded = workspace.load(1, anchor_id=anchor)
+    first, last = map(int, loaded.lines.split("-"))
+    assert last <= 7
+    assert loaded.next_line is None
+    assert workspace.get("memory/end.md", lines=f"{first}-{last}").text == loaded.text

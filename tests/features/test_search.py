@@ -328,6 +328,30 @@ def test_a_superseded_memory_stands_below_its_successor_and_says_so(place: Place
     assert second.superseded_by == (new,)
 
 
+def test_a_successor_that_was_moved_up_says_why(place: Place) -> None:
+    place.memory("old", "# Old hold\n\nWe hold fifty euros before a ride. The hold is fifty euros.")
+    place.memory("new", "# New hold\n\nIt is twenty.")
+    place.memory("other", LUNCH)
+    workspace = place.open()
+    old, new = place.id_of(workspace, "old"), place.id_of(workspace, "new")
+    workspace.link(new, old, Relation.SUPERSEDES)
+    for how in ({}, {"group_by": "passage"}):
+        successor, superseded, *_ = workspace.search("how many euros do we hold before a ride", **how).results  # type: ignore[arg-type]
+        assert (successor.id, superseded.id) == (new, old)
+        assert successor.score < superseded.score
+        assert (successor.supersedes, superseded.superseded_by) == ((old,), (new,))
+        assert (successor.superseded_by, superseded.supersedes) == ((), ())
+
+
+def test_a_successor_says_nothing_of_what_was_not_found(place: Place) -> None:
+    place.memory("old", "# Old hold\n\nWe hold fifty euros.", folder="001-core/archive")
+    place.memory("new", "# New hold\n\nWe hold twenty euros.")
+    workspace = place.open()
+    old, new = place.id_of(workspace, "old"), place.id_of(workspace, "new")
+    workspace.link(new, old, Relation.SUPERSEDES)
+    assert first(workspace.search("how many euros do we hold")).supersedes == ()
+
+
 def test_contradictions_between_results_are_pointed_out(place: Place) -> None:
     place.memory("a", "# A\n\nRetries are safe for payments.")
     place.memory("b", "# B\n\nRetries are not safe for payments.")
@@ -367,15 +391,18 @@ def test_rules_come_first_whatever_the_folder_and_beside_the_limit(place: Place)
 
 
 def test_at_most_three_rules_are_shown_and_triggered_ones_first(place: Place) -> None:
-    for number in range(6):
+    names = ("Alder", "Birch", "Cedar", "Dogwood", "Elm", "Fir")
+    for number, name in enumerate(names):
         place.write(
-            f"constitutional/r{number}.md", f"---\ntriggers: [topic {number}]\n---\n# Rule {number}\n\nText {number}.\n"
+            f"constitutional/r{number}.md", f"---\ntriggers: [topic {number}]\n---\n# {name}\n\nWater the {name}.\n"
         )
+    place.memory("topics", "# Topics\n\nAll about topic 5 is said here.")
     answer = place.open().search("about topic 5")
     shown = [rule for rule in answer.constitutional if rule.text]
     assert len(shown) == 3
-    assert shown[0].title == "Rule 5"
-    assert {rule.title for rule in answer.constitutional} == {f"Rule {n}" for n in range(6)}
+    assert shown[0].title == "Fir"
+    assert {rule.title for rule in answer.constitutional} == set(names)
+    assert titles(answer) == ["Topics"]
 
 
 def test_rules_never_crowd_out_the_hits(place: Place) -> None:
@@ -726,14 +753,31 @@ def test_content_from_the_cache_counts_as_use_too(place: Place) -> None:
     assert workspace.list().memories[0].access_count == 10
 
 
-def test_long_rules_among_the_results_are_not_counted_in_the_limit(place: Place) -> None:
-    for number in range(5):
-        rule = "Access tokens must be kept short by everyone in the team at all times. " * 100
-        place.write(f"constitutional/r{number}.md", f"# Rule {number}\n\n{rule}{number}\n")
+def test_rules_that_answer_are_results_within_the_limit_and_others_stand_above(place: Place) -> None:
+    rule = "Access tokens must be kept short by everyone in the team at all times."
+    place.write("constitutional/short.md", f"# Short tokens\n\n{rule}\n")
+    place.write("constitutional/kind.md", "# Be kind\n\nGreet people at the door.\n")
     place.memory("tokens", TOKENS)
-    answer = place.open().search("access tokens", limit=1)
-    assert "Login tokens" in titles(answer)
-    assert len(answer.results) <= 4
+    workspace = place.open()
+    answer = workspace.search("access tokens kept short", limit=1)
+    assert titles(answer) == ["Short tokens"]
+    assert rule in first(answer).text
+    assert first(answer).tier is Tier.CONSTITUTIONAL
+    assert [each.title for each in answer.constitutional] == ["Be kind"]
+    flat = workspace.search("access tokens kept short", limit=2, group_by="passage")
+    assert len(flat.results) <= 2
+    assert titles(flat)[0] == "Short tokens"
+
+
+@pytest.mark.parametrize("how", [{"source": "constitutional"}, {"tier": "constitutional"}], ids=str)
+def test_asked_for_rules_only_the_best_is_the_first_result(place: Place, how: dict[str, str]) -> None:
+    place.write("constitutional/kind.md", "# Be kind\n\nGreet people at the door.\n")
+    place.write("constitutional/short.md", "# Short tokens\n\nAccess tokens live five minutes.\n")
+    place.memory("tokens", TOKENS)
+    answer = place.open().search("access tokens live", **how)  # type: ignore[arg-type]
+    assert titles(answer) == ["Short tokens", "Be kind"]
+    assert "five minutes" in first(answer).text
+    assert not answer.constitutional
 
 
 def test_rules_that_are_not_even_named_are_counted(place: Place) -> None:

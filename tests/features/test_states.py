@@ -69,3 +69,59 @@ def test_half_way_to_the_best_match_is_relevant_enough_for_dormant_memories(plac
     assert shown == {title for title, value in share.items() if value >= 0.5}
     assert 0.5 < min(share[title] for title in shown) < 0.7
     assert len(shown) < len(share) == len(words)
+
+
+def test_the_best_that_were_held_back_are_the_best_by_the_score_of_results(place: Place, clock: Clock) -> None:
+    words = ("rotation", "signing", "gateway", "retention", "ledger", "parser", "quota", "lease")
+    for number in range(1, 9):
+        said = f"About {' and '.join(words[:number])}, as agreed in May."
+        # Long texts promise as much by their vector; what decides is the score.
+        place.memory(f"old{number}", f"# Old {number}\n\n{said}", folder="001-core/archive")
+        place.memory(f"new{number}", f"# New {number}\n\n{said} It still holds.")
+    workspace = place.open()
+    question = " ".join(words)
+    every = workspace.search(question, include_archived=True, limit=50, max_tokens=50_000).results
+    wanted = [result.title for result in every if result.title.startswith("Old")][:3]
+    held = workspace.search(question, limit=3).held_back
+    assert [row["title"] for row in held.best] == wanted
+    assert [row["score"] for row in held.best] == sorted((row["score"] for row in held.best), reverse=True)
+    assert held.archived == 8
+
+
+def test_each_of_the_best_that_were_held_back_has_the_score_that_it_would_be_shown_with(place: Place) -> None:
+    place.memory("new", "# New\n\nThe gateway limit is ten requests, signed by a lease.")
+    place.memory("lunch", LUNCH)
+    place.memory("old", "# Old\n\nThe gateway limit is ten requests.", folder="001-core/archive")
+    place.memory("gone", "# Gone\n\nThe gateway was limited once.", expires="2026-01-01")
+    workspace = place.open(model="local")
+    question = "what is the gateway limit for requests signed by a lease"
+    shown = {r.title: r.score for r in workspace.search(question, include_archived=True).results}
+    held = workspace.search(question).held_back
+    assert [(row["title"], row["reason"]) for row in held.best] == [("Old", "archived"), ("Gone", "expired")]
+    for row in held.best:
+        assert abs(row["score"] - shown[row["title"]]) < 1.5
+
+
+def test_what_is_below_the_least_score_is_held_back_by_its_score(place: Place) -> None:
+    for number, text in enumerate((TOKENS, BROKER, LUNCH)):
+        place.memory(f"n{number}", text)
+    workspace = place.open()
+    every = workspace.search("access tokens of the broker live")
+    held = workspace.search("access tokens of the broker live", min_score=0.99).held_back
+    low = [(r.title, r.score) for r in every.results if r.score < 99]
+    assert [(row["title"], row["score"]) for row in held.best] == low[:3]
+    assert held.min_score == len(low)
+
+
+def test_dormant_memories_need_a_clear_match_and_not_only_to_come_first(place: Place, clock: Clock) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("lunch", LUNCH)
+    workspace = place.open(model="local")
+    clock.pass_(days=60)
+    found = workspace.search("how long do access tokens live")
+    assert titles(found) == ["Login tokens"]
+    assert found.results[0].match is not None
+    assert found.results[0].match >= 0.5
+    nothing = workspace.search("which striker scored in the cup final")
+    assert titles(nothing) == []
+    assert titles(workspace.search("which striker scored in the cup final", min_state="DORMANT"))

@@ -59,6 +59,20 @@ class Scored(NamedTuple):
     by_limit: float = 0.0  # what the limit of 100 took off: zero or negative
     stages: Mapping[str, float] = _NO_STAGES  # what the relevance is made of
 
+    def scaled(self, factor: float) -> Scored:
+        """As it is shown, with all of its parts."""
+        return Scored(
+            self.score * factor,
+            self.relevance,
+            self.by_relevance * factor,
+            self.by_tier * factor,
+            self.by_recency * factor,
+            self.by_keywords * factor,
+            self.by_usage * factor,
+            self.by_limit * factor,
+            self.stages,
+        )
+
     def explain(self) -> dict[str, object]:
         """The parts by name, for `explain: true`."""
         parts: dict[str, object] = {

@@ -35,10 +35,6 @@ UNRELATED = 0.45
 # What is half as good is worth a quarter: importance and age, which come later, reorder near equals only.
 STEEPNESS = 2
 
-# A best match below this is usually no answer: measured in docs/explain/ranking.md.
-CLOSE = 0.62
-WORDED = 0.25  # of a full match by text is close enough by itself
-
 # Without late interaction, text and vector count alike; a vector by its place between the best and the worst, as
 # models differ in their scale.
 TEXT_SHARE = 0.5
@@ -71,11 +67,9 @@ class Relevance(NamedTuple):
 class Fused(dict[int, Relevance]):
     """The relevance of every candidate by its passage id.
 
-    `close`: is the best of them a match to speak of? Something always comes first. True where it cannot be told,
-    without late interaction. `steepness`: the power to which the place between the worst and the best was raised.
+    `steepness`: the power to which the place between the worst and the best was raised.
     """
 
-    close: bool = True
     steepness: int = 1
 
 
@@ -105,18 +99,13 @@ def fuse(
         raise ValueError(f"fusion must be 'best' or 'rrf', not {method!r}")
     if not candidates:
         return Fused()
-    close = True
-    if method == "rrf":
-        parts = _reciprocal_rank(candidates)
-    else:
-        parts, close = _best(candidates, words, role_prior or {})
+    parts = _reciprocal_rank(candidates) if method == "rrf" else _best(candidates, words, role_prior or {})
     names = list(parts)
     amounts = zip(*(part.tolist() for part in parts.values()), strict=True)
     fused = Fused(
         (each.passage_id, Relevance(max(0.0, value), dict(zip(names, of, strict=True))))
         for each, value, of in zip(candidates, _total(parts).tolist(), amounts, strict=True)
     )
-    fused.close = close
     fused.steepness = STEEPNESS if method == "best" else 1
     return fused
 
@@ -136,16 +125,15 @@ def _reciprocal_rank(candidates: Sequence[Candidate]) -> Parts:
     return {name: part / len(parts) for name, part in parts.items()} or {"text": np.zeros(len(candidates))}
 
 
-def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Mapping[str, float]) -> tuple[Parts, bool]:
+def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Mapping[str, float]) -> Parts:
     import numpy as np
 
     talk = _Talk(candidates)
     late = None if words is None else _late(candidates, talk.raise_words(words), talk.turns)
     if late is None or np.isnan(late).all():
-        parts, least, beside, close = _by_text_and_vector(candidates), 0.0, NEIGHBOUR_WEIGHT, True
+        parts, least, beside = _by_text_and_vector(candidates), 0.0, NEIGHBOUR_WEIGHT
     else:
         parts, least, beside = _by_late_interaction(candidates, late), UNRELATED, 0.0
-        close = bool(_total(parts).max() >= CLOSE or parts["text"].max() >= TEXT_WEIGHT * WORDED)
     lowest = min(float(_total(parts).min()), least)
     if talk.turns.any():
         parts = _in_talk(parts, lowest, talk, beside)
@@ -155,7 +143,7 @@ def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Map
         parts = {**_over_the_best(parts), "role": given} if given.any() else parts
     parts = _over_the_best(parts)
     total = np.maximum(_total(parts), 0.0) ** (STEEPNESS - 1)
-    return {name: part * total for name, part in parts.items()}, close
+    return {name: part * total for name, part in parts.items()}
 
 
 def _total(parts: Parts) -> Floats:

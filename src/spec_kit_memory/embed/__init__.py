@@ -28,6 +28,8 @@ class Embedding:
 class QueryEmbedding:
     vector: np.ndarray
     states: np.ndarray | None = None  # float32 (tokens, dimensions), unit rows
+    # Mean and spread of the cosines that unrelated texts have to it. None: the model does not say.
+    unrelated: tuple[float, float] | None = None
 
 
 class Embedder(Protocol):

@@ -45,7 +45,7 @@ class Guarded:
             vector = np.asarray(made.vector, dtype=np.float32)
             if vector.ndim != 1 or not np.isfinite(vector).all():
                 raise ValueError("the query's vector is none")
-            return QueryEmbedding(vector, made.states)
+            return QueryEmbedding(vector, made.states, made.unrelated)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         import numpy as np

@@ -7,6 +7,9 @@ same pass are kept for content words (see embed/states.py), as signs against a f
 `model/token_mean.npy` is that mean, made from random runs of the model's own vocabulary (see
 benchmarks/embedding.py): measured no worse than a mean of real text, and it leans to no kind of
 text. It is a constant of the packed form: with another mean, stored bits would lie.
+
+`model/unrelated.npy` has the vectors of some texts about anything. Their cosines to a query say what an unrelated
+passage has: some questions are near to everything. Nothing that is stored depends on it.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ HASHES = {
     "model.onnx": "f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
     "tokenizer.json": "5e7245596b76f5be39d612babeceb40d409602d50ca759645966ccdb4a2caa30",
     "token_mean.npy": "02450703bab01151afd43513070cffaa21baf39218fec48c938ef541aabd1d75",
+    "unrelated.npy": "0c71e7613aab811ce98f5f1e0e37717b07ee240acf243639b6a9ba3fcc2ba63c",
 }
+# What stored vectors and states depend on.
+_STORED_WITH = ("model.onnx", "tokenizer.json", "token_mean.npy")
 _REINSTALL = "run `pip install --force-reinstall spec-kit-memory`; until then search works by text"
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "
 MOST_TOKENS = 512
@@ -58,6 +64,7 @@ class _Loaded:
     tokenizer: Any
     session: Any
     mean: np.ndarray
+    unrelated: np.ndarray  # vectors of texts about anything
     dropped: np.ndarray  # bool per token of the vocabulary: not a content word
     continues: np.ndarray  # bool per token of the vocabulary: goes on with the word before it
     prefix_tokens: int  # where a query's own tokens begin
@@ -69,8 +76,9 @@ class LocalEmbedder:
 
     name = "snowflake-arctic-embed-s"
     dimensions = 384
-    # What vectors and states depend on: the files, and the packed form.
-    weights_hash = hashlib.sha256(" ".join([*HASHES.values(), str(token_states.VERSION)]).encode()).hexdigest()
+    weights_hash = hashlib.sha256(
+        " ".join([*map(HASHES.__getitem__, _STORED_WITH), str(token_states.VERSION)]).encode()
+    ).hexdigest()
 
     def __init__(self, *, folder: Path = MODEL_FOLDER, workers: int | None = None) -> None:
         self._folder = folder
@@ -83,7 +91,9 @@ class LocalEmbedder:
         ids = _tokens(loaded, QUERY_PREFIX + text)
         rows = _forward(loaded, ids)
         words = rows[_query_words(loaded, ids)] - loaded.mean
-        return QueryEmbedding(vector=_unit(rows[0]), states=_unit(words))
+        vector = _unit(rows[0])
+        cosines = loaded.unrelated @ vector
+        return QueryEmbedding(vector, _unit(words), (float(cosines.mean()), float(cosines.std())))
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         """One text per pass: padding costs more than batches gain, and with weights in int8 a
@@ -147,9 +157,11 @@ def _open(folder: Path) -> _Loaded:
     except failures as error:
         raise ProviderUnavailable(f"the local model cannot be loaded: {error}", hint=_REINSTALL) from error
     mean = np.frombuffer(files["token_mean.npy"], dtype="<f4", offset=128)
+    unrelated = np.frombuffer(files["unrelated.npy"], dtype="<f2", offset=128)
+    unrelated = unrelated.reshape(-1, LocalEmbedder.dimensions).astype(np.float32)
     dropped, continues = _kinds(tokenizer)
     prefix_tokens = len(tokenizer.encode(QUERY_PREFIX).ids) - 1
-    return _Loaded(tokenizer, session, mean, dropped, continues, prefix_tokens, failures)
+    return _Loaded(tokenizer, session, mean, unrelated, dropped, continues, prefix_tokens, failures)
 
 
 def _verified(path: Path, digest: str) -> bytes:

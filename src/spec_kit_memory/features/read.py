@@ -27,9 +27,10 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     older = freshness.refresh(runtime, wanted.path)
     memory = runtime.store.get(wanted.id)
     text = runtime.store.text(memory.id)
-    lines = text.split("\n")
+    lines = _lines(text)
     first, last = _section(memory, text, anchor_id) if anchor_id else (1, len(lines))
-    shown, end = _up_to(lines, first, last, request.max_tokens)
+    shown, end = _up_to(lines, first, min(last, len(lines)), request.max_tokens)
+    shown += text[-1:] if end == len(lines) and text.endswith("\n") and not anchor_id else ""
     runtime.used([memory.id])
     whole, sent = tokens.count(text), tokens.count(shown)
     hints = [f"continue with memory_get path={memory.path} lines={end + 1}-{last}"] if end < last else []
@@ -45,6 +46,12 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
         tokens_saved=max(0, whole - sent) if anchor_id else 0,
         next_line=end + 1 if end < last else None,
     )
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a file; the newline at its end begins none."""
+    lines = text.split("\n")
+    return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
 
 def _wanted(runtime: Runtime, request: LoadRequest) -> Memory:
@@ -92,10 +99,14 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
         raise MemoryNotFound(
             f"{request.path} is not a memory of this workspace", hint="memory_search gives the paths of memories"
         )
-    every = runtime.store.text(memory.id).split("\n")
+    whole = runtime.store.text(memory.id)
+    every = _lines(whole)
     first, last = _asked_lines(request, len(every))
     runtime.used([memory.id])
     text = "\n".join(every[first - 1 : last])
+    to_the_end = request.count is None and (request.lines is None or request.lines.rstrip().endswith("-"))
+    if to_the_end and whole.endswith("\n"):
+        text += "\n"  # to the end of the file, as it is
     return GetAnswer(
         summary=f"{memory.path} lines {first}-{last} of {len(every)}",
         hints=(older,) if older else (),

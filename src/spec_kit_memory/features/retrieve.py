@@ -6,14 +6,14 @@ Each stage is left out cleanly when it cannot be used, and the pool says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from spec_kit_memory.core import relevance
+from spec_kit_memory.core import calibration, relevance
 from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage
 from spec_kit_memory.core.query import Query
-from spec_kit_memory.core.relevance import Fused
+from spec_kit_memory.core.relevance import Candidate, Fused
 from spec_kit_memory.embed import QueryEmbedding, token_states
 from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.features.runtime import Runtime
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 DEPTH = 300
 MOST_PASSAGES, LEAST_PASSAGES = 160, 40
 MOST_TOKENS = 24_000
+# Of what a state or an expiry keeps out only the best are told: so many passages are looked at word by word.
+MOST_OUTSIDE = 40
 
 
 class Hits:
@@ -58,6 +60,9 @@ class Pool:
     relevance: Fused
     passages: Mapping[int, StoredPassage]
     hits: Hits  # those left out of the pool included
+    match: Mapping[int, float | None]  # how well each answers by itself; empty where the model has no curve
+    candidates: Sequence[Candidate]
+    words: np.ndarray | None  # as `relevance.fuse` takes them, a column for each candidate
     method: str  # hybrid | text | vector
     unavailable: tuple[str, ...] = ()
     legs: Mapping[str, int] = field(default_factory=dict)
@@ -128,19 +133,71 @@ def look(runtime: Runtime, question: Question, where: Filter) -> Hits:
 def match(runtime: Runtime, question: Question, where: Filter, *, results: int = 1) -> Pool:
     """The best passages within `where`, by text and by meaning; enough for so many results, if as many match."""
     hits = look(runtime, question, where)
-    search = runtime.settings.search
-    plain = search.fusion == "rrf"
+    plain = runtime.settings.search.fusion == "rrf"
     passages = _every(runtime, hits) if plain else _promising(runtime, hits, results=results)
-    words = None if plain else _words(runtime, question.embedding, list(passages))
+    return _pool(runtime, question, hits, passages)
+
+
+def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hits) -> Pool:
+    """The pool with what a filter kept out of it: all of them are measured alike, so that they can be compared."""
+    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in outside.promises.items())]
+    passages = {passage.id: passage for passage in runtime.store.passages(ordered[:MOST_OUTSIDE])}
+    beside = _pool(runtime, question, outside, passages)
+    candidates = [*pool.candidates, *beside.candidates]
+    return replace(
+        beside,
+        relevance=_fuse(runtime, candidates, _side_by_side(pool.words, beside.words)),
+        passages={**pool.passages, **passages},
+        match={**pool.match, **beside.match},
+        candidates=candidates,
+    )
+
+
+def _side_by_side(left: np.ndarray | None, right: np.ndarray | None) -> np.ndarray | None:
+    if left is None or right is None:
+        return None
+    import numpy as np
+
+    return np.concatenate([left, right], axis=1)
+
+
+def _pool(runtime: Runtime, question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> Pool:
+    words = None if runtime.settings.search.fusion == "rrf" else _words(runtime, question.embedding, list(passages))
     candidates = _candidates(passages, hits, pending=_pending(runtime, question, hits, passages))
     return Pool(
-        relevance=relevance.fuse(candidates, words=words, method=search.fusion, role_prior=search.role_prior),
+        relevance=_fuse(runtime, candidates, words),
         passages=passages,
         hits=hits,
+        match=_match(runtime, question.embedding, hits, candidates, words),
+        candidates=candidates,
+        words=words,
         method=_method(hits, question),
         unavailable=question.unavailable,
         legs={"text": len(hits.by_text), "vector": len(hits.by_vector)},
     )
+
+
+def _fuse(runtime: Runtime, candidates: Sequence[Candidate], words: np.ndarray | None) -> Fused:
+    search = runtime.settings.search
+    return relevance.fuse(candidates, words=words, method=search.fusion, role_prior=search.role_prior)
+
+
+def _match(
+    runtime: Runtime,
+    embedding: QueryEmbedding | None,
+    hits: Hits,
+    candidates: Sequence[Candidate],
+    words: np.ndarray | None,
+) -> dict[int, float | None]:
+    """How well each candidate answers by itself, where the model has a curve that says so."""
+    embedder = runtime.meaning.embedder() if words is not None else None
+    curve = calibration.CURVES.get(embedder.name) if embedder else None
+    if curve is None or words is None or embedding is None or embedding.unrelated is None or not candidates:
+        return {}
+    last = hits.by_vector[-1].score if hits.by_vector else 0.0
+    rows = calibration.evidence(candidates, words, unrelated=embedding.unrelated, last_vector=last)
+    found = calibration.matches(curve, rows)
+    return {each.passage_id: value for each, value in zip(candidates, found, strict=True)}
 
 
 def _every(runtime: Runtime, hits: Hits) -> dict[int, StoredPassage]:
@@ -202,11 +259,9 @@ def _pending(runtime: Runtime, question: Question, hits: Hits, passages: Mapping
     return runtime.store.unembedded(sorted(beyond)) if beyond else frozenset()
 
 
-def _candidates(
-    passages: Mapping[int, StoredPassage], hits: Hits, *, pending: frozenset[int]
-) -> list[relevance.Candidate]:
+def _candidates(passages: Mapping[int, StoredPassage], hits: Hits, *, pending: frozenset[int]) -> list[Candidate]:
     return [
-        relevance.Candidate(
+        Candidate(
             each.id,
             each.memory_id,
             each.ordinal,

@@ -6,7 +6,8 @@ is counted and its best three are named, so that nothing old is hidden without a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from spec_kit_memory.answers import HeldBack
-from spec_kit_memory.core import decay, ranking, usage, words
+from spec_kit_memory.core import calibration, decay, ranking, usage, words
 from spec_kit_memory.core import query as queries
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import (
@@ -48,9 +49,16 @@ class Found(NamedTuple):
     scored: Scored
     matched: Sequence[StoredPassage]  # best first
     score: Callable[[StoredPassage], Scored]
+    matches: Mapping[int, float | None]  # by passage id: how well each answers by itself
     concepts: Mapping[str, int]
     superseded_by: tuple[int, ...] = ()
     contradicts: tuple[int, ...] = ()
+    supersedes: tuple[int, ...] = ()  # others that were found: it stands above them, whatever its score
+
+    @property
+    def match(self) -> float | None:
+        """How well it answers by itself, 0 to 1; None where that cannot be told."""
+        return self.matches.get(self.matched[0].id)
 
     @property
     def passages(self) -> tuple[tuple[StoredPassage, Scored], ...]:
@@ -70,7 +78,28 @@ class Ranking:
     unavailable: tuple[str, ...]
     legs: Mapping[str, int]
     historical: bool
-    close: bool = True  # is the best of it a match to speak of?
+    scale: float | None = None  # what the formula's score was multiplied by; None: it is shown as it is
+    steepness: int = 1  # of the relevance
+
+    def answers(self, found: Found) -> bool:
+        """Is it an answer, more than the nearest that there is? By its words where its match cannot be told."""
+        if found.match is None:
+            worded = found.scored.stages.get("text", 0.0) > 0.0
+            return worded and found.scored.relevance >= decay.DORMANT_RELEVANCE**self.steepness
+        return found.match > calibration.UNCLEAR
+
+    @property
+    def close(self) -> bool:
+        """Is there an answer among them? So be it where nothing tells: a vector of a model that is not calibrated."""
+        return any(map(self.answers, self.found)) or any(
+            found.match is None and "vector" in found.scored.stages and "late" not in found.scored.stages
+            for found in self.found
+        )
+
+    @property
+    def unclear(self) -> bool:
+        """Is it known that nothing found is an answer?"""
+        return all(found.match is not None for found in self.found) and not self.close
 
 
 def hard_filter(request: Request) -> Filter:
@@ -120,7 +149,9 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
     pool = retrieve.match(runtime, question, soft, results=request.limit)
     found = _score(runtime, request, query, pool, counts, hot)
     kept, dormant = _without_dim(request, found, decay.DORMANT_RELEVANCE**pool.relevance.steepness)
-    kept, low = _without_low(request, kept)
+    scale = _scale(kept or dormant)
+    dormant = [_shown(f, scale) for f in dormant]
+    kept, low = _without_low(request, [_shown(f, scale) for f in kept])
     ordered = _linked(runtime, kept)
     return Ranking(
         query=query,
@@ -135,13 +166,15 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
             pool,
             dormant,
             low,
+            _shown(found[0], scale) if found else None,
             hot,
         ),
         method=pool.method,
         unavailable=(*pool.unavailable, *_pending(runtime, question)),
         legs=pool.legs,
         historical=query.historical,
-        close=pool.relevance.close,
+        scale=scale,
+        steepness=pool.relevance.steepness,
     )
 
 
@@ -210,8 +243,12 @@ def _score(
     pool: Pool,
     counts: Mapping[int, Mapping[str, int]],
     hot: frozenset[int],
+    only: Set[int] | None = None,
 ) -> list[Found]:
+    """Every memory of the pool, or those named, by the formula; best first."""
     grouped = pool.by_memory()
+    if only is not None:
+        grouped = {id_: passages for id_, passages in grouped.items() if id_ in only}
     best = max((r.value for r in pool.relevance.values()), default=0.0)
     weights, now = runtime.settings.search.weights, runtime.now()
     turn, since = _turns(runtime, request)
@@ -227,7 +264,9 @@ def _score(
             best_relevance=best,
         )
         score = partial(_passage_score, pool, shared, weights)
-        found.append(Found(memory, state, score(passages[0]), passages, score, counts.get(memory.id, _NO_COUNTS)))
+        found.append(
+            Found(memory, state, score(passages[0]), passages, score, pool.match, counts.get(memory.id, _NO_COUNTS))
+        )
     found.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
     return found
 
@@ -235,6 +274,23 @@ def _score(
 def _passage_score(pool: Pool, shared: ranking.Shared, weights: ranking.Weights, passage: StoredPassage) -> Scored:
     relevance = pool.relevance[passage.id]
     return ranking.score(relevance.value, shared, weights, parts=relevance.parts)
+
+
+def _scale(found: Sequence[Found]) -> float | None:
+    """What makes the best one's score its match: importance, age and use order, and never make a bad match look good.
+
+    None where the match of the best is not known.
+    """
+    best = found[0] if found else None
+    if best is None or best.match is None or best.scored.score <= 0.0:
+        return None
+    return 100.0 * best.match / best.scored.score
+
+
+def _shown(found: Found, scale: float | None) -> Found:
+    if scale is None:
+        return found
+    return found._replace(scored=found.scored.scaled(scale), score=lambda passage: found.score(passage).scaled(scale))
 
 
 def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
@@ -275,14 +331,14 @@ def _recency(
 
 
 def _without_dim(request: Request, found: list[Found], least: float) -> tuple[list[Found], list[Found]]:
-    """Dormant memories need relevance, unless the caller named states."""
+    """Dormant memories need a clear match, unless the caller named states; by relevance where match is not known."""
     if request.state_filter or request.min_state:
         return found, []
     kept: list[Found] = []
     dim: list[Found] = []
     for f in found:
-        unclear = f.state is State.DORMANT and f.scored.relevance < least
-        (dim if unclear else kept).append(f)
+        clear = f.scored.relevance >= least if f.match is None else f.match >= calibration.CLEAR
+        (kept if clear or f.state is not State.DORMANT else dim).append(f)
     return kept, dim
 
 
@@ -304,12 +360,17 @@ def _linked(runtime: Runtime, found: list[Found]) -> list[Found]:
     for target, sources in list(opposed.items()):
         for source in sources:
             opposed.setdefault(source, []).append(target)
+    replaces: dict[int, list[int]] = {}
+    for f in found:
+        for successor in replaced_by.get(f.memory.id, ()):
+            replaces.setdefault(successor, []).append(f.memory.id)
     marked = [
         f._replace(
             superseded_by=tuple(replaced_by.get(f.memory.id, ())),
             contradicts=tuple(dict.fromkeys(opposed.get(f.memory.id, ()))),
+            supersedes=tuple(replaces.get(f.memory.id, ())),
         )
-        if f.memory.id in replaced_by or f.memory.id in opposed
+        if f.memory.id in replaced_by or f.memory.id in opposed or f.memory.id in replaces
         else f
         for f in found
     ]
@@ -337,9 +398,10 @@ def _held_back(
     pool: Pool,
     dormant: list[Found],
     low: list[Found],
+    first: Found | None,
     hot: frozenset[int],
 ) -> HeldBack:
-    """The matches that a state, an expiry or a threshold kept out; best first by what the legs say of them."""
+    """The matches that a state, an expiry or a threshold kept out, and the best of them by the score of results."""
     outside = replace(hard, without=soft)
     hidden = runtime.store.count(outside) > 0
     if not (hidden or dormant or low):
@@ -347,21 +409,50 @@ def _held_back(
     promised = pool.hits.memories()
     # What promises less than the last one shown, and has none of the words, is no match to speak of.
     least = sorted(promised.values())[-request.limit] if len(promised) >= request.limit else -1.0
-    kept_out: list[tuple[float, str, Memory]] = []
+    reasons: dict[int, str] = {}
     for reason, found in (("dormant", dormant), ("minScore", low)):
-        matched = _matches(pool.hits, promised, [f.memory.id for f in found], least)
-        kept_out += [(promised[f.memory.id], reason, f.memory) for f in found if f.memory.id in matched]
+        reasons |= dict.fromkeys(_matches(pool.hits, promised, [f.memory.id for f in found], least), reason)
+    best = [*dormant, *low]
     if hidden:
-        kept_out += _outside(runtime, request, retrieve.look(runtime, question, outside), least, hot)
-    kept_out.sort(key=lambda each: (-each[0], each[2].id))
-    reasons = [reason for _, reason, _ in kept_out]
+        hits = retrieve.look(runtime, question, outside)
+        reasons |= _outside(runtime, request, hits, least, hot)
+        best += _score_outside(runtime, request, question, pool, hits, first, hot)
+    counts = Counter(reasons.values())
+    best = sorted((f for f in best if f.memory.id in reasons), key=lambda f: ranking.sort_key(f.scored, f.memory))
     return HeldBack(
-        archived=reasons.count("archived"),
-        dormant=reasons.count("dormant"),
-        expired=reasons.count("expired"),
-        min_score=reasons.count("minScore"),
-        best=tuple({"id": memory.id, "title": memory.title, "reason": reason} for _, reason, memory in kept_out[:3]),
+        archived=counts["archived"],
+        dormant=counts["dormant"],
+        expired=counts["expired"],
+        min_score=counts["minScore"],
+        best=tuple(
+            {
+                "id": f.memory.id,
+                "title": f.memory.title,
+                "reason": reasons[f.memory.id],
+                "score": round(min(100.0, f.scored.score), 2),
+            }
+            for f in best[:3]
+        ),
     )
+
+
+def _score_outside(
+    runtime: Runtime,
+    request: Request,
+    question: Question,
+    pool: Pool,
+    outside: Hits,
+    first: Found | None,
+    hot: frozenset[int],
+) -> list[Found]:
+    """What was kept out, scored as if it had been found too: `first` has the score that it is shown with."""
+    joined = retrieve.match_outside(runtime, question, pool, outside)
+    hidden = set(outside.memory_of.values())
+    only = hidden if first is None else hidden | {first.memory.id}
+    scored = _score(runtime, request, question.query, joined, {}, hot, only=only)
+    beside = next((f.scored.score for f in scored if first is not None and f.memory.id == first.memory.id), 0.0)
+    scale = first.scored.score / beside if first is not None and beside > 0.0 else _scale(scored)
+    return [_shown(f, scale) for f in scored if f.memory.id in hidden]
 
 
 def _matches(hits: Hits, promised: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
@@ -370,18 +461,16 @@ def _matches(hits: Hits, promised: Mapping[int, float], memory_ids: Iterable[int
     return {id_ for id_ in memory_ids if id_ in texted or promised[id_] >= least}
 
 
-def _outside(
-    runtime: Runtime, request: Request, hits: Hits, least: float, hot: frozenset[int]
-) -> list[tuple[float, str, Memory]]:
-    """What matches and is let through by everything but its state or expiry."""
+def _outside(runtime: Runtime, request: Request, hits: Hits, least: float, hot: frozenset[int]) -> dict[int, str]:
+    """What matches and is let through by everything but its state or expiry, and which of the two it is."""
     promised = hits.memories()
     matched = _matches(hits, promised, promised, least)
     now, states = runtime.now(), wanted_states(request)
-    outside = []
+    reasons = {}
     for memory in runtime.store.many(sorted(matched)):
         state = _state(memory, hot, now)
         if decay.expired(memory.attributes.expires_at, now) and not request.include_archived:
-            outside.append((promised[memory.id], "expired", memory))
+            reasons[memory.id] = "expired"
         elif state not in states and state in (State.DORMANT, State.ARCHIVED):
-            outside.append((promised[memory.id], state.lower(), memory))
-    return outside
+            reasons[memory.id] = state.lower()
+    return reasons

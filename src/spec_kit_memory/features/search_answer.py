@@ -7,10 +7,10 @@ plain words on what was done, what was missing and what was held back.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from spec_kit_memory.answers import Card, FlatResult, HeldBack, Meta, Result, Rule, SearchAnswer, ShownPassage
 from spec_kit_memory.core import markdown, packing, tokens, triggers, words
@@ -27,12 +27,15 @@ from spec_kit_memory.requests import SearchRequest as Request
 
 # An answer of this many tokens says everything about itself first; a smaller one shows the hits first.
 AMPLE_TOKENS = 2000
+# With so many for each result, every one of them says all that it has to say.
+ROOMY_TOKENS = 150
 # What every result has beside its path and source; and the comma after it.
 HEADER_BYTES = len('{"lines":"-","text":,"score":12.34},')
 # What a further line range of a result takes beside its numbers and its text, and once the list of them.
 RANGE_BYTES = len('{"lines":"-","text":,"score":12.34},')
 LIST_BYTES = len('"passages":[],')
 SECTIONS_BYTES = len('"""sections":{},"missingAnchors":,')
+MATCH_BYTES = len('"match":0.12,')
 TIME_BYTES = len('"createdAt":"2026-01-02T03:04:05Z",')
 # What was held back is named within this share of the answer, else only counted.
 HELD_SHARE = 8
@@ -42,14 +45,10 @@ RULE_TOKENS = 24
 CARD_TOKENS = 120
 # A question may be long; the answer repeats as much of it as tells which one it was.
 ECHO_CHARACTERS = 300
-# Rules stand beside the limit, and no more of them among the results than above.
-MOST_RULES = 3
 CACHE_SECONDS = 60
 BYTES = tokens.BYTES_PER_TOKEN
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-
-T = TypeVar("T")
 
 
 class Cache(Protocol):
@@ -82,19 +81,16 @@ def search(runtime: Runtime, request: Request, cache: Cache) -> SearchAnswer:
 def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
     ranking = searching.rank(runtime, request)
     budget = request.max_tokens or runtime.settings.search.max_tokens
-    ruled = _rules(runtime, request, budget)
-    found = [f for f in ranking.found if f.memory.id not in ruled.whole]
+    found = _answering(request, ranking)
+    ruled = _rules(runtime, request, budget, without={f.memory.id for f in found[: request.limit]})
     stats = runtime.store.stats()
     total = len(found) + ranking.total - len(ranking.found)  # those that were not looked at closely included
     room = (budget - ruled.tokens) * BYTES
     frame = _Frame(runtime, request, ranking, stats, total=total, budget=budget, room=room)
     room = max(0, room - frame.bytes)
     desk = _Desk(runtime, request, frame, ranking.query.keywords)
-    results: Sequence[Result | FlatResult]
-    if request.group_by == "passage":
-        results = desk.passages(found, room)
-    else:
-        results = desk.results(_beside_rules(request, found, lambda f: f), room)
+    by_passage = request.group_by == "passage"
+    results = desk.passages(found, room) if by_passage else desk.results(found[: request.limit], room)
     desk.remember(list(dict.fromkeys(result.id for result in results)))
     contiguous = desk.contiguity(results)
     hints = _hints(request, ranking, results, stats["memories"], found=len(found))
@@ -161,6 +157,7 @@ class _Frame:
         room: int,
     ) -> None:
         self.ample = budget >= AMPLE_TOKENS or bool(request.anchors) or request.group_by == "passage"
+        self.roomy = budget >= ROOMY_TOKENS * min(request.limit, max(total, 1))
         self.held_back = _within(ranking.held_back, budget * BYTES // HELD_SHARE)
         self.stats = {"totalFiles": stats["memories"], "totalChunks": stats["passages"]}
         self.freshness = {"lastIndexed": stats["last_indexed"], "pendingVectors": stats["pending_passages"]}
@@ -208,20 +205,22 @@ def _within(held: HeldBack, most_bytes: int) -> HeldBack:
     return held
 
 
-def _beside_rules(request: Request, rows: Sequence[T], found_of: Callable[[T], Found]) -> list[T]:
-    """The first rows within the limit. Rules that are too long to stand on top are not counted in it."""
-    kept, counted, rules = [], 0, 0
-    for row in rows:
-        if counted == request.limit:
-            break
-        if found_of(row).memory.tier is Tier.CONSTITUTIONAL and request.tier is None:
-            rules += 1
-            if rules > MOST_RULES:
-                continue
-        else:
-            counted += 1
-        kept.append(row)
-    return kept
+def _answering(request: Request, ranking: Ranking) -> list[Found]:
+    """All that was found but rules that do not answer: those stand above the results, whatever is asked.
+
+    A rule that answers is a result like others, with its score; unless the limit cuts it off.
+    """
+    if _rules_asked_for(request):
+        return list(ranking.found)
+    rules = [f.memory.tier is Tier.CONSTITUTIONAL for f in ranking.found]
+    kept = [f for f, is_rule in zip(ranking.found, rules, strict=True) if not is_rule or ranking.answers(f)]
+    within, beyond = kept[: request.limit], kept[request.limit :]
+    return [*within, *(f for f in beyond if f.memory.tier is not Tier.CONSTITUTIONAL)]
+
+
+def _rules_asked_for(request: Request) -> bool:
+    """Then they are what is searched, and nothing to be reminded of."""
+    return request.tier is not None or request.only_source is Source.CONSTITUTIONAL
 
 
 # --- rules on top ---------------------------------------------------------------
@@ -229,18 +228,17 @@ def _beside_rules(request: Request, rows: Sequence[T], found_of: Callable[[T], F
 
 @dataclass(frozen=True, slots=True)
 class _Ruled:
-    """The constitutional memories to show, what they cost, and which are shown in full."""
+    """The constitutional memories to show, and what they cost."""
 
     rules: tuple[Rule, ...] = ()
     tokens: int = 0
-    whole: frozenset[int] = frozenset()
     unnamed: int = 0
 
 
-def _rules(runtime: Runtime, request: Request, budget: int) -> _Ruled:
-    if not request.include_constitutional or request.tier is not None:
+def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]) -> _Ruled:
+    if not request.include_constitutional or _rules_asked_for(request):
         return _Ruled()
-    memories = {m.id: m for m in runtime.rules()}
+    memories = {m.id: m for m in runtime.rules() if m.id not in without}
     if not memories:
         return _Ruled()
     phrases = [(m.id, phrase) for m in memories.values() for phrase in m.attributes.triggers]
@@ -261,8 +259,7 @@ def _rules(runtime: Runtime, request: Request, budget: int) -> _Ruled:
     )
     shown = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text=text) for id_, text in ruled.shown]
     named = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text="") for id_ in ruled.named]
-    whole = frozenset(id_ for id_, text in ruled.shown if text == bodies[id_].strip())
-    return _Ruled((*shown, *named), ruled.tokens, whole, ruled.unnamed)
+    return _Ruled((*shown, *named), ruled.tokens, ruled.unnamed)
 
 
 def _body(document: Document) -> str:
@@ -337,6 +334,8 @@ class _Desk:
         waiting = _about(f)
         if self.frame.ample:
             waiting.pop("id")
+        if self.frame.roomy:
+            waiting.pop("match", None)
         if self.frame.ample and f.memory.source is not Source.CHAT and f.memory.title not in f.memory.path:
             waiting.pop("title")
         if self.request.anchors:
@@ -351,6 +350,7 @@ class _Desk:
         """What the hits leave room for: ids, the answer about itself, then titles, then where and when."""
         start = room
         room -= self._say(named, room, "id")
+        room -= self._say(named, room, "match")
         room -= self.frame.say(room)
         room -= self._say(named, room, "title")
         room -= self._say(named, room, "spec_folder", "created_at")
@@ -441,7 +441,7 @@ class _Desk:
         ordered = [(_place(f, s.score, best), f, p, s) for f in found for p, s in f.passages if s.score >= least]
         ordered.sort(key=lambda row: (*row[0], row[2].id))
         results: list[FlatResult] = []
-        for _, f, passage, scored in _beside_rules(self.request, ordered, lambda row: row[1]):
+        for _, f, passage, scored in ordered[: self.request.limit]:
             sent = passage.hash in self._sent
             lines = self.runtime.opened(f.memory).lines
             text = "" if sent else "\n".join(lines[passage.first_line - 1 : passage.last_line])
@@ -503,6 +503,7 @@ def _plain(f: Found, *, explain: bool) -> Result:
         lines=f"{first}-{last}",
         text="",
         score=round(f.scored.score, 2),
+        match=None if f.match is None else round(f.match, 2),
         source=memory.source,
         spec_folder=memory.spec_folder,
         tier=memory.tier,
@@ -511,6 +512,7 @@ def _plain(f: Found, *, explain: bool) -> Result:
         created_at=memory.attributes.created_at,
         trusted=memory.trusted,
         superseded_by=f.superseded_by,
+        supersedes=f.supersedes,
         contradicts=f.contradicts,
         concepts=f.concepts,
         explain=f.scored.explain() if explain else {},
@@ -534,6 +536,8 @@ def _about(f: Found) -> dict[str, int]:
     """What a result says of itself if there is room, and what that takes."""
     folder, created = f.memory.spec_folder, f.memory.attributes.created_at
     about = {"id": _entry("id", f.memory.id), "title": _entry("title", f.memory.title)}
+    if f.match is not None:
+        about["match"] = MATCH_BYTES
     if folder is not None:
         about["spec_folder"] = _entry("specFolder", folder)
     if created is not None:
@@ -550,7 +554,12 @@ def _header_bytes(f: Found, explain: bool) -> int:
         "context_type": ("contextType", memory.attributes.context_type),
         "trusted": ("trusted", memory.trusted),
     }
-    linked = {"supersededBy": f.superseded_by, "contradicts": f.contradicts, "concepts": dict(f.concepts)}
+    linked = {
+        "supersededBy": f.superseded_by,
+        "supersedes": f.supersedes,
+        "contradicts": f.contradicts,
+        "concepts": dict(f.concepts),
+    }
     said: list[tuple[str, Any]] = [("path", memory.path), ("source", memory.source)]
     said += [told[name] for name in told.keys() - _obvious(memory, f.state)]
     said += [(name, several) for name, several in linked.items() if several]
@@ -579,10 +588,12 @@ def _flat(f: Found, passage: StoredPassage, scored: Scored, text: str, *, explai
         lines=f"{passage.first_line}-{passage.last_line}",
         text=text,
         score=round(scored.score / 100, 4),
+        match=None if (match := f.matches.get(passage.id)) is None else round(match, 2),
         source=f.memory.source,
         id=f.memory.id,
         title=f.memory.title,
         superseded_by=f.superseded_by,
+        supersedes=f.supersedes,
         already_sent=sent or None,
         explain=scored.explain() if explain else {},
     )
@@ -594,7 +605,9 @@ def _flat_bytes(f: Found, passage: StoredPassage, scored: Scored, explain: bool,
     lines = f"{passage.first_line}-{passage.last_line}"
     shown = {"path": memory.path, "lines": lines, "text": 0, "score": 0.1234, "source": memory.source, "id": memory.id}
     shown |= {"title": memory.title, **({"alreadySent": True} if sent else {})}
+    shown |= {"match": 0.12} if f.matches.get(passage.id) is not None else {}
     shown |= {"supersededBy": f.superseded_by} if f.superseded_by else {}
+    shown |= {"supersedes": f.supersedes} if f.supersedes else {}
     return _size(shown | ({"explain": scored.explain()} if explain else {})) + 1
 
 
@@ -652,7 +665,7 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories:
     hints = []
     if ranking.historical and request.use_decay:
         hints.append("the question asks about the past, so decay was left out")
-    if results and not ranking.close:
+    if results and ranking.unclear:
         hints.append("nothing matches closely: these are only the nearest")
     held = ranking.held_back
     if held.archived or held.dormant or held.expired:
@@ -707,6 +720,7 @@ def _explain(runtime: Runtime, ranking: Ranking) -> dict[str, Any]:
     weights = runtime.settings.search.weights
     return {
         "fusion": runtime.settings.search.fusion,
+        **({"scale": ranking.scale} if ranking.scale is not None else {}),
         "candidates": dict(ranking.legs),
         "weights": {
             "relevance": weights.relevance,

@@ -132,6 +132,8 @@ def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
     for number, result in enumerate(answer.results, 1):
         if isinstance(result, answers.FlatResult):
             yield Line(f"{number}. {result.path}:{result.lines}  {result.score:.2f}", "title")
+            if result.supersedes:
+                yield Line(f"   above {', '.join(map(str, result.supersedes))}, which it supersedes", "dim")
             yield Quote(_excerpt(result.text), terms)
             if result.explain:
                 yield Line("   " + _explained(result.explain), "dim")
@@ -149,6 +151,8 @@ def _result(number: int, result: answers.Result, terms: tuple[str, ...], now: da
     marks = [f"{result.path}:{result.lines}", result.tier.value, result.state.value, ago(result.created_at, now)]
     if result.superseded_by:
         marks.append("superseded by " + ", ".join(map(str, result.superseded_by)))
+    if result.supersedes:
+        marks.append(f"above {', '.join(map(str, result.supersedes))}, which it supersedes")
     if result.contradicts:
         marks.append("contradicts " + ", ".join(map(str, result.contradicts)))
     if not result.trusted:
@@ -195,7 +199,7 @@ def _held(held: answers.HeldBack) -> str:
     }
     if not any(counts.values()):
         return ""
-    best = "; ".join(f"{each.get('title')} [{each.get('id')}]" for each in held.best)
+    best = "; ".join(f"{each.get('title')} [{each.get('id')}] {each.get('score', 0):.0f}/100" for each in held.best)
     return f"Held back: {_counts(counts)}" + (f" (best: {best})" if best else "")
 
 

@@ -1,0 +1,79 @@
+"""How well does a passage answer by itself, so that two questions can be compared?
+
+Something always comes first, so the place and the relevance of a passage say nothing about whether it answers. Match
+does: 0 to 1, from what the legs measured of this passage and nothing else, by one rising curve. It was fitted on one
+labelled set and checked on others (docs/explain/score.md, benchmarks/calibration.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from spec_kit_memory.core.relevance import Candidate
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+
+__all__ = ["CLEAR", "CURVES", "UNCLEAR", "Curve", "evidence", "matches"]
+
+# Nine in ten questions that a corpus has nothing about get no more than this, whatever comes first.
+UNCLEAR = 0.3
+# Nine in ten first results that answer have this much at least.
+CLEAR = 0.5
+
+# The more words a passage has, the better the best of them matches anything.
+LENGTH_DISCOUNT = 0.04  # per e-fold of tokens
+USUAL_TOKENS, MOST_TOKENS = 64, 512
+# The best of some hundred unrelated passages lies about two spreads above their mean: less than that says nothing,
+# also not against a passage that has the words.
+LEAST_VECTOR = 2.0
+
+
+class Curve(NamedTuple):
+    """z = late · L + vector · V + text · T + offset; match = (1 + z / (1 + |z|)) / 2. No factor is negative.
+
+    Where a logistic curve would show 1.00 for half of all results, this one still tells them apart.
+    """
+
+    late: float
+    vector: float
+    text: float
+    offset: float
+
+
+# By the name of the model.
+CURVES: Mapping[str, Curve] = MappingProxyType({"snowflake-arctic-embed-s": Curve(23.15, 0.9, 8.78, -13.39)})
+
+
+def evidence(
+    candidates: Sequence[Candidate], words: Floats, *, unrelated: tuple[float, float], last_vector: float
+) -> Floats:
+    """A row for each candidate: late, vector and text as the curve takes them; nan where a passage has no vector yet.
+
+    `words` as for `relevance.fuse`. `unrelated`: mean and spread of the cosines that texts about anything have to the
+    query. `last_vector`: a passage that the vector leg did not reach has this at most.
+    """
+    import numpy as np
+
+    late = words.mean(axis=0) if len(words) else np.full(len(candidates), np.nan)
+    tokens = np.array([each.tokens for each in candidates], np.float64)
+    late = late - LENGTH_DISCOUNT * np.log(np.clip(tokens, USUAL_TOKENS, MOST_TOKENS) / USUAL_TOKENS)
+    mean, spread = unrelated
+    cosines = np.array([last_vector if each.vector is None else each.vector for each in candidates], np.float64)
+    vector = np.maximum((cosines - mean) / max(spread, 1e-6), LEAST_VECTOR)
+    text = np.array([each.text or 0.0 for each in candidates], np.float64)
+    return np.stack([late, vector, text], axis=1)
+
+
+def matches(curve: Curve, rows: Floats) -> list[float | None]:
+    """The match of each row of `evidence`; None where it cannot be told yet."""
+    import numpy as np
+
+    weighed = rows @ np.array([curve.late, curve.vector, curve.text]) + curve.offset
+    found = (1.0 + weighed / (1.0 + np.abs(weighed))) / 2.0
+    return [None if value != value else value for value in found.tolist()]
