@@ -321,7 +321,7 @@ _HOST_OPTIONS: tuple[click.Parameter, ...] = (
 )
 
 
-@command("install", "Connect an agent's host: claude-code, codex, cursor, opencode or vscode.", *_HOST_OPTIONS)
+@command("install", "Connect an agent's host, such as claude-code, codex, copilot or gemini.", *_HOST_OPTIONS)
 def install(session: Session, host: str, yes: bool, scope: str | None) -> None:
     _host(session, host, remove=False, yes=yes, scope=scope)
 
@@ -332,9 +332,24 @@ def uninstall(session: Session, host: str, yes: bool, scope: str | None) -> None
 
 
 @command(
+    "doctor",
+    "Show what an agent's host would see of us, and how to mend what is wrong.",
+    argument("host"),
+    click.Option(["--scope"], type=click.Choice(("project", "user")), help="Whose configuration; else where we are."),
+)
+def doctor(session: Session, host: str, scope: str | None) -> None:
+    from spec_kit_memory.serve import hosts
+    from spec_kit_memory.serve.hosts import doctor
+
+    found = doctor.diagnose(hosts.named(host), root=session.settings().root, scope=scope)
+    session.show(found, blocks=doctor.blocks(found))
+    session.exit_code = 0 if found.ok else 1
+
+
+@command(
     "hook",
     "What a host runs by itself: reads the host's JSON from standard input and prints what that host expects.",
-    argument("event", type=click.Choice(("prompt", "session-start", "pre-compact"))),
+    argument("event", type=click.Choice(("prompt", "session-start", "pre-compact", "session-end"))),
     click.Option(["--host"], default="claude-code", show_default=True, help="Whose form to speak."),
 )
 def hook(session: Session, event: str, host: str) -> None:

@@ -20,7 +20,7 @@ from spec_kit_memory.serve.hosts import edits, install_record
 from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, Place
 from spec_kit_memory.serve.hosts.install_record import Kept, Record
 
-__all__ = ["HOSTS", "Plan", "blocks", "install", "uninstall"]
+__all__ = ["HOSTS", "Plan", "blocks", "install", "named", "uninstall"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +120,17 @@ def blocks(plan: Plan) -> Iterator[Block]:
 # --- planning --------------------------------------------------------------------------------
 
 
-def _place(host: str, root: Path, scope: str | None, *, removing: bool = False) -> tuple[Host, Place]:
+def named(host: str) -> Host:
     if host not in HOSTS:
         raise BadParameter(f"There is no host {host!r}.", hint="Name one of " + ", ".join(HOSTS) + ".")
+    return HOSTS[host]
+
+
+def _place(host: str, root: Path, scope: str | None, *, removing: bool = False) -> tuple[Host, Place]:
+    chosen = named(host)
     if scope not in (None, "project", "user"):
         raise BadParameter(f"There is no scope {scope!r}.", hint="Use project or user.")
-    return HOSTS[host], Place(root, "user" if scope == "user" else "project", os.environ, removing=removing)
+    return chosen, Place(root, "user" if scope == "user" else "project", os.environ, removing=removing)
 
 
 def _of_another(path: Path, host: str, place: Place) -> Kept | None:

@@ -13,7 +13,7 @@ from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts import toml
 from spec_kit_memory.serve.hosts.formats import Entry, File, is_ours
 
-__all__ = ["Containers", "Malformed", "made_by", "present", "with_entries", "without_entries"]
+__all__ = ["Containers", "Malformed", "entry_in", "made_by", "present", "with_entries", "without_entries"]
 
 Malformed = (jsonc.Malformed, toml.Malformed)
 Containers = frozenset[tuple[str, ...]]
@@ -25,6 +25,16 @@ def present(text: str, file: File) -> bool:
         return text == file.text
     tree = toml.parse(text) if file.form == "toml" else _tree(text)
     return all(_stands(toml.find(tree, entry.path), entry) for entry in file.entries)
+
+
+def entry_in(file: File, path: tuple[str, ...]) -> Any:
+    """What stands at that place of a host's file now; None where there is no such file or entry."""
+    try:
+        text = file.path.read_text(encoding="utf-8")
+        tree = toml.parse(text) if file.form == "toml" else _tree(text)
+    except (OSError, UnicodeDecodeError, *Malformed):
+        return None
+    return toml.find(tree, path)
 
 
 def _stands(found: Any, entry: Entry) -> bool:

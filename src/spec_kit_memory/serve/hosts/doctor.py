@@ -1,0 +1,226 @@
+"""What would an agent's host see of us, and what is to be mended? Looked at from outside, as the host does it.
+
+Configuration, program, handshake, tools and hooks are tried one after the other with what the host's own files say.
+Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.answers import Answer
+from spec_kit_memory.serve.cli.view import Block, Line
+from spec_kit_memory.serve.hosts import edits
+from spec_kit_memory.serve.hosts.formats import SERVER, Entry, File, Host, Place
+
+__all__ = ["Diagnosis", "Finding", "blocks", "diagnose"]
+
+ANSWER_SECONDS = 20.0
+PATIENCE_SECONDS = 3.0  # the least that a known host gives a server
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "skm doctor", "version": "1"},
+    },
+}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; `mend` says what to do where it is not well."""
+
+    about: str
+    ok: bool
+    detail: str
+    mend: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis(Answer):
+    """What a host would see."""
+
+    host: str
+    scope: str
+    ok: bool
+    findings: tuple[Finding, ...]
+
+
+def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
+    """Try everything that the host's configuration says; without a scope, the one in which we are connected."""
+    places = [Place(root, each, os.environ) for each in ("project", "user") if scope in (None, each)]
+    place = next((each for each in places if _entry(host, each)[1] is not None), places[0])
+    findings = tuple(_look(host, place))
+    bad = [finding for finding in findings if not finding.ok]
+    state = "everything is in order" if not bad else f"{len(bad)} of {len(findings)} checks failed"
+    return Diagnosis(
+        summary=f"{host.title}, {place.scope}: {state}",
+        hints=tuple(dict.fromkeys(finding.mend for finding in bad if finding.mend)),
+        host=host.name,
+        scope=place.scope,
+        ok=not bad,
+        findings=findings,
+    )
+
+
+def _look(host: Host, place: Place) -> Iterator[Finding]:
+    again = f"skm install {host.name}" + (" --scope user" if place.scope == "user" else "")
+    file, entry = _entry(host, place)
+    if entry is None:
+        where = str(file.path) if file else "its configuration"
+        yield Finding("configuration", False, f"{where} has no server {SERVER}", f"Run `{again}`.")
+        return
+    yield Finding("configuration", True, f"{file.path if file else ''} has the server {SERVER}")
+    command = _argv(entry, place)
+    runs = _program(command, again)
+    yield runs
+    if runs.ok:
+        yield from _server(command, place)
+        yield _path(command[0])
+    yield from _hooks(host, place, again)
+
+
+def _entry(host: Host, place: Place) -> tuple[File | None, Any]:
+    """The host's own entry for us, as it stands in its file now."""
+    wanted: tuple[File, Entry] | None = None
+    for file in host.files(place):
+        for entry in file.entries:
+            if entry.path[-1] == SERVER:
+                wanted = wanted or (file, entry)
+                found = edits.entry_in(file, entry.path)
+                if found is not None:
+                    return file, found
+    return (wanted[0] if wanted else None), None
+
+
+def _argv(entry: Mapping[str, Any], place: Place) -> list[str]:
+    launch = entry.get("transport", entry)
+    command = launch.get("command", "")
+    words = list(command) if isinstance(command, list) else [command, *launch.get("args", ())]
+    return [str(word).replace("${workspaceFolder}", str(place.root)) for word in words]
+
+
+def _program(command: Sequence[str], again: str) -> Finding:
+    """Does what stands before `serve` run, and is it us?"""
+    words = list(command[: command.index("serve")]) if "serve" in command else list(command[:1])
+    mend = f"Run `{again}` with the skm you use."
+    try:
+        done = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("program", False, f"{words[0]} cannot be run: {error}", mend)
+    told = (done.stdout or done.stderr).strip().splitlines()
+    ok = done.returncode == 0 and bool(told) and told[-1].startswith("spec-kit-memory")
+    return Finding("program", ok, f"{words[0]}: {told[-1] if told else 'no answer'}", "" if ok else mend)
+
+
+def _path(program: str) -> Finding:
+    """A person types `skm`; it should be the same one."""
+    typed = shutil.which("skm")
+    if typed is None:
+        return Finding("PATH", True, "skm is not on PATH; the host does not need it there")
+    same = Path(typed).resolve() == Path(program).resolve() or not Path(program).name.startswith("skm")
+    mend = "" if same else "Uninstall one of the two, or run `skm install` again with the one you mean."
+    return Finding("PATH", same, f"skm on PATH is {typed}", mend)
+
+
+def _server(command: Sequence[str], place: Place) -> Iterator[Finding]:
+    try:
+        first, seconds, tools = _handshake(command, place)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        yield Finding("handshake", False, f"the server did not answer: {error}", "Run `skm health` in the project.")
+        return
+    quick = seconds <= PATIENCE_SECONDS
+    version = first.get("serverInfo", {}).get("version", "?")
+    mend = "" if quick else f"Some hosts give up after {PATIENCE_SECONDS:.0f} s: is the disk slow or full?"
+    yield Finding("handshake", quick, f"version {version} answered after {seconds * 1000:.0f} ms", mend)
+    names = {str(tool.get("name")) for tool in tools}
+    missing = {"memory_context", "memory_search", "memory_save"} - names
+    yield Finding(
+        "tools",
+        not missing,
+        f"{len(names)} tools" + (f", without {', '.join(sorted(missing))}" if missing else ""),
+        "Run `skm --version`: another program answers." if missing else "",
+    )
+
+
+def _handshake(command: Sequence[str], place: Place) -> tuple[dict[str, Any], float, list[dict[str, Any]]]:
+    started = time.monotonic()
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place.root
+    )
+    try:
+        messages = b"".join(json.dumps(each).encode() + b"\n" for each in (INITIALIZE, INITIALIZED, LIST_TOOLS))
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(messages)
+        process.stdin.flush()
+        first = json.loads(process.stdout.readline() or b"{}")
+        seconds = time.monotonic() - started
+        listed = json.loads(process.stdout.readline() or b"{}")
+        if "result" not in first or "result" not in listed:
+            process.kill()
+            said = process.communicate(timeout=ANSWER_SECONDS)[1].decode("utf-8", "replace").strip().splitlines()
+            raise ValueError(said[-1] if said else "it ended without a word")
+        return first["result"], seconds, listed["result"].get("tools", [])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _hooks(host: Host, place: Place, again: str) -> Iterator[Finding]:
+    """Each hook as the host's file has it, run with an empty event: it must end well and in time."""
+    for file in host.files(place):
+        for entry in file.entries:
+            if entry.mode != "item":
+                continue
+            event = entry.path[-1]
+            command = next((words for words in _commands(edits.entry_in(file, entry.path)) if " hook " in words), None)
+            if command is None:
+                yield Finding(f"hook {event}", False, f"{file.path} does not run us", f"Run `{again}`.")
+                continue
+            yield _hook(event, command, place)
+
+
+def _commands(found: Any) -> Iterator[str]:
+    for item in found if isinstance(found, list) else ():
+        if isinstance(item, dict):
+            if isinstance(item.get("command"), str):
+                yield item["command"]
+            yield from _commands(item.get("hooks"))
+
+
+def _hook(event: str, command: str, place: Place) -> Finding:
+    started = time.monotonic()
+    given = json.dumps({"cwd": str(place.root)}).encode()
+    try:
+        done = subprocess.run(
+            shlex.split(command), input=given, capture_output=True, timeout=ANSWER_SECONDS, check=False, cwd=place.root
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(f"hook {event}", False, f"cannot be run: {error}", "Run `skm install` again.")
+    told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    ok = done.returncode == 0 and not told
+    detail = f"ends after {(time.monotonic() - started) * 1000:.0f} ms" + (f": {told[-1]}" if told else "")
+    return Finding(f"hook {event}", ok, detail, "" if ok else "Run `skm health` in the project.")
+
+
+def blocks(diagnosis: Diagnosis) -> Iterator[Block]:
+    yield Line(diagnosis.summary, "good" if diagnosis.ok else "bad")
+    for finding in diagnosis.findings:
+        yield Line(f"{'ok ' if finding.ok else 'BAD'} {finding.about}: {finding.detail}", "" if finding.ok else "bad")
+        if finding.mend:
+            yield Line(f"    {finding.mend}", "hint")
