@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.markdown import find_section, fingerprint, lines, normalise, outline, parse
+from spec_kit_memory.core.markdown import edit_front_matter, find_section, fingerprint, lines, normalise, outline, parse
 from spec_kit_memory.core.memory import Anchor, ContextType, Document, LinkClaim, Relation, Tier
 
 
@@ -116,6 +116,54 @@ def test_a_weight_outside_zero_to_one_is_a_warning(weight: str) -> None:
     document = front(f"importance_weight: {weight}")
     assert document.front.weight is None
     assert weight in document.warnings[0].message
+
+
+@pytest.mark.parametrize(
+    ("yaml", "line", "said"),
+    [
+        ("supersedes: Old plan", 2, "'supersedes' stands outside causal_links"),
+        ("title: x\ncausedBy: [Old plan]", 3, "'causedBy' stands outside causal_links"),
+        ("related_to: x", 2, "outside causal_links"),
+        ("blocks: x", 2, "outside causal_links"),
+        ("triger_phrases: [a b c]", 2, "did you mean trigger_phrases?"),
+        ("improtance_tier: critical", 2, "did you mean importance_tier?"),
+        ("importance: critical", 2, "did you mean importance_tier?"),
+        ("weight: 0.9", 2, "did you mean importance_weight?"),
+        ("titel: x", 2, "did you mean title?"),
+        ("causal_link: {supports: [x]}", 2, "did you mean causal_links?"),
+        ("memory:\n  tier: critical\n  title: x", 2, "'tier', 'title' below 'memory' are not read"),
+        ("title: a\ntier: normal\ntitle: b", 4, "the key 'title' is given twice; the last one counts"),
+        ("causal_links:\n  supports: [a]\n  supports: [b]", 4, "the key 'supports' is given twice"),
+        ("tier: normal\nimportance_tier: critical", 3, "says something else than a key of the same meaning above"),
+        ("tier: imporant", 2, "did you mean important?"),
+        ("context_type: decission", 2, "did you mean decision?"),
+        ("causal_links:\n  superseeds: [x]", 2, "did you mean supersedes?"),
+    ],
+)
+def test_a_key_in_the_wrong_place_or_with_a_slip_in_it_is_told(yaml: str, line: int, said: str) -> None:
+    (warning,) = parse(f"---\n{yaml}\n---\n# Title\n").warnings
+    assert said in warning.message
+    assert warning.line == line
+
+
+@pytest.mark.parametrize(
+    "yaml",
+    [
+        "tags: [a, b]\nauthor: Ann\nstatus: draft\nversion: 1.2\ntype: note\nupdated: 2026-01-01",
+        "data: {a: 1}\nowner: me\nlayout: page\nlang: en\naliases: [x]\ncategory: c\nslug: s",
+        "tier: normal\nimportance_tier: normal",
+        "questions: [why]",
+    ],
+)
+def test_keys_of_ones_own_are_nobodys_business(yaml: str) -> None:
+    assert parse(f"---\n{yaml}\n---\n# Title\n").warnings == ()
+
+
+def test_a_file_with_a_key_twice_can_still_be_changed() -> None:
+    text = "---\ntitle: a\ntier: normal\ntitle: b\n---\n# T\n"
+    changed = edit_front_matter(text, {"title": "c"})
+    assert changed.count("title:") == 1
+    assert parse(changed).title == "c"
 
 
 def test_a_weight_of_zero_is_a_weight() -> None:

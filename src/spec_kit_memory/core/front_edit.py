@@ -11,7 +11,7 @@ from typing import Any
 
 from spec_kit_memory.core import front_matter
 from spec_kit_memory.core.front_matter import KEYS, Block, canonical
-from spec_kit_memory.core.memory import LinkClaim, Relation
+from spec_kit_memory.core.memory import LinkClaim, Relation, Warning_
 from spec_kit_memory.core.structure import metadata_fence, scan
 from spec_kit_memory.errors import BadParameter, Invalid
 
@@ -89,7 +89,7 @@ def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
     if block is None:
         return {}
     inside = bare[block.first_line - 1 : block.last_line]
-    data, problems = front_matter.load(_joined(inside), first_line=1)
+    data, problems = _load(_joined(inside), first_line=1)
     entries = _entries(inside) if data and not problems else None
     if entries is None:
         import yaml
@@ -172,12 +172,18 @@ def _remove_from_metadata(
     if fence is None:
         return
     inside = lines[fence[0] : fence[1] - 1]
-    old, problems = front_matter.load(_joined(inside), first_line=1)
+    old, problems = _load(_joined(inside), first_line=1)
     entries = _entries(inside) if not problems else None
     if entries:
         new = _by_line(inside, entries, removed, end="\n")
         if _reads_back(new, old, removed):
             lines[fence[0] : fence[1] - 1] = new
+
+
+def _load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]:
+    """What YAML says, and why it cannot be read; keys that are odd can be."""
+    data, warnings = front_matter.load(text, first_line=first_line)
+    return data, [warning for warning in warnings if warning.code == "yaml"]
 
 
 def _checked(name: str) -> str:
@@ -200,7 +206,7 @@ def _created(wanted: Mapping[str, Any], end: str) -> str:
 
 def _edited(inside: list[str], wanted: Mapping[str, Any], *, end: str, block: Block) -> list[str]:
     """The lines of YAML with the changes; line by line where that reads back right, else written anew."""
-    old, problems = front_matter.load(_joined(inside), first_line=block.first_line)
+    old, problems = _load(_joined(inside), first_line=block.first_line)
     if problems:
         raise Invalid(
             f"front matter cannot be changed, line {problems[0].line}: {problems[0].message}",
@@ -299,7 +305,7 @@ def _replacement(inside: Sequence[str], entry: _Entry, value: Any, *, end: str) 
 
 
 def _reads_back(new: Sequence[str], old: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    data, problems = front_matter.load(_joined(new), first_line=1)
+    data, problems = _load(_joined(new), first_line=1)
     kept = {key: value for key, value in old.items() if _name(key) not in wanted}
     if problems or {key: value for key, value in data.items() if _name(key) not in wanted} != kept:
         return False

@@ -47,6 +47,27 @@ _RELATIONS: Mapping[str, tuple[Relation, bool, float]] = {
     "supports": (Relation.SUPPORTS, False, 1.0),
     "relatedto": (Relation.SUPPORTS, False, 0.5),
 }
+_RELATION_KEYS = (
+    "caused_by",
+    "enabled_by",
+    "supersedes",
+    "contradicts",
+    "derived_from",
+    "supports",
+    "related_to",
+)
+# Other names that people give to our keys.
+_SHORTENED = {
+    "weight": "importance_weight",
+    "importance": "importance_tier",
+    "priority": "importance_tier",
+    "phrases": "trigger_phrases",
+    "links": "causal_links",
+    "session": "session_id",
+    "expiry": "expires",
+    "folder": "spec_folder",
+    "related": "related_to, below causal_links",
+}
 _NOTHING = frozenset({"", "none", "n/a", "never"})
 _KEY_LINE = re.compile(r"[\"']?[A-Za-z_][\w .-]{0,60}[\"']?[ \t]*:(?:[ \t]|$)")
 
@@ -117,17 +138,24 @@ def load(text: str, *, first_line: int) -> tuple[dict[str, Any], list[Warning_]]
         return {}, [Warning_(f"metadata not read: {refused}", first_line, "yaml")]
     import yaml
 
+    reader = loader()(text)
     try:
-        data = yaml.load(text, Loader=loader())
+        data = reader.get_single_data()
     except yaml.YAMLError as problem:
         return {}, [_yaml_warning(problem, first_line)]
     except (RecursionError, ValueError) as problem:
         return {}, [Warning_(f"metadata not read: {type(problem).__name__}", first_line, "yaml")]
+    finally:
+        reader.dispose()
     if data is None or data == "":
         return {}, []
     if not isinstance(data, dict):
         return {}, [Warning_("metadata not read: not a list of keys and values", first_line, "yaml")]
-    return data, []
+    repeated = [
+        Warning_(f"the key {key[:80]!r} is given twice; the last one counts", first_line + line, "metadata")
+        for key, line in reader.repeated
+    ]
+    return data, repeated
 
 
 @cache
@@ -136,7 +164,18 @@ def loader() -> Any:
     import yaml
 
     class Strings(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
-        pass
+        def __init__(self, stream: str) -> None:
+            super().__init__(stream)
+            self.repeated: list[tuple[str, int]] = []  # keys that a mapping has twice, and their lines from 0
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in seen:
+                        self.repeated.append((key.value, key.start_mark.line))
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep=deep)
 
     null = "tag:yaml.org,2002:null"
     Strings.add_implicit_resolver(null, re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
@@ -197,8 +236,10 @@ def interpret(data: Mapping[str, Any], *, text: str, first_line: int) -> tuple[F
     reader = _Reader(text, first_line)
     for key, value in data.items():
         name = canonical(key)
-        if name is not None and not _is_nothing(value):
-            reader.key = str(key)
+        reader.key = str(key)
+        if name is None:
+            reader.unread(value)
+        elif not _is_nothing(value):
             reader.read(name, value)
     return FrontMatter(**reader.values), reader.warnings
 
@@ -213,6 +254,24 @@ def combine(first: FrontMatter, second: FrontMatter) -> FrontMatter:
 def compact(key: object) -> str:
     """A key without what its spellings differ in."""
     return str(key).strip().lower().replace("_", "").replace("-", "").replace(" ", "")
+
+
+def _nearest(word: str, choices: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word.casefold()[:80], choices, n=1, cutoff=0.7)
+    return f"did you mean {close[0]}?" if close else f"use one of {', '.join(choices)}"
+
+
+@cache
+def _meant(name: str) -> str:
+    """The key that this one was probably meant to be; "" if it looks like somebody's own."""
+    if name in _SHORTENED:
+        return _SHORTENED[name]
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, [one for one in _CANONICAL if len(one) > 3], n=1, cutoff=0.8)
+    return KEYS[_CANONICAL[close[0]]][0] if close and len(name) > 3 else ""
 
 
 def _is_nothing(value: object) -> bool:
@@ -242,15 +301,31 @@ class _Reader:
         before = self.text.partition(self.key)[0] if self.key else ""
         self.warnings.append(Warning_(message, self.first_line + before.count("\n"), "metadata"))
 
+    def unread(self, value: Any) -> None:
+        """A key that means nothing here may be one of ours in the wrong place, or with a slip in it."""
+        name = compact(self.key)
+        if name in _RELATIONS or name == "blocks":
+            self.warn(f"{self.key[:80]!r} stands outside causal_links and makes no link; put it below causal_links:")
+        elif isinstance(value, Mapping) and (ours := [str(key) for key in value if canonical(key) is not None]):
+            names = ", ".join(map(repr, ours[:5]))
+            self.warn(f"{names} below {self.key[:80]!r} are not read there; keys of ours belong to the top")
+        elif meant := _meant(name):
+            self.warn(f"{self.key[:80]!r} is not a key of front matter; did you mean {meant}?")
+
     def read(self, name: str, value: Any) -> None:
         if name == "triggers":
             self._triggers(value)
         elif name == "causal_links":
             self._links(value)
-        elif name not in self.values:
+        else:
             result = self._value(name, value)
-            if result is not None:
-                self.values[name] = result
+            if name not in self.values:
+                if result is not None:
+                    self.values[name] = result
+            elif result is not None and result != self.values[name]:
+                self.warn(
+                    f"{self.key[:80]!r} says something else than a key of the same meaning above; that one counts"
+                )
 
     def _value(self, name: str, value: Any) -> object:
         text = _scalar(value)
@@ -268,7 +343,7 @@ class _Reader:
         try:
             return Tier(text.lower())
         except ValueError:
-            self.warn(f"unknown tier {text[:80]!r}; use one of {', '.join(Tier)}")
+            self.warn(f"unknown tier {text[:80]!r}; {_nearest(text, list(Tier))}")
             return None
 
     def _context_type(self, text: str) -> ContextType | None:
@@ -278,7 +353,7 @@ class _Reader:
         try:
             return ContextType(word)
         except ValueError:
-            self.warn(f"unknown context type {text[:80]!r}; use one of {', '.join(ContextType)}")
+            self.warn(f"unknown context type {text[:80]!r}; {_nearest(text, list(ContextType))}")
             return None
 
     def _weight(self, text: str) -> float | None:
@@ -333,7 +408,7 @@ class _Reader:
             self.warn("causal_links: 'blocks' makes no link; use enabled_by in the other memory")
             return []
         if compact(key) not in _RELATIONS:
-            self.warn(f"causal_links: unknown relation {key[:80]!r}")
+            self.warn(f"causal_links: unknown relation {key[:80]!r}; {_nearest(key, _RELATION_KEYS)}")
             return []
         relation, inward, strength = _RELATIONS[compact(key)]
         claims = [_claim(item, strength) for item in items]
