@@ -62,6 +62,9 @@ tools marked *lean*.
 Arguments are read leniently: names in snake_case or kebab-case (`spec_folder`), numbers and `true` as text, any case
 of a choice, the other names of context types (`bug` is `discovery`), an object or list as JSON text, one text where a
 list is wanted. What is empty or null counts as left out. An error names every problem of a call and the nearest names.
+
+Beyond the budget of a tool that has one, the data of an answer has at most 100,000 characters: what a workspace makes
+longer is cut, lists and texts alike, and a hint says what was left out.
 """
 
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 
 from spec_kit_memory.core import front_matter
+from spec_kit_memory.core.bounded import short
 from spec_kit_memory.core.front_edit import edit_front_matter
 from spec_kit_memory.core.memory import Anchor, Document, FrontMatter, Warning_
 from spec_kit_memory.core.structure import metadata_fence, scanned, slug
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 LONG_CHARACTERS = 100_000
+MOST_WARNINGS = 20
+LONGEST_WARNING = 300
 LONG_TITLE = 500  # as long as a title may be that a tool gives: a longer one would crowd out what it names
 
 # As \b\d{4}-\d{2}-\d{2}\b, but starting with the digit, so that the scan stops at digits only.
@@ -62,8 +65,15 @@ def parse(text: str) -> Document:
         body_first_line=body_first_line,
         anchors=tuple(found.anchors),
         headings=tuple(found.headings),
-        warnings=tuple(sorted(warnings, key=lambda warning: warning.line or 0)),
+        warnings=_few(sorted(warnings, key=lambda warning: warning.line or 0)),
     )
+
+
+def _few(warnings: list[Warning_]) -> tuple[Warning_, ...]:
+    """The first of them: a text made of mistakes would otherwise be outgrown by what is said about it."""
+    shown = [replace(warning, message=short(warning.message, LONGEST_WARNING)) for warning in warnings[:MOST_WARNINGS]]
+    more = len(warnings) - MOST_WARNINGS
+    return (*shown, *([Warning_(f"and {more:,} more warnings", warnings[-1].line, "more")] if more > 0 else []))
 
 
 def outline(text: str) -> Document:

@@ -17,6 +17,7 @@ from spec_kit_memory.features import freshness
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
+GET_TOKENS = 25_000  # of one call; what is longer is read in parts
 _RANGE = re.compile(r"^\s*(\d{1,9})(?:\s*-\s*(\d{0,9}))?\s*$")
 
 
@@ -29,11 +30,12 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     text = runtime.store.text(memory.id)
     lines = _lines(text)
     first, last = _section(memory, text, anchor_id) if anchor_id else (1, len(lines))
-    shown, end = _up_to(lines, first, min(last, len(lines)), request.max_tokens)
-    shown += text[-1:] if end == len(lines) and text.endswith("\n") and not anchor_id else ""
+    shown, end, cut = _up_to(lines, first, min(last, len(lines)), request.max_tokens)
+    if end == len(lines) and text.endswith("\n") and not anchor_id and not cut:
+        shown += "\n"  # to the end of the file, as it is
     runtime.used([memory.id])
     whole, sent = tokens.count(text), tokens.count(shown)
-    hints = [f"continue with memory_get path={memory.path} lines={end + 1}-{last}"] if end < last else []
+    hints = [*cut, *([f"continue with memory_get path={memory.path} lines={end + 1}-{last}"] if end < last else [])]
     part = f"section {anchor_id}" if anchor_id else "whole text"
     where = f"{first}-{end}" if end >= first else ""
     return LoadAnswer(
@@ -77,17 +79,21 @@ def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
     return found.first_line, found.last_line
 
 
-def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int]:
-    """Whole lines within the budget, at least one; and the last line that fitted."""
+def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int, list[str]]:
+    """Whole lines within the budget, or the beginning of the first; the last line that fitted; what was cut."""
     if last < first:
-        return "", last  # a section with nothing in it
+        return "", last, []  # a section with nothing in it
+    if len(lines[first - 1].encode("utf-8", "surrogatepass")) > budget_tokens * 4:
+        line = lines[first - 1]
+        part = line.encode("utf-8", "surrogatepass")[: budget_tokens * 4].decode("utf-8", "ignore")
+        return part, first, [f"line {first} is shown up to character {len(part):,} of {len(line):,}"]
     used, end = 0, first
     for number in range(first, last + 1):
         used += len(lines[number - 1].encode("utf-8", "surrogatepass")) + 1
         if used > budget_tokens * 4 and number > first:
             break
         end = number
-    return "\n".join(lines[first - 1 : end]), end
+    return "\n".join(lines[first - 1 : end]), end, []
 
 
 def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
@@ -103,15 +109,18 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     every = _lines(whole)
     first, last = _asked_lines(request, len(every))
     runtime.used([memory.id])
-    text = "\n".join(every[first - 1 : last])
+    text, end, cut = _up_to(every, first, last, GET_TOKENS)
     to_the_end = request.count is None and (request.lines is None or request.lines.rstrip().endswith("-"))
-    if to_the_end and whole.endswith("\n"):
+    if to_the_end and end == len(every) and whole.endswith("\n") and not cut:
         text += "\n"  # to the end of the file, as it is
+    hints = [*([older] if older else []), *cut]
+    if end < last:
+        hints.append(f"continue with memory_get path={memory.path} lines={end + 1}-{last}")
     return GetAnswer(
-        summary=f"{memory.path} lines {first}-{last} of {len(every)}",
-        hints=(older,) if older else (),
+        summary=f"{memory.path} lines {first}-{end} of {len(every)}",
+        hints=tuple(hints),
         path=memory.path,
-        lines=f"{first}-{last}",
+        lines=f"{first}-{end}",
         text=text,
         total_lines=len(every),
         id=memory.id,

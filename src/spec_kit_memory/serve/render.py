@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.bounded import fitted, short
 from spec_kit_memory.errors import AccessDenied, SpecKitMemoryError
 
 __all__ = ["camel", "compact", "envelope", "error", "value"]
@@ -32,25 +33,42 @@ _SYSTEM = {
     errno.EIO: "The disk failed: look at the system's log, and copy what you can.",
 }
 SMALLEST_PLAIN = 1e-4
+# What a hostile workspace can make long, and nobody asked for.
+_LONGEST_MESSAGE = 4_000
+_LONGEST_HINT = 2_000
+_MOST_HINTS = 30
+_LONGEST_DETAILS = 20_000
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _UNSAID = frozenset(("unsaid",))
 _OUTSIDE_DATA = frozenset(field.name for field in dataclasses.fields(Answer))
 
 
-def envelope(answer: Answer, *, tool: str = "") -> dict[str, Any]:
-    """What a caller gets. `tokens` counts the data as it is sent."""
+def envelope(answer: Answer, *, tool: str = "", characters: int | None = None) -> dict[str, Any]:
+    """What a caller gets, of at most about so many characters. `tokens` counts the data as it is sent."""
     from spec_kit_memory.core.tokens import count
 
     data = _fields(answer, without=_OUTSIDE_DATA)
     meta = answer.meta
+    summary, hints = answer.summary, list(answer.hints)
+    sent = compact(data)
+    if characters is not None:
+        left_out: Mapping[str, int] = {}
+        if len(sent) > characters:
+            data, left_out = fitted(data, characters=characters)
+            sent = compact(data)
+        summary = short(summary, _LONGEST_MESSAGE)
+        hints = [short(hint, _LONGEST_HINT) for hint in hints[:_MOST_HINTS]]
+        if left_out:
+            what = ", ".join(f"{number:,} {name}" for name, number in list(left_out.items())[:5])
+            hints.append(f"the answer was too long; left out: {what}. Ask for less, or use the command line")
     return {
-        "summary": answer.summary,
-        "data": data,
-        "hints": list(answer.hints),
+        "summary": summary,
+        "data": data or {},
+        "hints": hints,
         "meta": {
             "tool": tool or meta.tool,
             "latencyMs": _number(round(meta.latency_ms, 3)),
-            "tokens": count(compact(data)),
+            "tokens": count(sent),
             "cacheHit": meta.cache_hit,
             "indexGeneration": meta.index_generation,
         },
@@ -61,14 +79,16 @@ def error(failure: BaseException) -> dict[str, Any]:
     """{code, message, hint, ...details}. What nobody foresaw is E000 and never a traceback."""
     if isinstance(failure, SpecKitMemoryError):
         details = {camel(name): value(each) for name, each in failure.details.items() if each is not None}
-        return {"code": failure.code, "message": failure.message, "hint": failure.hint, **details}
+        details, _ = fitted(details, characters=_LONGEST_DETAILS)
+        message, hint = short(failure.message, _LONGEST_MESSAGE), short(failure.hint, _LONGEST_MESSAGE)
+        return {"code": failure.code, "message": message, "hint": hint, **(details or {})}
     if isinstance(failure, OSError) and failure.errno in _SYSTEM:
         message, hint = f"{failure.strerror}: {failure.filename or 'the system'}", _SYSTEM[failure.errno]
         return {"code": AccessDenied.code, "message": message, "hint": hint}
     kind = type(failure).__name__
     return {
         "code": SpecKitMemoryError.code,
-        "message": f"Unexpected {kind}: {failure}",
+        "message": short(f"Unexpected {kind}: {failure}", _LONGEST_MESSAGE),
         "hint": "Run `skm health`; if that finds nothing, report this with what you did.",
     }
 

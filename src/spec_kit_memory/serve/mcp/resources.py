@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from spec_kit_memory.core.tokens import count
 from spec_kit_memory.errors import BadParameter, BadSpecFolder, MissingParameter
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = ["PROMPTS", "TEMPLATES", "Prompt", "complete", "listed", "prompt_text"
 RULES = "memory://constitutional"
 # Enough of a memory for any reader of a resource; longer ones are read in parts with memory_load.
 RESOURCE_TOKENS = 100_000
+LEAST_TOKENS = 100
 LISTED_FOLDERS = 50
 
 TEMPLATES: tuple[tuple[str, str, str], ...] = (
@@ -109,14 +111,24 @@ def read(uri: str, workspace: Workspace) -> list[tuple[str, str]]:
         )
     if found["rules"]:
         rules = workspace.list(tier="constitutional", limit=100).memories
-        return [_memory(rule.id, workspace) for rule in rules] or [(RULES, "")]
+        return list(_within(RESOURCE_TOKENS, (rule.id for rule in rules), workspace)) or [(RULES, "")]
     if found["folder"]:
         return [(uri, _folder(unquote(found["folder"]), workspace))]
     return [_memory(int(found["id"]), workspace)]
 
 
-def _memory(memory_id: int, workspace: Workspace) -> tuple[str, str]:
-    return f"memory://{memory_id}", workspace.load(memory_id=memory_id, max_tokens=RESOURCE_TOKENS).text
+def _memory(memory_id: int, workspace: Workspace, *, tokens: int = RESOURCE_TOKENS) -> tuple[str, str]:
+    return f"memory://{memory_id}", workspace.load(memory_id=memory_id, max_tokens=tokens).text
+
+
+def _within(tokens: int, ids: Iterable[int], workspace: Workspace) -> Iterator[tuple[str, str]]:
+    """As many as there is room for, all together."""
+    for memory_id in ids:
+        if tokens < LEAST_TOKENS:
+            return
+        uri, text = _memory(memory_id, workspace, tokens=tokens)
+        tokens -= count(text)
+        yield uri, text
 
 
 def _folder(name: str, workspace: Workspace) -> str:

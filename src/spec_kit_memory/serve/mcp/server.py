@@ -48,6 +48,8 @@ INSTRUCTIONS = (
 # The index has one writer and this many readers keep two cores busy; more only queue.
 WORKERS = 8
 PROGRESS_SECONDS = 0.1
+# Of an answer that nobody gave a budget: beyond it lists and texts are cut, and the answer says so.
+MOST_CHARACTERS = 100_000
 STRUCTURED_SINCE = "2025-06-18"
 # Claude Code puts every other tool behind a search of its own.
 ALWAYS_LOADED = frozenset(("memory_context", "memory_search", "memory_save"))
@@ -127,19 +129,19 @@ class _Served:
         question = _must_confirm(request)
         if question is None:
             try:
-                return _success(tool, await self._answer(ctx, request))
+                return _success(tool, request, await self._answer(ctx, request))
             except UndecidedSpecFolder as error:
                 question = _which_folder(error)
                 if question is None or not _can_ask(ctx):
                     raise
         elif not _can_ask(ctx):
-            return _success(tool, await self._answer(ctx, request))
+            return _success(tool, request, await self._answer(ctx, request))
         reply = await _ask(ctx, params, question)
         if isinstance(reply, types.InputRequiredResult):
             return reply
         if reply is None:
             raise question.declined
-        return _success(tool, await self._answer(ctx, request.replace(**{question.argument: reply})))
+        return _success(tool, request, await self._answer(ctx, request.replace(**{question.argument: reply})))
 
     async def _answer(self, ctx: Context, request: Request) -> Answer:
         if isinstance(request, IndexRequest):
@@ -266,10 +268,12 @@ def _described(tool: Tool, *, structured: bool) -> types.Tool:
     )
 
 
-def _success(tool: Tool, answer: Answer) -> types.CallToolResult:
+def _success(tool: Tool, request: Request, answer: Answer) -> types.CallToolResult:
     from spec_kit_memory.serve import render
 
-    return _result(render.envelope(answer, tool=tool.name), is_error=False)
+    # A budget is in tokens of about four characters, and JSON escapes some of them.
+    room = MOST_CHARACTERS + 8 * int(getattr(request, "max_tokens", None) or 0)
+    return _result(render.envelope(answer, tool=tool.name, characters=room), is_error=False)
 
 
 def _failure(error: Exception) -> types.CallToolResult:
