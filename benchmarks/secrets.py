@@ -23,6 +23,7 @@ SETS = ("tuned", "held-out")
 HARMLESS = "harmless"
 _MARKED = re.compile("⟦([^⟧]+)⟧")
 _PIECE = re.compile(r"[^\W_]{4,}")
+_MARK = re.compile(r"\[REDACTED:[^\]]*\]")
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,15 @@ def _case(block: str) -> Case:
 def judge(case: Case) -> Verdict:
     redacted = redact(case.text).text
     outside = "\n".join(case.around)
-    missed = tuple(secret for secret in case.secrets if _survives(secret, redacted, outside))
+    left = _MARK.sub("", redacted)
+    missed = tuple(secret for secret in case.secrets if _survives(secret, left, outside))
     return Verdict(case, redacted, missed, lost=not _in_order(case.around, redacted))
 
 
-def _survives(secret: str, redacted: str, outside: str) -> bool:
+def _survives(secret: str, left: str, outside: str) -> bool:
     """Is the secret, or any word of it, left where it stood?"""
     pieces = _PIECE.findall(secret) or [secret]
-    return any(redacted.count(piece) > outside.count(piece) for piece in pieces)
+    return any(left.count(piece) > outside.count(piece) for piece in pieces)
 
 
 def _in_order(parts: Iterable[str], text: str) -> bool:

@@ -40,7 +40,6 @@ HEAVY = {
     "ahocorasick_rs",
     "anyio",
     "apsw",
-    "detect_secrets",
     "httpx2",
     "mcp",
     "mcp_types",

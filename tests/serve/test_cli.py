@@ -337,8 +337,8 @@ def test_matching_triggers_loads_neither_what_indexes_nor_what_draws(here: Path)
     memory.mkdir(parents=True, exist_ok=True)
     (memory / "a.md").write_text("---\ntrigger_phrases: [signed tokens]\n---\n# Tokens\n\nText.\n", encoding="utf-8")
     assert run(["index", "--text-only", "--json"]) == 0
-    heavy = "numpy onnxruntime tokenizers mcp rich yaml detect_secrets watchfiles httpx2 asyncio ahocorasick_rs"
-    ours = "vault.sync vault.discovery core.markdown core.redact core.words core.passages verbs.search verbs.saving"
+    heavy = "numpy onnxruntime tokenizers mcp rich yaml watchfiles httpx2 asyncio ahocorasick_rs"
+    ours = "files.scan files.discover core.markdown core.redact core.words core.passages features.search features.save"
     names = [*heavy.split(), *(f"spec_kit_memory.{name}" for name in ours.split())]
     code = (
         "import sys; from spec_kit_memory.serve.cli.tool_commands import run\n"

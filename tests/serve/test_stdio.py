@@ -210,7 +210,7 @@ def test_nothing_heavy_stands_before_the_first_answer(root: Path) -> None:
         "import sys, mcp.server.stdio\n"
         "bare = set(sys.modules)\n"
         "import spec_kit_memory.serve.mcp.server, spec_kit_memory.serve.cli.commands\n"
-        "heavy = {'numpy', 'onnxruntime', 'tokenizers', 'apsw', 'rich', 'watchfiles', 'detect_secrets', 'yaml'}\n"
+        "heavy = {'numpy', 'onnxruntime', 'tokenizers', 'apsw', 'rich', 'watchfiles', 'yaml'}\n"
         "print(sorted(heavy & (set(sys.modules) - bare)), 'spec_kit_memory.workspace' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,8 +1,7 @@
 """Which parts of a text are secrets? They are replaced by `[REDACTED:<kind>]` before anything keeps the text.
 
-One pass finds the few places where a secret could start; patterns are tried only there, and the
-detect-secrets library only on lines that name what it knows and our own formats do not.
-Lines are never added or removed.
+One pass over the text finds the few places where a secret could start (provider prefixes, telling names, programs);
+the readers of those places say what is one. Lines are never added or removed, and time grows with length.
 """
 
 from __future__ import annotations
@@ -10,41 +9,33 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
+from functools import cache, partial
 from typing import Any
 
-from spec_kit_memory.core import secret_values
-from spec_kit_memory.core.secret_formats import (
-    FORMATS,
-    KEY_MATERIAL,
-    PRIVATE_KEY,
-    PRIVATE_KEY_CHARACTERS,
-    PRIVATE_KEY_START,
-    Format,
-)
-from spec_kit_memory.core.secret_values import ASSIGNED, Span
+from spec_kit_memory.core import secret_commands as commands
+from spec_kit_memory.core import secret_documents as documents
+from spec_kit_memory.core import secret_names as names
+from spec_kit_memory.core import secret_prose as prose
+from spec_kit_memory.core import secret_values as values
+from spec_kit_memory.core.secret_formats import FORMATS, Format
+from spec_kit_memory.core.secret_values import Span
 from spec_kit_memory.errors import SecretScanFailed
 
 __all__ = ["Redacted", "kept_id", "redact", "redact_data"]
 
-# What a line must mention for one of the library's detectors to be asked.
-_LIBRARY: Mapping[str, tuple[str, str, str]] = {
-    "akc": ("artifactory", "ArtifactoryDetector", "artifactory-token"),
-    "cloudant": ("cloudant", "CloudantDetector", "cloudant-key"),
-    "softlayer": ("softlayer", "SoftlayerDetector", "softlayer-key"),
-    "ibm": ("ibm_cloud_iam", "IbmCloudIamDetector", "ibm-key"),
-    "hmac": ("ibm_cos_hmac", "IbmCosHmacDetector", "ibm-key"),
-    "-us": ("mailchimp", "MailchimpDetector", "mailchimp-key"),
-    "discord": ("discord", "DiscordBotTokenDetector", "discord-token"),
-}
-_LIBRARY_LINE_CHARACTERS = 2_000  # its patterns are not all bounded
-_GENERAL = frozenset(ASSIGNED.values())
-_LINE_OF_TEXT = re.compile(r"[^\r\n]*[^\s][^\r\n]*")
+_GENERAL = frozenset(("password", "secret", "token", "api-key"))  # a provider's name says more
+# A mark can uncover a secret beside it, as it ends a run of letters: so far around a new mark is looked again.
+_UNCOVERED_CHARACTERS = 1_000
+_ROUNDS = 4  # more only happen to texts made for it; then whole lines go
+_MOST_ROUNDS = 12
+_MARK = re.compile(r"\[REDACTED:[^\]\n]{0,40}\]")
+_ESCAPE = re.compile(r"\\[n\"]")
+_CLOSING_QUOTE = re.compile(r"\\\"(?=[\s,:;)\]}\\]|$)")
+_LINE_END = re.compile(r"([\r\n]+)")
 
-_Read = Callable[[str, int, int], Iterator[Span]]  # text, where the literal starts and ends
+_Reader = Callable[[str, int, int], Iterable[Span]]  # text, where the literal starts and ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +50,21 @@ def redact(text: str) -> Redacted:
     """Replace every secret; raise SecretScanFailed if the text could not be scanned."""
     found: Counter[str] = Counter()
     try:
-        # A mark ends a run of letters, so it can uncover a secret behind it. Every round
-        # replaces at least one character that is no part of a mark: there is a last round.
-        while spans := _chosen(_spans(text)):
+        windows: Sequence[tuple[int, int]] = [(0, len(text))]
+        for number in range(_MOST_ROUNDS):
+            spans = _joined(_spans(text, windows))
+            if not spans:
+                return Redacted(text, dict(found))
+            if number >= _ROUNDS:
+                spans = _joined(_whole_lines(text, spans))
             found.update(kind for _, _, kind in spans)
-            text = _replaced(text, spans)
+            text, windows = _replaced(text, spans)
+        raise RuntimeError(f"secrets were still found in round {_MOST_ROUNDS}")
     except (ImportError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as problem:
         raise SecretScanFailed(
             f"the scan for secrets failed: {type(problem).__name__}: {problem}",
             hint="run 'skm health'; reinstall spec-kit-memory if a package is missing",
         ) from problem
-    return Redacted(text, dict(found))
 
 
 def kept_id(identifier: str) -> str:
@@ -114,133 +109,187 @@ def _without_secrets(text: str, found: Counter[str], name: str) -> str:
     return together.text[len(head) :] if name else together.text
 
 
-def _chosen(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order, without those that lie in one that starts earlier, is longer or names a provider."""
-    chosen: list[Span] = []
-    for span in sorted(set(spans), key=lambda item: (item[0], -item[1], item[2] in _GENERAL)):
-        if not chosen or span[0] >= chosen[-1][1]:
-            chosen.append(span)
-    return chosen
+# --- spans ----------------------------------------------------------------------------------------------------
 
 
-def _replaced(text: str, spans: Iterable[Span]) -> str:
-    parts, position = [], 0
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order; those that overlap are one, of the kind that says most."""
+    joined: list[Span] = []
+    for start, end, kind in sorted(set(spans), key=lambda span: (span[0], -span[1], span[2] in _GENERAL, span[2])):
+        if not joined or start >= joined[-1][1]:
+            joined.append((start, end, kind))
+        elif end > joined[-1][1]:
+            joined[-1] = (joined[-1][0], end, joined[-1][2])
+    return joined
+
+
+def _whole_lines(text: str, spans: Iterable[Span]) -> Iterator[Span]:
     for start, end, kind in spans:
-        mark = f"[REDACTED:{kind}]"
-        parts += [text[position:start], _LINE_OF_TEXT.sub(mark, text[start:end])]
+        last = text.find("\n", end)
+        yield text.rfind("\n", 0, start) + 1, len(text) if last < 0 else last, kind
+
+
+def _replaced(text: str, spans: Iterable[Span]) -> tuple[str, list[tuple[int, int]]]:
+    """The text with marks, and the places around them."""
+    parts: list[str] = []
+    windows: list[tuple[int, int]] = []
+    position = length = 0
+    for start, end, kind in spans:
+        mark = _masked(text[start:end], f"[REDACTED:{kind}]")
+        parts += [text[position:start], mark]
+        length += start - position
+        first, last = max(0, length - _UNCOVERED_CHARACTERS), length + len(mark) + _UNCOVERED_CHARACTERS
+        if windows and first <= windows[-1][1]:
+            first = windows.pop()[0]
+        windows.append((first, last))
+        length += len(mark)
         position = end
-    return "".join(parts) + text[position:]
+    return "".join(parts) + text[position:], windows
 
 
-def _spans(text: str) -> Iterator[Span]:
-    automaton, readers = _places()
-    for index, start, end in automaton.find_matches_as_indexes(text, overlapping=True):
-        for read in readers[index]:
-            yield from read(text, start, end)
+def _masked(secret: str, mark: str) -> str:
+    """Each line of a secret that says something becomes a mark; how far it is indented or quoted stays."""
+    lines = _LINE_END.split(secret)
+    return "".join(line if at % 2 or not line.strip() else _indent(line) + mark for at, line in enumerate(lines))
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t>"))] if line.lstrip(" \t>") else ""
+
+
+def _spans(text: str, windows: Sequence[tuple[int, int]]) -> Iterator[Span]:
+    yield from _spans_of(text, windows)
+    if _ESCAPE.search(text):
+        yield from _spans_of(_unescaped(text), windows)
+
+
+def _unescaped(text: str) -> str:
+    """What stands in a string of JSON or code, with its lines and quotation marks where they are, and as long."""
+    text = text.replace("\\r\\n", "  \r\n").replace("\\n", " \n")
+    return _CLOSING_QUOTE.sub('" ', text).replace('\\"', ' "')
+
+
+def _spans_of(text: str, windows: Sequence[tuple[int, int]]) -> Iterator[Span]:
+    exact, folded = _places()
+    for first, last in windows:
+        part = text[first:last]
+        for automaton, readers, searched in ((*exact, part), (*folded, _small(part))):
+            for index, start, end in automaton.find_matches_as_indexes(searched, overlapping=True):
+                for read in readers[index]:
+                    yield from (span for span in read(text, first + start, first + end) if not _is_redacted(text, span))
+
+
+def _is_redacted(text: str, span: Span) -> bool:
+    """Is there nothing but marks? Some readers take a value by its place alone."""
+    secret = text[span[0] : span[1]]
+    return "[REDACTED:" in secret and not _MARK.sub("", secret).strip()
+
+
+def _small(text: str) -> str:
+    """In small letters, and as long as it was: one capital letter has a small form of two characters."""
+    small = text.lower()
+    return small if len(small) == len(text) else text.replace("\u0130", "I").lower()
+
+
+# --- where a secret could start -------------------------------------------------------------------------------
 
 
 @cache
-def _places() -> tuple[Any, list[list[_Read]]]:
-    """All literals and names as one automaton, and what to try where each of them stands."""
+def _places() -> tuple[tuple[Any, list[list[_Reader]]], tuple[Any, list[list[_Reader]]]]:
+    """All literals as two automata, one for texts as they are and one for small letters, with what to try there."""
     from ahocorasick_rs import AhoCorasick, Implementation
 
-    tries: dict[str, list[_Read]] = {PRIVATE_KEY_START: [_private_keys], "://": [_credentials]}
+    def automaton(tries: Mapping[str, list[_Reader]]) -> tuple[Any, list[list[_Reader]]]:
+        # Three times as fast as the other implementations on real files.
+        return AhoCorasick(list(tries), implementation=Implementation.DFA), list(tries.values())
+
+    return automaton(_exact()), automaton(_folded())
+
+
+def _exact() -> dict[str, list[_Reader]]:
+    tries: dict[str, list[_Reader]] = {}
+
+    def add(read: _Reader, *literals: str) -> None:
+        for literal in literals:
+            tries.setdefault(literal, []).append(read)
+
     for item in FORMATS:
-        tries.setdefault(item.literal, []).append(_format_reader(item))
-    for word, kind in ASSIGNED.items():
-        _add(tries, word, _assignment_reader(kind))
-    for word in ("bearer ", "basic "):
-        _add(tries, word, _bearer)
-    for word, names in _LIBRARY.items():
-        _add(tries, word, _library_reader(*names))
-    # Three times as fast as the other implementations on real files.
-    return AhoCorasick(list(tries), implementation=Implementation.DFA), list(tries.values())
+        add(partial(_format, item), item.literal)
+    add(lambda text, start, _: documents.private_key(text, start), "-----BEGIN", "---- BEGIN SSH2")
+    add(lambda text, start, _: documents.encoded_key(text, start), "LS0tLS1CRUdJTi")
+    add(lambda text, start, _: documents.putty_key(text, start), "Private-Lines:", "Private-MAC:", "Private-Hash:")
+    add(lambda text, start, _: documents.vault(text, start), "$ANSIBLE_VAULT;")
+    add(lambda text, start, _: documents.json_web_key(text, start), '"kty"')
+    add(documents.yaml_secret, "kind: Secret", 'kind: "Secret"', "kind: 'Secret'")
+    add(
+        documents.json_secret, *(f'{esc}"kind{esc}":{gap}{esc}"Secret{esc}"' for esc in ("", "\\") for gap in ("", " "))
+    )
+    add(lambda text, start, _: documents.pgpass(text, start), ":5432:", ":5433:", ":6432:", ":*:")
+    add(lambda text, start, _: names.credentials(text, start), "://")
+    add(prose.pin, "PIN")
+    return tries
 
 
-def _add(tries: dict[str, list[_Read]], word: str, read: _Read) -> None:
-    """Under each way to write a word's capitals, which is cheaper than folding every text."""
-    title = word.title()
-    spellings = {word, word.upper(), word.capitalize(), title}
-    if "_" in word[1:]:
-        joined = title.replace("_", "")
-        spellings |= {joined, joined[0].lower() + joined[1:]}
-    for spelling in spellings:
-        tries.setdefault(spelling, []).append(read)
+def _folded() -> dict[str, list[_Reader]]:
+    tries: dict[str, list[_Reader]] = {}
+
+    def add(read: _Reader, *literals: str) -> None:
+        for literal in literals:
+            tries.setdefault(literal, []).append(read)
+
+    for word, kind in names.ASSIGNED.items():
+        add(partial(_assigned, kind), word)
+    for noun, kind in prose.NOUNS.items():
+        add(partial(_told, kind), noun)
+    for program in commands.PROGRAMS:
+        add(partial(_command, program), program)
+    for words in commands.STATEMENTS:
+        add(partial(_statement, words), words)
+    for name in commands.CALLS:
+        add(partial(_call, name), name)
+    add(commands.piped, *commands.PIPED)
+    add(lambda text, start, _: _one(names.bearer(text, start)), "bearer ", "basic ", "token ")
+    add(lambda text, start, _: _one(names.authorization(text, start)), "uthorization")
+    add(lambda text, start, _: names.cookies(text, start), "ookie:", 'ookie"', "ookie'", "ookie=")
+    add(lambda text, start, _: _one(names.encoded_credentials(text, start)), "%3a%2f%2f")
+    add(prose.login, "login", "credential", "creds", "account")
+    add(prose.pin, "passcode", "door code", "access code", "gate code", "pin code", "alarm code")
+    add(prose.seed_phrase, "seed phrase", "recovery phrase", "mnemonic", "seed words", "backup phrase")
+    add(prose.codes, *(f"{what} code" for what in ("recovery", "backup", "rescue", "scratch", "2fa")))
+    add(documents.table, "password", "passwd", "passwort", "kennwort", "contraseña", "mot de passe", "пароль")
+    return tries
 
 
-def _format_reader(item: Format) -> _Read:
-    group = 1 if item.pattern.groups else 0
+def _one(span: Span | None) -> tuple[Span, ...]:
+    return () if span is None else (span,)
 
-    def read(text: str, start: int, _: int) -> Iterator[Span]:
-        for first in range(start, max(-1, start - item.back - 1), -1):
-            match = item.pattern.match(text, first)
-            if match is not None:
-                if not _is_mask(match[group]):
+
+def _format(item: Format, text: str, start: int, _: int) -> Iterator[Span]:
+    for first in range(start - item.least_back, max(-1, start - item.back - 1), -1):
+        match = item.pattern.match(text, first) if first >= 0 else None
+        if match is not None:
+            groups = range(1, item.pattern.groups + 1) if item.pattern.groups else (0,)
+            for group in groups:
+                if match[group] is not None and not values.is_mask(match[group]):
                     yield match.start(group), match.end(group), item.kind
-                return
-
-    return read
+            return
 
 
-def _is_mask(secret: str) -> bool:
-    """The right shape, but filled with the same sign, or with words that ask for the real one."""
-    low = secret.lower()
-    return "xxxxx" in low or "your" in low or "00000000" in low or len(set(secret[-12:])) < 3
+def _assigned(kind: str, text: str, start: int, end: int) -> tuple[Span, ...]:
+    return _one(names.assigned(text, start, end, kind))
 
 
-def _private_keys(text: str, start: int, _: int) -> Iterator[Span]:
-    match = PRIVATE_KEY.match(text, start, start + PRIVATE_KEY_CHARACTERS)
-    if match is not None and (match["body"] is None or KEY_MATERIAL.search(match["body"])):
-        yield match.start(), match.end(), "private-key"
+def _told(kind: str, text: str, start: int, end: int) -> Iterator[Span]:
+    return prose.sentence(text, start, end, kind)
 
 
-def _credentials(text: str, start: int, _: int) -> Iterator[Span]:
-    span = secret_values.credentials(text, start)
-    if span is not None:
-        yield span
+def _command(program: str, text: str, start: int, _: int) -> Iterator[Span]:
+    return commands.command(text, start, program)
 
 
-def _assignment_reader(kind: str) -> _Read:
-    def read(text: str, start: int, end: int) -> Iterator[Span]:
-        span = secret_values.assigned(text, start, end, kind)
-        if span is not None:
-            yield span
-
-    return read
+def _statement(words: str, text: str, _: int, end: int) -> Iterator[Span]:
+    return commands.statement(text, end, words)
 
 
-def _bearer(text: str, start: int, _: int) -> Iterator[Span]:
-    span = secret_values.bearer(text, start)
-    if span is not None:
-        yield span
-
-
-def _library_reader(module: str, name: str, kind: str) -> _Read:
-    def read(text: str, start: int, end: int) -> Iterator[Span]:
-        first, near, last = _window(text, start)
-        if text.find(text[start:end], near, start) >= 0:
-            return  # this window was searched when the word was met in it before
-        window = text[first:last]
-        for secret in _detector(module, name).analyze_string(window):
-            position = window.find(secret)
-            if position >= 0 and not secret_values.is_placeholder(secret.strip(" \"'=:")):
-                yield first + position, first + position + len(secret), kind
-
-    return read
-
-
-def _window(text: str, position: int) -> tuple[int, int, int]:
-    """The line around a position, or of a very long line the part around it.
-
-    From the second number up to the position, all positions have the same window.
-    """
-    first = text.rfind("\n", 0, position) + 1
-    stop = text.find("\n", position)
-    step = _LIBRARY_LINE_CHARACTERS // 2
-    near = first + (position - first) // step * step
-    return max(first, near - step), near, min(len(text) if stop < 0 else stop, near + 2 * step)
-
-
-@cache
-def _detector(module: str, name: str) -> Any:
-    return getattr(import_module(f"detect_secrets.plugins.{module}"), name)()
+def _call(name: str, text: str, _: int, end: int) -> Iterator[Span]:
+    return commands.call(text, end, name)

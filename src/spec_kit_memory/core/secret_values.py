@@ -1,222 +1,231 @@
-"""Is what stands behind `password =` a secret, or a type, a placeholder, a piece of code?"""
+"""Is a value a secret, or a type, a placeholder, a description, a piece of code?
+
+Nothing here looks at where a value stands; the readers (names, sentences, commands, documents) do, and
+ask for as much likeness to a secret as their place leaves in doubt.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 import re
 from collections import Counter
 
-__all__ = ["ASSIGNED", "Span", "assigned", "bearer", "credentials", "is_placeholder"]
+from spec_kit_memory.core.patterns import Pattern
+
+__all__ = [
+    "Span",
+    "credentials_in",
+    "is_clear_password",
+    "is_key",
+    "is_literal_password",
+    "is_mask",
+    "is_phrase",
+    "is_placeholder",
+    "is_random",
+    "is_strong_password",
+    "is_words",
+    "mentions_itself",
+]
 
 Span = tuple[int, int, str]  # first character, one past the last, kind
 
-# Words in a name by which its value may be a secret, and the kind that it then is.
-ASSIGNED: dict[str, str] = {
-    "password": "password",
-    "passwd": "password",
-    "passphrase": "password",
-    "passwort": "password",
-    "pwd": "password",
-    "_pass": "password",
-    "secret": "secret",
-    "credential": "secret",
-    "token": "token",
-    "api_key": "api-key",
-    "apikey": "api-key",
-    "api-key": "api-key",
-    "api key": "api-key",
-    "access_key": "api-key",
-    "accesskey": "api-key",
-    "access-key": "api-key",
-    "account_key": "api-key",
-    "auth_key": "api-key",
-    "authkey": "api-key",
-    "private_key": "api-key",
-    "privatekey": "api-key",
-    "encryption_key": "api-key",
-    "signing_key": "api-key",
-    "master_key": "api-key",
-    "license_key": "api-key",
-    "service_key": "api-key",
-}
+_JUDGED_CHARACTERS = 400  # of a long value the beginning is judged
 
-# From the end of the word to the value: the rest of the name, closing marks, a type, the sign.
-_TO_VALUE = re.compile(
-    r"(?:[_-]?(?:key|value|string|text|secret|token|base64|prod|production|dev|test|live|staging|\d{1,3})){0,2}"
-    r"[\"'`*_\])]{0,4}[ \t]{0,8}"
-    r"(?::[ \t]{0,4}(?:str|string|String|SecretStr|&str|&'static str)[ \t]{0,4}(?==))?"
-    r"(?P<sign>:=|=>|==?|:|\|)[*_]{0,2}[ \t]{0,8}"
-    r"(?:(?P<quote>[\"'`])(?P<quoted>[^\"'`\n]{1,200})(?P=quote)"
-    r"|(?P<bare>[^\s\"'`,;<>|()\[\]{}\\=]{1,200}={0,2})(?P<after>[(\[{]?))"
-)
-_OPTION = re.compile(r"[ =][\"']?([^\s\"'`,;<>|()\[\]{}\\-][^\s\"'`,;<>|()\[\]{}\\]{3,200})")
-_BEARER = re.compile(r"(?:bearer|basic|token)[ \t]{1,4}([A-Za-z0-9_.~+/=-]{16,2000})", re.IGNORECASE)
-_CREDENTIALS = re.compile(r"://[^\s:@/\"'`<>]{0,100}:([^\s/\"'`<>]{1,200})@(?=[\w\[])")
-
-_SETTING = re.compile(r"[ \t]*(?:[-*][ \t]+)?[\"'`]?[A-Za-z0-9_.-]*")
-_END = re.compile(r"[ \t]*\r?(?:#[^\n]*)?(?:\n|\Z)")
-_ALGORITHM = re.compile(
-    r"(?:hmac|pbk?df|sha|md|aes|rsa|ed|bcrypt|argon|scrypt|oauth|base|utf|http|saml|tls|ssl|totp|web3?|v)+\d+\w{0,4}",
+_PLACEHOLDER_PARTS = Pattern(
+    r"(?<![a-z])(?:your|example|placeholder|change[-_ ]?(?:me|this|it)|redacted|dummy|fake|replace|insert|sample|todo|"
+    r"goes[-_ ]here|not[-_ ]?a[-_ ]?real|whatever)|x{4,}|\*\*\*|•••|\.\.\.|…",
     re.IGNORECASE,
 )
-
-_PLACEHOLDER_PARTS = re.compile(
-    r"your|example|placeholder|change[-_]?(?:me|this|it)|redacted|dummy|replace|insert|sample|xxxx|\*\*\*|\.\.\.|…|"
-    r"process\.env|environ|getenv|import\.meta|env\.|secrets\.|config\.|settings\.|vault[:.]|keyring|localhost",
+_REFERENCE = Pattern(
+    r"(?:process\.env|import\.meta|os\.(?:environ|getenv)|(?:env|envs|secrets?|vars?|config|conf|settings|options|opts|"
+    r"props|params|args|self|this|ctx|context|request|req|data|local|module|output|keyring|vault|ssm|op|doppler|kms|arn|"
+    r"aws|gcp|azure|inherit|none)(?:[.:]|->|::|\[)|ENC\[|@Microsoft\.KeyVault)",
     re.IGNORECASE,
 )
-_VARIABLE = re.compile(r"[$%][{(]?[A-Za-z_][\w.:-]*[)}%]?")
-_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    admin any array basic bearer bool boolean bytes char default disabled double empty enabled encrypted expired
-    false field float hash hashed hidden input int integer invalid key keys masked missing nil no none null
-    number object optional pass passphrase passwd password plaintext prompt pwd required root secret secrets str
-    string tbd test text todo token tokens true undefined unknown unset user username valid value values varchar
-    void yes
-        """,
-    )
+_PUBLIC = ("pk_live_", "pk_test_", "pk.eyJ")  # keys that are meant to be published
+_VARIABLE = Pattern(r"[$%][{(]?[A-Za-z_][\w.:-]*[)}%]?|[@#&*][A-Za-z_.-]+|\$\d|\?\d?|:[A-Za-z_]+")
+_REGULAR_EXPRESSION = Pattern(r"\[[^\]\s]{1,30}\][{*+?]|\{\d{1,3},?\d{0,3}\}|\(\?[:=!<i]|\\[dwsSWb][{+*]")
+_TEMPLATE = Pattern(r"\$\{|\$\(|\{\{|#\{|<%|%\(|\{[A-Za-z_][\w.]{0,40}\}|<[A-Za-z][\w .-]{0,40}>")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Types, states, algorithms and names of fields: what stands where a value would, and is none.
+_WORDS = _words(
+    """
+    accepted admin administrator anonymous any argon2 argon2id array auto base64 basic bcrypt bearer bool boolean
+    button byte bytes change changeit char check checkbox cleartext column confirm cookie custom default deny dialog
+    digest disabled double email empty enabled encrypted env expired external fail false field file float form from
+    generated guest hash hashed header hidden id inherit input int integer invalid jwt key keyring keys label length
+    letmein login lower manager manual masked md5 missing mixed name nil no none null nullable number oauth oauth2
+    object off on opaque optional options page pass passphrase passwd password password1 plain plaintext policy
+    postgres present private prompt protected public pwd query random read readonly recovery redacted regex required
+    reset root rotate rotation same saml screen scrypt secret secrets see set sha1 sha256 sha512 show static stdin
+    str strength string strong table tbd template test text then todo toggle token tokens true type undefined
+    unknown unset update upper user username uuid valid value values varchar vault void weak write yes
+    """
 )
-_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_HASH = re.compile(r"(?:sha\d{1,3}|md5)[:=-].{8,}|[0-9a-f]{7,12}", re.IGNORECASE)
-_FILE = re.compile(
-    r"[\w./~-]{1,200}\.(?:md|txt|json|jsonc?|ya?ml|toml|env|pem|key|crt|p12|py|[cm]?[jt]sx?|go|rs|sh|sql|html|css|log|db)"
+_MENTIONS = (
+    *("passw", "pwd", "secret", "token", "field", "input", "key", "credential", "passphrase", "kennwort", "senha"),
+    *("mot de passe", "contrase", "hasło", "parola", "пароль", "密码", "パスワード", "비밀번호"),
 )
-_URL = re.compile(r"[a-z][a-z0-9+.-]{1,15}://")
-_CALL = re.compile(r"[\w$.]{1,200}(?:\(|\?\.|->|::)")
-_CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
-_PART = re.compile(r"[A-Za-z0-9]+")
-_DATE_OR_NUMBER = re.compile(r"[\d.,:%TZ+/~x×-]+[a-zA-Z%]{0,3}")
-
-
-def assigned(text: str, word_start: int, word_end: int, kind: str) -> Span | None:
-    """The secret that is assigned to the name in which the word stands."""
-    match = _TO_VALUE.match(text, word_end)
-    if match is not None:
-        value, group = match["quoted"], "quoted"
-        if value is None:
-            value, group = match["bare"].rstrip(".*_:!?"), "bare"
-        start = match.start(group)
-        code = bool(match["after"]) if group == "bare" else False
-        if code:
-            return None
-        if _is_secret(value, kind, quoted=group == "quoted", sign=match["sign"]) or (
-            kind == "password" and _is_a_line_of_settings(text, word_start, match) and _is_simple_password(value)
-        ):
-            return start, start + len(value), kind
-        return None
-    return _option(text, word_start, word_end, kind)
-
-
-def _is_a_line_of_settings(text: str, word_start: int, match: re.Match[str]) -> bool:
-    """Does the line hold a name, a colon and a value of one word, as in YAML? Prose goes on behind it."""
-    if match["sign"] != ":" or match["bare"] is None:
-        return False
-    line = text.rfind("\n", 0, word_start) + 1
-    return bool(_SETTING.fullmatch(text, max(line, word_start - 80), word_start) and _END.match(text, match.end()))
-
-
-def _is_simple_password(value: str) -> bool:
-    """A word with a number, such as people choose; not the name of an algorithm or a version."""
-    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    return len(value) >= 6 and mixed and value.isalnum() and not _ALGORITHM.fullmatch(value)
-
-
-def _option(text: str, word_start: int, word_end: int, kind: str) -> Span | None:
-    """The value of a command-line option such as `--password VALUE`."""
-    if text[max(0, word_start - 30) : word_start].rpartition(" ")[2][:2] != "--":
-        return None
-    match = _OPTION.match(text, word_end)
-    if match is None or not _is_secret(match[1], kind, quoted=False, sign="option"):
-        return None
-    return match.start(1), match.end(1), kind
-
-
-def bearer(text: str, start: int) -> Span | None:
-    """The token in an `Authorization: Bearer …` header."""
-    match = _BEARER.match(text, start)
-    if match is None or not _is_random(match[1]) or is_placeholder(match[1]):
-        return None
-    return match.start(1), match.end(1), "token"
-
-
-def credentials(text: str, start: int) -> Span | None:
-    """The password in `scheme://user:password@host`; `start` is where "://" stands."""
-    match = _CREDENTIALS.match(text, start)
-    if match is None or is_placeholder(match[1]) or match[1].lower() in _WORDS:
-        return None
-    return match.start(1), match.end(1), "connection-string"
+# Words of labels, hints, rules and messages; whoever makes a passphrase of words does not take these.
+_DESCRIBING = _words(
+    """
+    account allowed are array asks be been between bits boolean bytes cannot case change changed changing character
+    characters chars check choose click confirm contain contains database default digits do does enter error expire
+    expired expires failed forgot forgotten from given has hash hashed have hint if incorrect invalid is kept least
+    leave letters logged login make match matches max maximum may min minimum mismatch missing must needed never not
+    optional or please policy provide provided recommended required reset see select set should shown sign special
+    stored strength string submit symbols than this too type unique up uppercase use used user username users valid
+    via was were when will with without wrong you your
+    """
+)
+# Names of algorithms, standards and parts of documents: `SHA-256`, `PBKDF2-HMAC-SHA512`, `bcrypt12`, `section2`.
+_ALGORITHM_PART = (
+    r"(?:(?:hmac|pbk?df|sha|md|aes|gcm|cbc|ctr|rsa|dsa|ecdsa|ed|bcrypt|argon|scrypt|oauth|base|utf|http|saml|tls|ssl|"
+    r"totp|hotp|web|rfc|iso|curve|kdf|jwt|oidc|fips|nist|tier|level|step|phase|part|section|see|page|version|adr|"
+    r"[xvpt]|[hrep]s){1,3}\d{0,5}(?:id|i|d|e|k)?|\d{1,5})"
+)
+_ALGORITHM = Pattern(rf"{_ALGORITHM_PART}(?:[-_/.]{_ALGORITHM_PART}){{0,4}}", re.IGNORECASE)
+_UUID = Pattern(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_DIGEST = Pattern(r"(?:sha\d{1,3}|md5|h1|zh)[:=-].{8,}", re.IGNORECASE)
+_SHORT_HASH = Pattern(r"[0-9a-f]{7,12}", re.IGNORECASE)
+_FILE = Pattern(
+    r"[\w./~@-]{1,200}\.(?:md|txt|jsonc?|ya?ml|toml|env|pem|key|crt|cer|p12|pfx|jks|ppk|gpg|asc|pub|py|[cm]?[jt]sx?|"
+    r"java|kt|rb|php|go|rs|cs|sh|sql|html|css|log|db|conf|cfg|ini|xml|csv|service|example)"
+)
+_EMAIL = Pattern(r"[A-Za-z0-9.+_-]{1,60}@[A-Za-z0-9-]{1,60}(?:\.[A-Za-z0-9-]{1,60}){0,3}\.[a-z]{2,20}")
+_URL = Pattern(r"[a-z][a-z0-9+.-]{1,15}://")
+_CALL = Pattern(r"[\w$.]{1,200}(?:\(|\?\.|->|::)")
+_CONSTANT = Pattern(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_BASE32 = Pattern(r"[A-Z2-7]{16,128}={0,6}")
+_CAMEL = Pattern(r"[A-Z]?[a-z]{2,}+(?:[A-Z][a-z]{2,}+){0,3}\d{0,2}")  # names and versions: `Keycloak26`
+_PART = Pattern(r"[A-Za-z0-9]+")
+_PIECE = Pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_DATE_OR_NUMBER = Pattern(r"[\d.,:%TZ+/~x×_-]+[a-zA-Z%]{0,3}")
+_SIGNS = frozenset("!@#$%^&*+=?~|;§€£°²³")
 
 
 def is_placeholder(value: str) -> bool:
     """Does the value only stand for one? Variables, masks, "your-key", the same sign over and over."""
-    if not value or value[0] in "[<{(" or len(set(value)) < 3 or _VARIABLE.fullmatch(value):
+    value = value[:_JUDGED_CHARACTERS]
+    if not value or value[0] in "[<{(" or len(set(value)) < 3 or value.startswith(_PUBLIC):
         return True
-    return bool(_PLACEHOLDER_PARTS.search(value)) or "${" in value or "{{" in value
+    if _VARIABLE.fullmatch(value) or _REFERENCE.match(value):
+        return True
+    return bool(_PLACEHOLDER_PARTS.search(value) or _TEMPLATE.search(value) or _REGULAR_EXPRESSION.search(value))
 
 
-def _is_secret(value: str, kind: str, *, quoted: bool, sign: str) -> bool:
-    if len(value) < 4 or value.lower() in _WORDS or " " in value.strip() or is_placeholder(value):
+def is_mask(secret: str) -> bool:
+    """The right shape of a key, but filled with the same sign, or with words that ask for the real one."""
+    low = secret.lower()
+    if "xxxxx" in low or "your" in low or "00000000" in low or "1234567890abcdef" in low:
+        return True
+    return len(set(secret[-12:])) < 3 or "***" in secret or "..." in secret
+
+
+def is_literal_password(value: str) -> bool:
+    """For a place that says plainly "here is a password": anything that is no placeholder, name or description."""
+    value = value.strip()
+    if len(value) > _JUDGED_CHARACTERS:
+        return " " not in value and is_random(value) and not is_placeholder(value)
+    if len(value) < 4 or value.lower() in _WORDS or is_placeholder(value) or mentions_itself(value):
         return False
-    if _FILE.fullmatch(value) or _URL.match(value) or _CALL.match(value):
+    if " " in value:
+        return not _describes(value)
+    return not _is_reference(value)
+
+
+def _is_reference(value: str) -> bool:
+    """The name of a file, an address, a call, an attribute, a constant: where a value is, not what it is."""
+    if _FILE.fullmatch(value) or _URL.search(value) or _CALL.match(value) or _CONSTANT.fullmatch(value):
+        return True
+    return ("." in value or "/" in value) and is_words(value) and not any(map(str.isdigit, value))
+
+
+def is_clear_password(value: str) -> bool:
+    """For a place in doubt, such as a sentence: letters with digits or signs among them, and no name of anything."""
+    if not 6 <= len(value) <= 80 or " " in value or not is_literal_password(value):
         return False
-    if ("." in value or "/" in value) and _is_words(value):  # a path, or attributes of an object
+    letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
+    signs = sum(letter in _SIGNS for letter in value[:-1])
+    if not letters or not (digits or signs) or _ALGORITHM.fullmatch(value) or _DIGEST.fullmatch(value):
         return False
-    if not quoted and _CONSTANT.fullmatch(value):
+    if _EMAIL.fullmatch(value):
         return False
-    if kind == "password":
-        return _is_password(value, quoted=quoted, sign=sign)
-    return _is_key(value, kind)
+    return not (
+        _DATE_OR_NUMBER.fullmatch(value) or _UUID.fullmatch(value) or value.startswith(("/", "./", "../", "~/"))
+    )
 
 
-def _is_password(value: str, *, quoted: bool, sign: str) -> bool:
-    has_digit = any(map(str.isdigit, value))
-    has_letter = any(map(str.isalpha, value))
-    has_sign = any(not letter.isalnum() and letter not in "-_./:" for letter in value)
-    if sign == "|":
-        return len(value) >= 8 and has_digit and has_letter and not _is_words(value)
-    if quoted and sign != ":":
-        return not _mentions_itself(value)
-    if quoted:
-        return (has_digit or has_sign or len(value) >= 6) and not _mentions_itself(value)
-    if sign in ("=", "option"):
-        return len(value) >= 6 and (has_digit or has_sign or value.islower()) and not _mentions_itself(value)
-    return len(value) >= 6 and has_letter and (has_digit or has_sign) and not _is_words(value)
+def is_strong_password(value: str) -> bool:
+    """Capitals, small letters and digits or signs together: no word of a sentence looks like that."""
+    kinds = (str.isupper, str.islower, str.isdigit, lambda letter: letter in _SIGNS)
+    return (
+        is_clear_password(value) and sum(any(map(kind, value)) for kind in kinds) >= 3 and not _CAMEL.fullmatch(value)
+    )
 
 
-def _mentions_itself(value: str) -> bool:
-    """Names of fields and variables, not values: `newPassword`, `password_hash`."""
+def is_phrase(value: str) -> bool:
+    """Three to ten small words that describe nothing: a passphrase."""
+    words = value.split()
+    return 3 <= len(words) <= 10 and value == value.lower() and not _describes(value) and is_literal_password(value)
+
+
+def mentions_itself(value: str) -> bool:
+    """Names of fields and variables, not values: `newPassword`, `password_hash`, "Mot de passe"."""
     low = value.lower()
-    bare = not any(map(str.isdigit, value)) and value.replace("_", "").replace("-", "").isalpha()
-    return bare and any(word in low for word in ("passw", "pwd", "secret", "token", "field", "input", "key"))
+    if any(map(str.isdigit, value)):
+        return False
+    bare = value.translate(str.maketrans("", "", "_- .:?!'’")).isalpha()
+    return bare and any(word in low for word in _MENTIONS)
 
 
-def _is_key(value: str, kind: str) -> bool:
-    """A key or token looks random; hashes and UUIDs are only secrets where the name says so plainly."""
-    if len(value) < 8 or _DATE_OR_NUMBER.fullmatch(value) or _HASH.fullmatch(value):
+def _describes(value: str) -> bool:
+    """A label, a hint or a message, not words that somebody chose to be hard to guess."""
+    if len(value) > 120 or value.endswith((".", "?", ":", "…")):
+        return True
+    words = re.findall(r"[^\W\d_]+", value.lower())
+    return not words or any(word in _DESCRIBING for word in words)
+
+
+def is_key(value: str, *, uuids: bool = False) -> bool:
+    """A key or token looks random; UUIDs are only secrets where the name says so plainly."""
+    value = value[:_JUDGED_CHARACTERS]
+    if len(value) < 8 or value.lower() in _WORDS or " " in value or is_placeholder(value) or _is_reference(value):
+        return False
+    if _DATE_OR_NUMBER.fullmatch(value) or _DIGEST.fullmatch(value) or _SHORT_HASH.fullmatch(value) or is_mask(value):
         return False
     if _UUID.fullmatch(value):
-        return kind == "api-key"
-    return _is_random(value)
+        return uuids
+    return is_random(value)
 
 
-def _is_random(value: str) -> bool:
+def is_random(value: str) -> bool:
+    """No words, and many different characters."""
+    value = value[:_JUDGED_CHARACTERS]
+    if _BASE32.fullmatch(value) and any(map(str.isdigit, value)):
+        return True
     parts = _PART.findall(value)
     longest = max(parts, key=len, default="")
     digits = sum(map(str.isdigit, longest))
     if len(value) >= 20 and len(longest) >= 20 and not digits:
         capitals = sum(map(str.isupper, longest))
-        return 0.25 <= capitals / len(longest) <= 0.75 and _entropy(value) >= 3.5
-    if _is_words(value):
+        return 0.25 <= capitals / len(longest) <= 0.75 and entropy(value) >= 3.5
+    if is_words(value):
         return False
-    return _entropy(value) >= (3.0 if len(value) >= 16 else 2.7)
+    return entropy(value) >= (3.0 if len(value) >= 16 else 2.7)
 
 
-def _is_words(value: str) -> bool:
+def is_words(value: str) -> bool:
     """Only words and numbers, joined by signs or capitals: `text-embedding-3-small`, `adr-12`, `Sprint2Report`."""
-    for part in _PART.findall(value):
-        pieces = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", part)
+    for part in _PART.findall(value[:_JUDGED_CHARACTERS]):
+        pieces = _PIECE.findall(part)
         if len(pieces) > 1 + len(part) // 5:
             return False
         if part.isalpha() and not part.islower() and not part.isupper() and len(pieces) > 4 + len(part) // 6:
@@ -224,6 +233,18 @@ def _is_words(value: str) -> bool:
     return True
 
 
-def _entropy(value: str) -> float:
+def entropy(value: str) -> float:
     """Bits per character."""
     return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())
+
+
+def credentials_in(encoded: str) -> bool:
+    """Is this the base64 of `user:password`?"""
+    if len(encoded) > _JUDGED_CHARACTERS:
+        return False
+    try:
+        decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return False
+    user, colon, password = decoded.partition(":")
+    return bool(colon and password and user.isprintable() and password.isprintable())

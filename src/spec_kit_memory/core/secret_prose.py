@@ -1,0 +1,262 @@
+"""Which word of a sentence is a password? "the password is …", « le mot de passe est … », 密码是…
+
+In a sentence nothing but the words around it tells a value from a description ("the password is wrong"), so
+a value has to look like a password, to stand in quotation marks, or to be a word that describes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from spec_kit_memory.core import secret_values as values
+from spec_kit_memory.core.patterns import Pattern
+from spec_kit_memory.core.secret_names import in_mark, quoted
+from spec_kit_memory.core.secret_values import Span
+
+__all__ = ["NOUNS", "codes", "login", "pin", "seed_phrase", "sentence"]
+
+# In small letters: what a password is called, and what a key or token is called.
+NOUNS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *("password", "passphrase", "pass phrase", "passcode", "passwd", "pwd", " pw"),
+            *("wpa2 key", "wpa key", "wi-fi key", "wifi key", "network key", "wlan key"),
+            *(
+                "passwort",
+                "kennwort",
+                "wachtwoord",
+                "lösenord",
+                "adgangskode",
+                "salasana",
+                "heslo",
+                "jelszó",
+                "lozinka",
+            ),
+            *(
+                "mot de passe",
+                "contraseña",
+                "contrasena",
+                "senha",
+                "parola",
+                "hasło",
+                "haslo",
+                "şifre",
+                "şifresi",
+                "sifre",
+            ),
+            *("пароль", "пароля", "гасло", "парола", "κωδικός", "סיסמה", "סיסמא", "كلمة المرور", "كلمة السر"),
+            *("पासवर्ड", "รหัสผ่าน", "mật khẩu", "kata sandi"),
+            *("密码", "密碼", "口令", "パスワード", "비밀번호", "암호"),
+        ),
+        "password",
+    ),
+    **dict.fromkeys(("api key", "access key", "secret key", "private key", "api token", "access token"), "api-key"),
+    **dict.fromkeys(("secret", "token"), "secret"),
+}
+
+_OF = (
+    "for|of|on|in|at|from|für|fürs|von|vom|zum|zur|der|des|im|am|pour|de|du|d'|para|do|da|del|della|di|per|van|voor|"
+    "z|i|till|til|från|от|для|до|к|на|в|la|le|el|si"
+)
+# What may stand between the noun and its value: "for the staging database", "(until Friday)".
+_QUALIFIED = rf"(?:[ \t]{{1,3}}(?:{_OF})[ \t]{{1,3}}[^\n:=;!?]{{1,60}}?|[ \t]{{0,3}}\([^()\n]{{1,60}}\))?"
+_VERB = "is|was|will be|ist|war|lautet|heißt|est|était|es|era|é|è|e'|jest|brzmi|to|är|er|on|este|là|это"
+_ADVERB = "now|currently|still|just|set to|changed to|jetzt|nun|aktuell|maintenant|ahora|agora|adesso|nu|teraz|теперь"
+_IS = Pattern(
+    rf"s?{_QUALIFIED}[ \t]{{0,3}}"
+    rf"(?:[ \t](?P<verb>{_VERB})(?:[ \t](?:{_ADVERB}))?(?:[ \t]?:)?[ \t]"
+    r"|[ \t]?:(?:[ \t]{1,3}|(?=[\"'`«“„*]))|[ \t]?：[ \t]?|[ \t][—–-][ \t]"
+    r"|[ \t]?(?:是|为|為|改为|改為|は|が|는|은)[ \t]?[:：]?[ \t]?)[*_]{0,2}",
+    re.IGNORECASE,
+)
+_SPACE = Pattern(r"\s{1,20}")
+_TO = Pattern(rf"{_QUALIFIED}[ \t]to[ \t]{{1,3}}", re.IGNORECASE)
+_CHANGES = Pattern(
+    r"\b(?:set|sets|setting|change|changed|changing|reset|update|updated|rotate|rotated)\b[^\n.;:]{0,40}\Z",
+    re.IGNORECASE,
+)
+_WITH = ("with", "using", "use", "by", "and", "und", "mit", "avec", "con", "com")
+_BARE_LETTER = r"[^\s\"'`«»“”„‘,;()<>\[\]，。、；「」]"
+_BARE = Pattern(rf"({_BARE_LETTER}{{4,80}}+)(?!{_BARE_LETTER})")
+_ASCII = Pattern(r"([!#-&*-~]{4,80}+)(?![!#-&*-~])")
+_CONJUNCTION = (
+    "and|or|but|please|until|for|on|in|at|now|then|which|so|as|to|if|with|und|oder|bitte|bis|für|et|ou|y|o|por|para|e|"
+    "пока|и"
+)
+_AFTER = Pattern(
+    rf"[.,;:!?)\]»”\"'`*_]*(?:$|\s*\n|[ \t]*[(—–-]|[ \t]+(?:{_CONJUNCTION})\b|(?<=[.,;:!?)\]»”])|[^\x00-\x7f])",
+    re.MULTILINE | re.IGNORECASE,
+)
+_CLAUSE_END = Pattern(r"[.,;!?)]{1,2}(?:\s|$)|[ \t]*$", re.MULTILINE)
+_LINKS = (" is ", " as ", " ist ", " als ", " est ")
+_PLAIN_WORD = Pattern(r"[A-Z]?[a-z]{5,30}")
+# What a password may be said to be; together with the endings below, and what values.is_literal_password knows.
+_PREDICATES = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    about above absent abroad accepted after again against alike allowed alone already also always another anything
+    asked available aware away back bad based because before behind being below best better between beyond blank
+    both broken built called case cheap checked clear close common compared compromised correct cracked created
+    crucial current dead delivered different done down during each easy either empty enough equal everything exactly
+    exposed false fine first fixed fresh generic given gone good great guessed hard held here human identical
+    important incorrect inside instead just kept known last late later left like local long longer lost made more
+    most much near necessary needed next nonsense nothing obvious often okay older once only open ours outside over
+    part passed perfect plain plaintext poor possible private probably public question ready real rejected right
+    rotten safe same secure seen sent several shared short shown similar simple simply some something somewhere soon
+    sound still stored strong such supplied sure taken temporary that their theirs them then there these they this
+    those through together true trivial twice under unique until useless using usually valid vital waiting weak what
+    when where whether which while who whose within without working worse wrong yours zero
+        """,
+    )
+)
+_PREDICATE_ENDING = Pattern(
+    r".*(?:ed|en|ly|ing|able|ible|ive|al|ous|ic|ent|ant|ful|less|ory|ary|ness|ment|tion|sion|ity|ance|ence)"
+)
+_PIN = Pattern(
+    rf"s?{_QUALIFIED}[ \t]?(?:[ \t](?:is|was|ist|lautet|est|es)[ \t](?:now[ \t])?|[:=][ \t]?|[ \t](?=\d))"
+    r"[`\"'*]{0,2}(\d{4,8})(?![\d.:/-]{0,8}\d)",
+    re.IGNORECASE,
+)
+_LOGIN = Pattern(
+    r"s?(?:[ \t][^\n:]{0,40})?(?:[:=]|[ \t](?:is|are))[ \t]{0,4}[`\"']?[^\s:/|`\"'@]{2,40}(?:@[\w.-]{3,60})?[`\"']?"
+    r"[ \t]?[/:|][ \t]?[`\"']?([^\s`\"'/|,;]{6,80})",
+    re.IGNORECASE,
+)
+_SEED_WORD = r"(?:\d{1,2}[.)] ?)?[a-z]{3,8}"
+_SEED = Pattern(
+    r"[\w ()-]{0,40}?[\"'`]?[ \t]{0,4}(?:is|was|[:=])[ \t]{0,4}[\"'`]?\n?"
+    rf"({_SEED_WORD}(?:[ \t,\n]{{1,3}}{_SEED_WORD}){{11,23}})(?![a-z])",
+    re.IGNORECASE,
+)
+_CODE = Pattern(
+    r"(?<![\w-])(?=[a-z0-9-]{0,20}\d)[a-z0-9]{4,8}(?:-[a-z0-9]{4,8}){1,3}(?![\w-])"
+    r"|(?<![\w-])(?=[a-z0-9]{0,11}\d)(?=[a-z0-9]{0,11}[a-z])[a-z0-9]{8,12}(?![\w-])"
+    r"|(?<![\w.-])\d{4} ?\d{4}(?![\w.-])",
+    re.IGNORECASE,
+)
+_CODES = Pattern(
+    r"s?(?:[ \t][^\n:]{0,40})?:[^\n]{0,400}"
+    r"(?:\n[ \t>]{0,8}(?:[-*+]|\d{1,2}[.)])?[ \t]{0,4}`?[A-Za-z0-9][A-Za-z0-9 -]{3,40}`?[ \t\r]{0,4}(?=\n|\Z)){0,20}"
+)
+
+
+def sentence(text: str, start: int, end: int, kind: str) -> Iterator[Span]:
+    """The password that a sentence tells; the noun stands from `start` to `end`."""
+    if in_mark(text, start) or (text[end - 1].isascii() and text[end : end + 1].isalpha() and text[end] not in "sS"):
+        return
+    for span in (_told(text, start, end, kind), _changed(text, start, end, kind), _reversed(text, start, kind)):
+        if span is not None:
+            yield span
+
+
+def _told(text: str, start: int, end: int, kind: str) -> Span | None:
+    match = _IS.match(text, end)
+    if match is not None:
+        return _value(text, match.end(), kind, plain=(match["verb"] or "").lower() in ("is", "was"))
+    space = _SPACE.match(text, end)
+    if space is None or (text[start].isascii() and not _is_introduced(text, start)):
+        return None
+    return _value(text, space.end(), kind, plain=False)
+
+
+def _is_introduced(text: str, start: int) -> bool:
+    """ "with the password …", and `login ana password …` of a .netrc file."""
+    words = ["", "", *text[max(0, start - 130) : start].lower().split()]
+    if words[-1] == "the":
+        words.pop()
+    return words[-1] in _WITH or words[-2] in ("login", "user")
+
+
+def _changed(text: str, start: int, end: int, kind: str) -> Span | None:
+    match = _TO.match(text, end)
+    if match is None or _CHANGES.search(text, max(0, start - 60), start) is None:
+        return None
+    return _value(text, match.end(), kind, plain=False)
+
+
+def _value(text: str, at: int, kind: str, *, plain: bool) -> Span | None:
+    inside = quoted(text, at)
+    if inside is not None:
+        value = text[inside[0] : inside[1]]
+        good = values.is_literal_password(value) if kind == "password" else values.is_key(value)
+        return (inside[0], inside[1], kind) if good else None
+    match = (_ASCII if _is_unspaced(text[at - 1]) else _BARE).match(text, at)
+    if match is None:
+        return None
+    value = _trimmed(match[1])
+    after = at + len(value)
+    if kind != "password":
+        return (at, after, kind) if len(value) >= 16 and values.is_key(value) else None
+    if values.is_strong_password(value) or (values.is_clear_password(value) and _AFTER.match(text, after)):
+        return at, after, kind
+    if plain and _is_plain_secret(value) and _CLAUSE_END.match(text, after):
+        return at, after, kind
+    return None
+
+
+def _trimmed(value: str) -> str:
+    """Without the end of the sentence, and without the markup around it."""
+    for cut in ("です", "だ", "है", "。", "，"):
+        value = value.partition(cut)[0] if not value.startswith(cut) else value
+    return value.rstrip(".,;:!?*_")
+
+
+def _is_unspaced(letter: str) -> bool:
+    return "\u3040" <= letter <= "\u9fff" or "\uff00" <= letter <= "\uffef"
+
+
+def _is_plain_secret(value: str) -> bool:
+    """A word that describes nothing: "the password is swordfish"."""
+    low = value.lower()
+    if not _PLAIN_WORD.fullmatch(value) or low in _PREDICATES or _PREDICATE_ENDING.fullmatch(low):
+        return False
+    return values.is_literal_password(value)
+
+
+def _reversed(text: str, start: int, kind: str) -> Span | None:
+    """ "hunter2 is the password", "use hunter2 as the new password"."""
+    link = max(text.rfind(words, max(0, start - 40), start) for words in _LINKS)
+    if link < 0 or kind != "password" or len(text[link:start].split()) > 4 or "\n" in text[link:start]:
+        return None
+    words = text[max(0, link - 100) : link].split()
+    value = words[-1].strip("`\"'*.,;:()") if words else ""
+    if not values.is_clear_password(value) or values.is_words(value):
+        return None
+    first = text.rfind(value, max(0, link - 100), link)
+    return first, first + len(value), kind
+
+
+def pin(text: str, start: int, end: int) -> Iterator[Span]:
+    """The digits of a PIN or a door's code."""
+    match = _PIN.match(text, end)
+    if match is not None and not in_mark(text, start) and len(set(match[1])) > 1:
+        yield match.start(1), match.end(1), "pin"
+
+
+def login(text: str, start: int, end: int) -> Iterator[Span]:
+    """ "login: admin / …", "creds: ana:…"."""
+    match = _LOGIN.match(text, end)
+    if match is None:
+        return
+    value = match[1].rstrip(".,;:")
+    if values.is_clear_password(value) and not values.is_words(value):
+        yield match.start(1), match.start(1) + len(value), "password"
+
+
+def seed_phrase(text: str, start: int, end: int) -> Iterator[Span]:
+    """The twelve to twenty-four words that a wallet can be made from."""
+    match = _SEED.match(text, end)
+    if match is not None:
+        yield match.start(1), match.end(1), "seed-phrase"
+
+
+def codes(text: str, start: int, end: int) -> Iterator[Span]:
+    """The codes of a list of recovery or backup codes."""
+    match = _CODES.match(text, end)
+    if match is None:
+        return
+    first = text.find(":", end, match.end()) + 1
+    for code in _CODE.finditer(text, first, match.end()):
+        yield code.start(), code.end(), "recovery-code"
