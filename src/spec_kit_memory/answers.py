@@ -109,7 +109,7 @@ class Result:
     superseded_by: tuple[int, ...] = ()
     supersedes: tuple[int, ...] = ()  # other results: it stands above them for that, whatever its score
     contradicts: tuple[int, ...] = ()
-    concepts: Mapping[str, int] = field(default_factory=dict)
+    concepts: Mapping[str, int] = field(default_factory=dict)  # how often each stands in it; 0: matched by meaning
     before: int | None = None  # with includeContiguity: the memory saved just before, and after
     after: int | None = None
     explain: Mapping[str, Any] = field(default_factory=dict)
@@ -166,6 +166,7 @@ class SearchAnswer(Answer):
     results: tuple[Result | FlatResult, ...]
     constitutional: tuple[Rule, ...] = ()
     total_found: int = 0
+    concepts: Mapping[str, Any] = field(default_factory=dict)  # if none has all of them: of each, memories and best
     held_back: HeldBack = field(default_factory=HeldBack)
     unavailable: tuple[str, ...] = ()  # what could not be used, and why
     stats: Mapping[str, int] = field(default_factory=dict)  # totalFiles, totalChunks

@@ -12,6 +12,8 @@ import unicodedata
 from functools import lru_cache
 from itertools import pairwise
 
+from spec_kit_memory.core import stemming
+
 __all__ = ["content", "for_index", "for_query", "occurrences", "plain", "stem", "unspaced"]
 
 MOST_TERMS = 64
@@ -109,20 +111,32 @@ def unspaced(word: str) -> bool:
     return not word.isascii() and _RUN.search(word) is not None
 
 
-def occurrences(text: str, phrase: str) -> int:
-    """How often a phrase stands in a text as whole words, whatever their commonest endings."""
-    if unspaced(phrase):
-        return text.casefold().count(phrase.casefold())
-    return len(_phrase(phrase.casefold()).findall(text.casefold()))
+def occurrences(text: str, concept: str) -> int:
+    """How often a concept stands in a text: its words in a row, whatever their endings, else its rarest one."""
+    if unspaced(concept):
+        return _composed(text).casefold().count(_composed(concept).casefold())
+    asked = _stems(concept)
+    if not asked:
+        return text.casefold().count(concept.casefold())
+    said = _stems(text)
+    row = [names[0] for names in asked]
+    if len(row) == 1:
+        return sum(row[0] in names for names in said)
+    plain_row = [names[0] for names in said]
+    in_a_row = sum(plain_row[at : at + len(row)] == row for at, first in enumerate(plain_row) if first == row[0])
+    if in_a_row:
+        return in_a_row
+    telling = [stemming.stem(term) for term in for_query(concept) if " " not in term]
+    return min(sum(each in names for names in said) for each in telling) if telling else 0
 
 
-@lru_cache(maxsize=64)
-def _phrase(folded: str) -> re.Pattern[str]:
-    stems = [stem(word) for word in _PLAIN_WORD.findall(folded)]
-    if not stems:
-        return re.compile(re.escape(folded))
-    forms = [f"{each[:-1]}(?:y|ies)" if each.endswith("y") else f"{each}(?:e?s|e?d|ing)?" for each in stems]
-    return re.compile(r"(?<![^\W_])" + r"[\W_]+".join(forms) + r"(?![^\W_])")
+def _stems(text: str) -> list[tuple[str, ...]]:
+    """The words of a text in order, as the index has them: each with the parts of its name, if it has any."""
+    found = []
+    for word in _WORD.findall(_prepare(text).replace("_", " ")):
+        parts = () if word.islower() else _parts(word)
+        found.append(tuple(stemming.stem(_fold(each)) for each in (word, *parts)))
+    return found
 
 
 def stem(word: str) -> str:

@@ -6,13 +6,14 @@ is counted and its best three are named, so that nothing old is hidden without a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spec_kit_memory.answers import HeldBack
 from spec_kit_memory.core import calibration, decay, ranking, usage, words
@@ -36,8 +37,9 @@ from spec_kit_memory.features.retrieve import Hits, Pool, Question
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import SearchRequest as Request
 
-# A concept counts as matched by meaning for its nearest memories only.
-NEAREST_OF_CONCEPT = 50
+# Of each concept so many memories are named that match it.
+MOST_NAMED = 3
+_WORDS = re.compile(r"[^\W_]+")
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -50,7 +52,7 @@ class Found(NamedTuple):
     matched: Sequence[StoredPassage]  # best first
     score: Callable[[StoredPassage], Scored]
     matches: Mapping[int, float | None]  # by passage id: how well each answers by itself
-    concepts: Mapping[str, int]
+    concepts: Mapping[str, int] = _NO_COUNTS
     superseded_by: tuple[int, ...] = ()
     contradicts: tuple[int, ...] = ()
     supersedes: tuple[int, ...] = ()  # others that were found: it stands above them, whatever its score
@@ -80,6 +82,7 @@ class Ranking:
     historical: bool
     scale: float | None = None  # what the formula's score was multiplied by; None: it is shown as it is
     steepness: int = 1  # of the relevance
+    concepts: Mapping[str, Any] = field(default_factory=dict)  # where each is, if no memory matches all of them
 
     def answers(self, found: Found) -> bool:
         """Is it an answer, more than the nearest that there is? By its words where its match cannot be told."""
@@ -138,21 +141,22 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
         expired_at=None if request.include_archived else now.timestamp(),
     )
     question = retrieve.ask(runtime, query, mode=request.mode)
-    counts: dict[int, dict[str, int]] = {}
+    concepts = None
     if request.concepts:
-        # What is held back has nearest ones of its own: asked together, they would take the places of the others.
-        ids = _with_every_concept(runtime, request, soft)
-        hidden = runtime.store.count(hard) > runtime.store.count(soft)
-        hard = replace(hard, ids=ids | _with_every_concept(runtime, request, hard) if hidden else ids)
+        concepts = _concepts(runtime, request, soft)
+        ids, hidden = concepts.common, runtime.store.count(hard) > runtime.store.count(soft)
+        hard = replace(hard, ids=ids | _concepts(runtime, request, hard).common if hidden else ids)
         soft = replace(soft, ids=ids)
-        counts = {id_: _occurrences(runtime, id_, request.concepts) for id_ in sorted(ids)[:1000]}
     pool = retrieve.match(runtime, question, soft, results=request.limit)
-    found = _score(runtime, request, query, pool, counts, hot)
+    found = _score(runtime, request, query, pool, hot)
     kept, dormant = _without_dim(request, found, decay.DORMANT_RELEVANCE**pool.relevance.steepness)
     scale = _scale(kept or dormant)
     dormant = [_shown(f, scale) for f in dormant]
     kept, low = _without_low(request, [_shown(f, scale) for f in kept])
     ordered = _linked(runtime, kept)
+    if request.concepts:
+        counted = [_counted(runtime, request.concepts, f) for f in ordered[: request.limit]]
+        ordered = [*counted, *ordered[request.limit :]]
     return Ranking(
         query=query,
         found=tuple(ordered),
@@ -175,6 +179,7 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
         historical=query.historical,
         scale=scale,
         steepness=pool.relevance.steepness,
+        concepts=_where_found(runtime, concepts) if concepts and not concepts.common else {},
     )
 
 
@@ -199,38 +204,78 @@ def _pending(runtime: Runtime, question: Question) -> tuple[str, ...]:
 # --- concepts -----------------------------------------------------------------
 
 
-def _with_every_concept(runtime: Runtime, request: Request, where: Filter) -> frozenset[int]:
-    """The memories that match each concept, by text or by being among its nearest."""
-    common: set[int] | None = None
+@dataclass(frozen=True, slots=True)
+class Concepts:
+    """The memories that match each concept, best first."""
+
+    found: Mapping[str, Sequence[int]]
+
+    @property
+    def common(self) -> frozenset[int]:
+        return frozenset.intersection(*map(frozenset, self.found.values()))
+
+
+def _concepts(runtime: Runtime, request: Request, where: Filter) -> Concepts:
+    """By its words, or by a clear match of meaning: in a small workspace everything is among the nearest."""
+    found = {}
     for concept in request.concepts:
         question = retrieve.ask(runtime, queries.read(concept), mode=request.mode)
-        matched = _with_every_word(runtime, question.query, where) if question.text else set()
-        if question.embedding:
-            near = runtime.store.match_vector(question.embedding.vector, where, NEAREST_OF_CONCEPT * 8)
-            matched |= set(list(dict.fromkeys(hit.memory_id for hit in near))[:NEAREST_OF_CONCEPT])
-        common = matched if common is None else common & matched
-    return frozenset(common or ())
+        worded = _with_every_word(runtime, question.query, where) if question.text else set()
+        pool = retrieve.match(runtime, question, where)
+        best = list(pool.by_memory())
+        clear = {pool.passages[id_].memory_id for id_, match in pool.match.items() if (match or 0) >= calibration.CLEAR}
+        matched = worded | clear
+        found[concept] = [id_ for id_ in best if id_ in matched] + sorted(matched.difference(best))
+    return Concepts(found)
 
 
 def _with_every_word(runtime: Runtime, concept: Query, where: Filter) -> set[int]:
     """The memories that have each telling word of a concept, in one passage or in several."""
-    parts = [terms for word in concept.text.split() if (terms := queries.read(word).terms)]
-    parts = [terms for terms in parts if not set(terms).isdisjoint(concept.terms)]
-    found = [_with_word(runtime, terms, where) for terms in parts]
+    found = []
+    for word in concept.text.split():
+        terms = queries.read(word).terms
+        if not terms or set(terms).isdisjoint(concept.terms):
+            continue  # it tells nothing beside the others
+        if " " in terms[0] and not words.unspaced(word):
+            # A name like file.py: the whole of it, or every part.
+            found.append(_having(runtime, terms[:1], where) | _having(runtime, terms[1:], where))
+        else:
+            found += [_with_word(runtime, part, where) for part in _WORDS.findall(word)]
     return set.intersection(*found) if found else set()
 
 
-def _with_word(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
-    """A name like file.py has parts: the whole of it, or every part, is the word. So is every pair of a run."""
+def _with_word(runtime: Runtime, word: str, where: Filter) -> set[int]:
+    """The word itself; a camelCase name also by all of its parts, a run without spaces by all of its pairs."""
+    terms = queries.read(word).terms
+    if not terms or words.unspaced(word):
+        return _having(runtime, terms, where)
+    whole, parts = terms[0], terms[1:]
+    having = _having(runtime, (whole,), where)
+    return having | _having(runtime, parts, where) if parts and "".join(parts) == whole else having
+
+
+def _having(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
+    """The memories that have all of these."""
     having = [{hit.memory_id for hit in runtime.store.match_text((term,), where, limit=1_000_000)} for term in terms]
-    if len(having) == 1 or words.unspaced(terms[0]):
-        return set.intersection(*having)
-    return having[0] | set.intersection(*having[1:])
+    return set.intersection(*having) if having else set()
 
 
-def _occurrences(runtime: Runtime, memory_id: int, concepts: Sequence[str]) -> dict[str, int]:
-    text = runtime.store.text(memory_id)
-    return {concept: words.occurrences(text, concept) for concept in concepts}
+def _counted(runtime: Runtime, concepts: Sequence[str], found: Found) -> Found:
+    text = runtime.opened(found.memory).text
+    return found._replace(concepts={concept: words.occurrences(text, concept) for concept in concepts})
+
+
+def _where_found(runtime: Runtime, concepts: Concepts) -> dict[str, Any]:
+    """Of each concept how many memories match it, and the best of them."""
+    best = {id_ for ids in concepts.found.values() for id_ in ids[:MOST_NAMED]}
+    titles = {memory.id: memory.title for memory in runtime.store.many(sorted(best))}
+    return {
+        concept: {
+            "memories": len(ids),
+            "best": [{"id": id_, "title": titles[id_]} for id_ in ids[:MOST_NAMED] if id_ in titles],
+        }
+        for concept, ids in concepts.found.items()
+    }
 
 
 # --- score --------------------------------------------------------------------
@@ -241,7 +286,6 @@ def _score(
     request: Request,
     query: Query,
     pool: Pool,
-    counts: Mapping[int, Mapping[str, int]],
     hot: frozenset[int],
     only: Set[int] | None = None,
 ) -> list[Found]:
@@ -264,9 +308,7 @@ def _score(
             best_relevance=best,
         )
         score = partial(_passage_score, pool, shared, weights)
-        found.append(
-            Found(memory, state, score(passages[0]), passages, score, pool.match, counts.get(memory.id, _NO_COUNTS))
-        )
+        found.append(Found(memory, state, score(passages[0]), passages, score, pool.match))
     found.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
     return found
 
@@ -449,7 +491,7 @@ def _score_outside(
     joined = retrieve.match_outside(runtime, question, pool, outside)
     hidden = set(outside.memory_of.values())
     only = hidden if first is None else hidden | {first.memory.id}
-    scored = _score(runtime, request, question.query, joined, {}, hot, only=only)
+    scored = _score(runtime, request, question.query, joined, hot, only=only)
     beside = next((f.scored.score for f in scored if first is not None and f.memory.id == first.memory.id), 0.0)
     scale = first.scored.score / beside if first is not None and beside > 0.0 else _scale(scored)
     return [_shown(f, scale) for f in scored if f.memory.id in hidden]

@@ -109,6 +109,7 @@ def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
         results=tuple(contiguous[1]),
         constitutional=ruled.rules,
         total_found=total,
+        concepts=frame.concepts,
         held_back=frame.held_back,
         unavailable=ranking.unavailable,
         stats=frame.stats,
@@ -162,6 +163,11 @@ class _Frame:
         self.stats = {"totalFiles": stats["memories"], "totalChunks": stats["passages"]}
         self.freshness = {"lastIndexed": stats["last_indexed"], "pendingVectors": stats["pending_passages"]}
         self.bytes = len('{"results":[]}')
+        self.concepts = ranking.concepts
+        if self.concepts and _entry("concepts", self.concepts) > room // 2:
+            self.concepts = {concept: {"memories": found["memories"]} for concept, found in self.concepts.items()}
+        if self.concepts:
+            self.bytes += _entry("concepts", self.concepts)
         if ranking.unavailable:
             self.bytes += _entry("unavailable", ranking.unavailable)
         if self.held_back != HeldBack():
@@ -678,7 +684,7 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories:
     if held.min_score:
         hints.append(f"{held.min_score} matches are below minScore {request.min_score}")
     if not results and not found:
-        hints += _when_empty(request, memories)
+        hints += _when_empty(request, ranking, memories)
     return hints
 
 
@@ -695,7 +701,19 @@ def _unknown_folder(runtime: Runtime, asked: str) -> str:
     return f"no memory is in the spec folder {name}" + (f"; there is {', '.join(near)}" if near else "")
 
 
-def _when_empty(request: Request, memories: int) -> list[str]:
+def _concepts_found(concepts: Mapping[str, Any]) -> str:
+    """Which concept is where, if no memory has all of them."""
+    told = []
+    for concept, found in concepts.items():
+        best = ", ".join(f"{each['title']} (#{each['id']})" for each in found["best"])
+        more = found["memories"] - len(found["best"])
+        told.append(
+            f"{concept!r} is in {best}{f' and {more} more' if more > 0 else ''}" if best else f"{concept!r} in none"
+        )
+    return f"no memory matches all concepts: {'; '.join(told)}"
+
+
+def _when_empty(request: Request, ranking: Ranking, memories: int) -> list[str]:
     if not memories:
         return ["nothing is indexed yet: run skm index"]
     tried = [
@@ -711,8 +729,8 @@ def _when_empty(request: Request, memories: int) -> list[str]:
         if value
     ]
     hints = [f"search again without {', '.join(tried)}"] if tried else []
-    if request.concepts:
-        hints.append("every concept must match; use fewer, or query instead")
+    if ranking.concepts:
+        return [_concepts_found(ranking.concepts), *hints, "use fewer concepts, or query instead"]
     return [*hints, "try other words for the same thing, or memory_list to browse"]
 
 

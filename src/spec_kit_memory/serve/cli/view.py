@@ -159,7 +159,9 @@ def _result(number: int, result: answers.Result, terms: tuple[str, ...], now: da
         marks.append("not vouched for")
     yield Line("   " + "  ".join(mark for mark in marks if mark), "dim")
     if result.concepts:
-        yield Line("   " + ", ".join(f"{name} ({count})" for name, count in result.concepts.items()), "dim")
+        yield Line(
+            "   " + ", ".join(f"{name} ({count or 'by meaning'})" for name, count in result.concepts.items()), "dim"
+        )
     if result.already_sent:
         yield Line("   already sent to this session", "dim")
     if result.content or result.sections:
