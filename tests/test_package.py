@@ -63,7 +63,7 @@ def test_package_data_is_installed(name: str, least_bytes: int) -> None:
 
 
 def test_migrations_are_installed_with_nothing_missing() -> None:
-    folder = resources.files("spec_kit_memory").joinpath("store/migrations")
+    folder = resources.files("spec_kit_memory").joinpath("index/sqlite/migrations")
     there = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     in_source = sorted(file.name for file in (ROOT / "src/spec_kit_memory/index/sqlite/migrations").glob("*.sql"))
     assert there == in_source != []

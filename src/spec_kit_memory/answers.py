@@ -419,6 +419,12 @@ class TriggerAnswer(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SessionAnswer(Answer):
+    turn: int
+    working_memory: tuple[Card, ...] = ()  # what it attends to most, strongest first
+
+
+@dataclass(frozen=True, kw_only=True)
 class ContextAnswer(Answer):
     text: str
     parts: tuple[Mapping[str, Any], ...]  # kind, id, title, lines, tokens

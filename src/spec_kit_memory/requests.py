@@ -274,6 +274,13 @@ class TrustRequest(Request, verb="trust"):
     trusted: bool = parameter("boolean", default=True, help="Vouch for it", reach="command", off="--revoke")
 
 
+class SessionRequest(Request, verb="session"):
+    """What a session attends to most. `anew`: its model was told nothing yet."""
+
+    session_id: str = parameter("text", kw_only=False, about="Your session")
+    anew: bool = parameter("boolean", default=False, help="What was told before is told again")
+
+
 class UndoRequest(Request, verb="undo"):
     """Take back the last delete, update, merge or restore."""
 

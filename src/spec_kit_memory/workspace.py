@@ -224,17 +224,12 @@ class Workspace:
 
         return context.context(self._runtime, request)
 
-    def start_session_anew(self, session_id: str) -> None:
-        """A host compacted, cleared or resumed a session: what its model was told before is told again."""
+    @_takes(requests.SessionRequest)
+    def session(self, request: requests.SessionRequest) -> answers.SessionAnswer:
+        """What a session attends to; `anew` after its host compacted, cleared or resumed it."""
         from spec_kit_memory.features import sessions
 
-        sessions.start_anew(self._runtime, session_id)
-
-    def working_memory(self, session_id: str) -> tuple[answers.Card, ...]:
-        """What a session attends to most, strongest first."""
-        from spec_kit_memory.features import sessions
-
-        return sessions.working_memory(self._runtime, session_id)
+        return sessions.session(self._runtime, request)
 
     # --- keep and change
 

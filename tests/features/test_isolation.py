@@ -161,6 +161,7 @@ READS: dict[str, list[Callable[[World], Any]]] = {
         lambda w: w.ours.search("zebra harbour", as_of="2026-02-28"),
     ],
     "context": [lambda w: w.ours.context("zebra phrase 0 harbour bell", spec_folder="001-core")],
+    "session": [lambda w: w.ours.session("ours")],
     "triggers": [lambda w: w.ours.triggers("zebra phrase 0, zebra phrase 1 and the harbour bell", limit=50)],
     "list": [
         lambda w: w.ours.list(limit=100),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.answers import Card, TriggerAnswer
+from spec_kit_memory.answers import SessionAnswer, TriggerAnswer
 from spec_kit_memory.core import attention, decay, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Link, Memory, Session, Source, State, Tier
@@ -21,7 +21,7 @@ from spec_kit_memory.core.triggers import TriggerMatch
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import recent_prompts
-from spec_kit_memory.requests import TriggersRequest
+from spec_kit_memory.requests import SessionRequest, TriggersRequest
 
 logger = logging.getLogger(__name__)
 
@@ -68,19 +68,18 @@ def keep_session(runtime: Runtime, session: Session) -> None:
         logger.warning("session %s was not kept: %s %s", session.id, error.code, error.message)
 
 
-def start_anew(runtime: Runtime, session_id: str) -> None:
-    """Forget what was sent to a session; what it attends to stays."""
-    session = runtime.store.session(session_id)
-    if session is not None:
-        keep_session(runtime, replace(session, sent=frozenset()))
-
-
-def working_memory(runtime: Runtime, session_id: str) -> tuple[Card, ...]:
-    session = open_session(runtime, session_id)
-    memories = {memory.id: memory for memory in runtime.store.many([each.memory_id for each in session.attention])}
-    tiers = {memory.id: memory.tier for memory in memories.values()}
-    attended = attention.working_memory(session, tiers=tiers)
-    return tuple(runtime.card(memories[memory_id]) for memory_id, _ in attended if memory_id in memories)
+def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
+    """What it attends to. Anew, what was sent to it counts as not sent: its model has forgotten it."""
+    current = open_session(runtime, request.session_id)
+    if request.anew and current.sent:
+        current = replace(current, sent=frozenset())
+        keep_session(runtime, current)
+    memories = {memory.id: memory for memory in runtime.store.many([each.memory_id for each in current.attention])}
+    attended = attention.working_memory(current, tiers={memory.id: memory.tier for memory in memories.values()})
+    cards = tuple(runtime.card(memories[memory_id]) for memory_id, _ in attended if memory_id in memories)
+    return SessionAnswer(
+        summary=f"turn {current.turn}, attending to {len(cards)}", turn=current.turn, working_memory=cards
+    )
 
 
 # --- triggers -----------------------------------------------------------------

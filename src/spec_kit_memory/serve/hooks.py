@@ -149,7 +149,7 @@ def _session(given: Mapping[str, Any]) -> str | None:
 def _text(event: str, given: Mapping[str, Any], workspace: Workspace) -> str:
     session = _session(given)
     if session and (event in ("pre-compact", "session-end") or given.get("source") in ANEW):
-        workspace.start_session_anew(session)
+        workspace.session(session, anew=True)
     if event == "session-end":
         return ""
     if event == "pre-compact":
@@ -169,7 +169,7 @@ def _text(event: str, given: Mapping[str, Any], workspace: Workspace) -> str:
 def _kept(workspace: Workspace, session: str | None) -> str:
     """What a summary must keep, and which memories the session worked with."""
     parts = [KEEP]
-    attended = workspace.working_memory(session) if session else ()
+    attended = workspace.session(session).working_memory if session else ()
     if attended:
         lines = [f"- {memory.title} (id {memory.id})" for memory in attended]
         parts.append("Memories used so far (memory_load brings one back; keep title and id):\n" + "\n".join(lines))
