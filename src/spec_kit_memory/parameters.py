@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Relation
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
     BadParameter,
     MissingParameter,
@@ -228,8 +229,8 @@ class Request(metaclass=_MadeWhenUsed):
     A class without a verb is no request, but may have parameters for several to inherit.
     """
 
-    verb: ClassVar[str]  # the method of Workspace
-    command: ClassVar[str]  # its words on the command line
+    verb: ClassVar[str] = ""  # the method of Workspace
+    command: ClassVar[str]  # its words on the command line; "" if there is none
     needs: ClassVar[tuple[str, ...]]  # at least one of these arguments
     without: ClassVar[type[SpecKitMemoryError]]  # the error where there is none of them
     declared: ClassVar[Mapping[str, Parameter]] = {}  # by argument, inherited ones last
@@ -238,12 +239,12 @@ class Request(metaclass=_MadeWhenUsed):
         cls,
         *,
         verb: str = "",
-        command: str = "",
+        command: str | None = None,
         needs: tuple[str, ...] = (),
         without: type[SpecKitMemoryError] = MissingParameter,
     ) -> None:
         inherited = cls.declared
-        cls.verb, cls.command = verb, command or verb.replace("_", " ")
+        cls.verb, cls.command = verb, verb.replace("_", " ") if command is None else command
         cls.needs, cls.without = needs, without
         cls.declared = {name: each for name, each in vars(cls).items() if isinstance(each, Parameter)}
         cls.declared = {**cls.declared, **{name: inherited[name] for name in inherited if name not in cls.declared}}
@@ -305,7 +306,7 @@ def from_call(kind: type[_Request], values: Sequence[Any], named: Mapping[str, A
         return values[0]
     places = [name for name, each in kind.declared.items() if not each.kw_only]
     if len(values) > len(places):
-        expected = "1 positional argument" if len(places) == 1 else f"{len(places)} positional arguments"
+        expected = counted(len(places), "positional argument")
         raise TypeError(f"{kind.verb}() takes {expected} but {len(values)} were given")
     given = dict(zip(places, values, strict=False))
     if twice := given.keys() & named.keys():
@@ -591,8 +592,7 @@ def _texts(declared: Parameter, value: Any, edge: Edge) -> Any:
     if not least <= len(clean) <= most:
         raise _Problem(
             OutOfRange,
-            f"{edge.spelled(declared)} has {len(clean)} {'item' if len(clean) == 1 else 'items'}; "
-            f"it takes {least} to {most}",
+            f"{edge.spelled(declared)} has {counted(len(clean), 'item')}; it takes {least} to {most}",
             declared,
         )
     return tuple(clean)

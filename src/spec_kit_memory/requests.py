@@ -274,7 +274,7 @@ class TrustRequest(Request, verb="trust"):
     trusted: bool = parameter("boolean", default=True, help="Vouch for it", reach="command", off="--revoke")
 
 
-class SessionRequest(Request, verb="session"):
+class SessionRequest(Request, verb="session", command=""):
     """What a session attends to most. `anew`: its model was told nothing yet."""
 
     session_id: str = parameter("text", kw_only=False, about="Your session")
@@ -470,4 +470,4 @@ class IndexRequest(Request, verb="index"):
     cancelled: Callable[[], bool] | None = parameter("function", default=None, reach="python")
 
 
-BY_COMMAND: Mapping[str, type[Request]] = {kind.command: kind for kind in Request.__subclasses__()}
+BY_COMMAND: Mapping[str, type[Request]] = {kind.command: kind for kind in Request.__subclasses__() if kind.command}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Workspace", "open_workspace", "utc_now"]
 
-_Answer = TypeVar("_Answer", bound=answers.Answer)
+_Answer = TypeVar("_Answer")
 _Request = TypeVar("_Request", bound=Request)
 _Given = ParamSpec("_Given")
 
@@ -361,7 +361,8 @@ class Workspace:
 
         return history.ledger_head(self._runtime)
 
-    def ledger_export(self) -> Iterator[str]:
+    @_takes(requests.LedgerExportRequest)
+    def ledger_export(self, request: requests.LedgerExportRequest) -> Iterator[str]:
         """Every entry as a line of JSON."""
         from spec_kit_memory.features import history
 
@@ -421,6 +422,8 @@ class Workspace:
             if not self._unread:
                 raise
             raise MemoryNotFound(error.message, hint=f"{self._unread}; {error.hint}", **error.details) from error
+        if not isinstance(answer, answers.Answer):
+            return answer
         meta = replace(
             answer.meta,
             latency_ms=round((time.perf_counter() - started) * 1000, 3),

@@ -261,7 +261,7 @@ def test_a_whole_folder_needs_confirmation_and_leaves_a_checkpoint(place: Place)
         place.memory(f"n{number}", f"# Note {number}\n\nText {number}.")
     place.memory("other", "# Other\n\nStays.", folder="001-core-2")
     workspace = place.open()
-    with pytest.raises(MissingParameter, match="3 memories of 001-core"):
+    with pytest.raises(MissingParameter, match="001-core, 3 memories"):
         workspace.delete(spec_folder="001-core")
     answer = workspace.delete(spec_folder="specs/001-core", confirm=True)
     assert len(answer.deleted) == 3
@@ -366,7 +366,7 @@ def test_a_scan_says_that_a_copy_of_something_deleted_stays_out(place: Place) ->
     copy = place.memory("copy", "# Tokens\n\nThey live for an hour.")
     answer = workspace.index()
     assert not workspace.list().memories
-    assert any(hint.startswith("1 files hold text that was deleted on request") for hint in answer.hints)
+    assert any(hint.startswith("1 file holds text that was deleted on request") for hint in answer.hints)
     workspace.save(file_path=str(copy))
     assert [memory.path for memory in workspace.list().memories] == ["specs/001-core/memory/copy.md"]
 

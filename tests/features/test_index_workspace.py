@@ -15,7 +15,7 @@ def test_an_empty_workspace_is_told_how_to_begin(place: Place) -> None:
 def test_a_second_scan_has_nothing_to_do_and_says_so(place: Place) -> None:
     place.memory("tokens", "# Tokens\n\nThey live for an hour.")
     answer = place.open().index()
-    assert answer.summary == "nothing to do: 1 files are unchanged"
+    assert answer.summary == "nothing to do: 1 file is unchanged"
     assert answer.hints == ()
 
 

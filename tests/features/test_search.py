@@ -703,7 +703,7 @@ def test_a_budget_without_room_is_not_told_as_nothing_found(place: Place) -> Non
     place.memory("tokens", TOKENS)
     answer = place.open().search("access tokens", max_tokens=20)
     assert not answer.results
-    assert answer.summary.startswith("1 memories found")
+    assert answer.summary.startswith("1 memory found")
     assert any("maxTokens" in hint for hint in answer.hints)
 
 
@@ -711,7 +711,7 @@ def test_sections_without_room_are_counted_not_dropped_silently(place: Place) ->
     place.memory("s", "# S\n\n<!-- ANCHOR:long -->\n" + "The gateway is fast. " * 400 + "\n<!-- /ANCHOR:long -->")
     answer = place.open().search("gateway", anchors=["long"], max_tokens=600)
     assert first(answer).sections == {}
-    assert any(hint.startswith("1 sections did not fit") for hint in answer.hints)
+    assert any(hint.startswith("1 section did not fit") for hint in answer.hints)
 
 
 def test_min_score_holds_for_each_passage_of_a_flat_list(place: Place) -> None:

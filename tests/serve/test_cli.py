@@ -25,7 +25,7 @@ from tests.serve.recorder import NOW, card
 WORDS = """serve init index watch save search context load get list update delete validate stats health history link
 unlink why triggers cleanup undo trust import|checkpoint create|checkpoint list|checkpoint diff|checkpoint restore|
 checkpoint delete|ledger verify|ledger head|ledger export|chat import|chat list|chat forget|config show|install|
-uninstall|merge|generate-context|completion|hook"""
+uninstall|merge|generate-context|completion|hook|doctor"""
 
 
 def commands() -> list[str]:
@@ -487,6 +487,13 @@ def test_passages_are_explained_too() -> None:
     assert "relevance 0.5" in drawn(answer)
 
 
+def test_a_few_warnings_are_all_shown_though_they_are_of_one_file() -> None:
+    warnings = tuple({"path": "a.md", "line": n, "message": "odd"} for n in (1, 2, 3, 4))
+    shown = drawn(answers.IndexAnswer(summary="done", warnings=warnings))
+    assert [f"a.md:{n}: odd" in shown for n in (1, 2, 3, 4)] == [True] * 4
+    assert "more" not in shown
+
+
 def test_one_file_full_of_warnings_does_not_hide_the_others() -> None:
     warnings: list[dict[str, Any]] = [{"path": "a.md", "line": n, "message": "odd"} for n in (1, 2, 3)]
     warnings += [{"path": f"b{n}.md", "line": None, "message": "odd"} for n in range(view.MOST_WARNINGS + 2)]
@@ -494,8 +501,9 @@ def test_one_file_full_of_warnings_does_not_hide_the_others() -> None:
     answer = answers.IndexAnswer(summary="done", warnings=tuple(warnings), undiscovered=4, skipped=skipped, archived=2)
     shown = drawn(answer)
     assert "not read, in scratch/: 9 (x.md, y.md, …)" in shown
-    assert "2 files are in archive folders; search finds them with --include-archived" in shown
-    assert "a.md:1: odd (and 2 more in this file)" in shown
+    assert "2 files are in archive folders; search finds what is there with --include-archived" in shown
+    assert "a.md:1: odd" in shown
+    assert "a.md: 2 more warnings; --json lists all" in shown
     assert "a.md:2" not in shown
     assert "b0.md: odd" in shown
     assert "… and 3 more files with warnings" in shown

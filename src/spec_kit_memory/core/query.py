@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spec_kit_memory.core import words
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import NothingToSearch, OutOfRange
 
 __all__ = ["Query", "check", "read"]
@@ -48,6 +49,8 @@ def check(text: str | None, concepts: Sequence[str] = ()) -> None:
     if text is not None and not _UNUSABLE.sub(" ", text).strip():
         raise NothingToSearch("the query is empty", hint="describe what you are looking for")
     if concepts and not 2 <= len(concepts) <= 5:
-        raise OutOfRange(f"{len(concepts)} concepts were given", hint="pass 2 to 5, or use query")
+        raise OutOfRange(
+            f"{counted(len(concepts), 'concept was', 'concepts were')} given", hint="pass 2 to 5, or use query"
+        )
     if any(not concept.strip() for concept in concepts):
         raise NothingToSearch("one of the concepts is empty", hint="give each concept a word")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import Invalid
 
 MOST_CHARACTERS = 900_000  # a memory file of more than 1 MB would be refused
@@ -170,9 +171,8 @@ def checked(data: object) -> Mapping[object, object]:
 
 
 def _invalid(problems: list[str]) -> Invalid:
-    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     return Invalid(
-        f"The session data has {count}: {'; '.join(problems)}.",
+        f"The session data has {counted(len(problems), 'problem')}: {'; '.join(problems)}.",
         hint="Correct the fields named above and save again; nothing was written.",
         problems=problems,
     )

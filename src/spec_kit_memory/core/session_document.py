@@ -26,6 +26,7 @@ from spec_kit_memory.core.session_data import (
     SessionData,
     read,
 )
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.core.words import content
 from spec_kit_memory.errors import Invalid
 
@@ -114,7 +115,10 @@ def without_noise(session: SessionData, *, patterns: Sequence[str] = ()) -> Sess
     dropped = len(messages) - len(kept_messages) + len(observations) - len(kept_observations)
     warnings = session.warnings
     if dropped:
-        warnings += (f"{dropped} messages or observations were nothing but noise and were left out",)
+        warnings += (
+            f"{counted(dropped, 'message or observation was', 'messages or observations were')} nothing but noise "
+            "and left out",
+        )
     return replace(
         session,
         summary=noise.cleaned(session.summary, patterns=patterns),
@@ -477,7 +481,11 @@ def _flow(page: _Page) -> str:
         f'{"{{" if decided else "["}"{mermaid_text(shorten(text, 60))}"{"}}" if decided else "]"}'
         for text, decided in steps[:FLOW_STEPS]
     ]
-    more = f"\n\n{len(steps) - FLOW_STEPS} more steps are not drawn." if len(steps) > FLOW_STEPS else ""
+    more = (
+        f"\n\n{counted(len(steps) - FLOW_STEPS, 'more step is', 'more steps are')} not drawn."
+        if len(steps) > FLOW_STEPS
+        else ""
+    )
     return f"{chart(nodes)}{more}"
 
 

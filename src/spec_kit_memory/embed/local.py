@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.embed import Embedding, QueryEmbedding, token_states
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
 
@@ -238,7 +239,8 @@ def _forward(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
         rows: np.ndarray = loaded.session.run(None, feed)[0][0]
     except loaded.failures as error:
         raise EmbeddingFailed(
-            f"the local model failed on a text of {len(ids)} tokens: {error}", hint="run `skm index` to try again"
+            f"the local model failed on a text of {counted(len(ids), 'token')}: {error}",
+            hint="run `skm index` to try again",
         ) from error
     return rows
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.embed import Embedding, QueryEmbedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
 
@@ -207,8 +208,8 @@ def _vectors(answer: object, *, count: int, url: str) -> list[np.ndarray]:
 
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
-        found = len(rows) if isinstance(rows, list) else "no"
-        raise EmbeddingFailed(f"{url} answered with {found} vectors for {count} texts", hint=_CHECK_URL)
+        found = counted(len(rows), "vector") if isinstance(rows, list) else "no vectors"
+        raise EmbeddingFailed(f"{url} answered with {found} for {counted(count, 'text')}", hint=_CHECK_URL)
     by_place: dict[int, np.ndarray] = {}
     for place, row in enumerate(rows):
         index, values = _row(row, place)

@@ -16,6 +16,7 @@ from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
     AccessDenied,
     BadParameter,
@@ -169,7 +170,7 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
     if not request.confirm:
         count = runtime.store.count(Filter(spec_folder=folder))
         raise MissingParameter(
-            f"deleting all {count} memories of {folder} must be confirmed",
+            f"deleting all of {folder}, {counted(count, 'memory')}, must be confirmed",
             hint="ask the person, then call again with confirm: true",
         )
     memories = runtime.store.find(Filter(spec_folder=folder))
@@ -199,7 +200,7 @@ def _forget(runtime: Runtime, memory: Memory, done: operation.Delete, *, delete_
 
 
 def _deleted(memories: Sequence[Memory], moved: Sequence[Path], checkpoint: str | None) -> DeleteAnswer:
-    what = f"{memories[0].title} (#{memories[0].id})" if len(memories) == 1 else f"{len(memories)} memories"
+    what = f"{memories[0].title} (#{memories[0].id})" if len(memories) == 1 else counted(len(memories), "memory")
     return DeleteAnswer(
         summary=f"forgot {what}; {_rest(memories, moved)}",
         hints=("take it back with skm undo",),
@@ -218,7 +219,7 @@ def _rest(memories: Sequence[Memory], moved: Sequence[Path]) -> str:
         stay = "its file stays and is" if one else "the files stay and are"
         return f"{stay} not indexed again until {'it changes' if one else 'they change'}"
     if len(moved) < len(memories):
-        return f"{len(moved)} of {len(memories)} files are in the trash, the others stay"
+        return f"{len(moved)} of {counted(len(memories), 'file')} went to the trash, the rest stays"
     return "its file is in the trash" if one else "the files are in the trash"
 
 

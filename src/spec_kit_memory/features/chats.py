@@ -14,6 +14,7 @@ from typing import Any
 from spec_kit_memory.answers import ChatAnswer, DeleteAnswer, ListAnswer, SaveAnswer
 from spec_kit_memory.core import redact
 from spec_kit_memory.core.memory import Conversation, Filter, Memory, Presence, Source
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import FileMissing, MemoryNotFound, SpecKitMemoryError
 from spec_kit_memory.features import amend, index_workspace
 from spec_kit_memory.features.runtime import Runtime
@@ -54,7 +55,7 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
                 else:
                     imported[result.memory_id] = _told(runtime, conversation, result)
     runtime.embed_soon()
-    count = "1 conversation" if len(imported) == 1 else f"{len(imported)} conversations"
+    count = counted(len(imported), "conversation")
     return ChatAnswer(
         summary=f"{count} remembered, {unchanged} unchanged",
         hints=(*_hints(imported, bad_lines), *unread[:5]),
@@ -99,7 +100,7 @@ def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[str, ...]:
     if imported:
         hints.append("chat carries no rules or triggers until you vouch for it: skm trust ID")
     if bad_lines:
-        lines = "1 line" if bad_lines == 1 else f"{bad_lines} lines"
+        lines = counted(bad_lines, "line")
         hints.append(f"{lines} could not be read and left out")
     return tuple(hints)
 
@@ -112,7 +113,7 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
     count = len(transcript.conversations)
     stored = paths.stored_form(runtime.settings, path)
     if dry_run:
-        held = "1 conversation" if count == 1 else f"{count} conversations"
+        held = counted(count, "conversation")
         said = f"{stored} holds {held}: {titles}; nothing was written"
         return SaveAnswer(
             summary=said, id=None, path=stored, title=titles, spec_folder=None, created=False, dry_run=True
@@ -137,7 +138,7 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
 def list_(runtime: Runtime) -> ListAnswer:
     found = runtime.store.find(Filter(source=Source.CHAT))
     return ListAnswer(
-        summary="1 conversation" if len(found) == 1 else f"{len(found)} conversations",
+        summary=counted(len(found), "conversation"),
         hints=() if found else ("remember some with skm chat import PATH",),
         memories=tuple(runtime.card(memory) for memory in found),
         total=len(found),

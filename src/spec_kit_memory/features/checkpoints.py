@@ -19,6 +19,7 @@ from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, Chec
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Origin, Scope
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
     BadParameter,
     BadSpecFolder,
@@ -69,7 +70,7 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     pruned = _prune(runtime, keep={made.name})
     dropped = f"; {', '.join(pruned)} made room for it" if pruned else ""
     return CheckpointAnswer(
-        summary=f"checkpoint {made.name}: {made.memories} memories of {folder or 'all folders'}{dropped}",
+        summary=f"checkpoint {made.name}: {counted(made.memories, 'memory')} of {folder or 'all folders'}{dropped}",
         hints=("see later what changed since with skm checkpoint diff",),
         name=made.name,
         memories=made.memories,
@@ -202,7 +203,7 @@ def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAns
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     chosen = [one for one in found if folder is None or one.spec_folder == folder]
     return CheckpointListAnswer(
-        summary=f"{len(chosen)} checkpoints" + (f" of {folder}" if folder else ""),
+        summary=counted(len(chosen), "checkpoint") + (f" of {folder}" if folder else ""),
         # A file's name would tell a part of the workspace about another.
         hints=tuple(error.message for error in bad) if runtime.settings.scope == Scope() else (),
         checkpoints=tuple(_told(one) for one in chosen[: request.limit]),
@@ -292,8 +293,7 @@ def _diff_hints(header: Checkpoint, used: int) -> Iterable[str]:
     if header.spec_folder:
         yield f"the checkpoint holds spec folder {header.spec_folder} only"
     if used:
-        whose = "1 memory was" if used == 1 else f"{used} memories were"
-        yield f"{whose} used since; clearing takes their counts back too"
+        yield f"{counted(used, 'memory was', 'memories were')} used since; clearing takes that count back too"
 
 
 @dataclass(slots=True)
@@ -448,21 +448,21 @@ def _refuse_renamed(runtime: Runtime, opened: Opened) -> None:
     if moved:
         now = ", ".join(sorted({memory.spec_folder or "no spec folder" for memory in moved}))
         raise RestoreFailed(
-            f"spec folder {folder} was renamed: {len(moved)} of its memories are in {now}",
+            f"spec folder {folder} was renamed: {counted(len(moved), 'memory')} of it in {now}",
             hint="nothing was changed; rename it back, or use restoreFiles: true to write the old files again",
         )
 
 
 def _summary(header: Checkpoint, done: Mapping[str, int]) -> str:
-    said = f"restored {done['restored']} of {header.memories} memories from {header.name}"
+    said = f"restored {done['restored']} of {counted(header.memories, 'memory')} from {header.name}"
     parts = [
-        f"{count} {what}"
-        for count, what in (
-            (done["unchanged"], "unchanged"),
-            (done["kept_newer"], "kept because newer now"),
-            (done["removed"], "forgotten because it lacks them"),
-            (done["links"], "links brought back"),
-            (done["links_removed"], "links removed because it lacks them"),
+        counted(count, *words)
+        for count, *words in (
+            (done["unchanged"], "unchanged", "unchanged"),
+            (done["kept_newer"], "kept because newer now", "kept because newer now"),
+            (done["removed"], "forgotten because it lacks it", "forgotten because it lacks them"),
+            (done["links"], "link brought back", "links brought back"),
+            (done["links_removed"], "link removed because it lacks it", "links removed because it lacks them"),
         )
         if count
     ]
@@ -483,4 +483,5 @@ def _hints(
     yield from (f"not written: {path} ({reason})" for path, reason in filed.refused.items())
     missing = len(freshness.stale(runtime))
     if missing:
-        yield f"{missing} memories have no file; the next scan takes them out unless restoreFiles: true writes it"
+        without = counted(missing, "memory has", "memories have")
+        yield f"{without} no file; the next scan takes out what restoreFiles: true does not write"

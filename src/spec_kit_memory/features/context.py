@@ -17,6 +17,7 @@ from spec_kit_memory.core import markdown, packing, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, StoredPassage, Tier
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import search as searching
 from spec_kit_memory.features import sessions
 from spec_kit_memory.features.runtime import Runtime
@@ -271,7 +272,7 @@ def _summary(page: _Page, folder: str | None, loading: str) -> str:
     if not kinds:
         return "nothing is known yet" if not folder else f"nothing is known of {folder} yet"
     skipped = "; memories are left out because a fresh start was asked for" if loading == "skip" else ""
-    return f"{len(page.parts)} pieces: {', '.join(sorted(kinds))}{skipped}"
+    return f"{counted(len(page.parts), 'piece')}: {', '.join(sorted(kinds))}{skipped}"
 
 
 def _hints(offers: list[dict[str, Any]], loading: str, page: _Page) -> list[str]:

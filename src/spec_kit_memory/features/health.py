@@ -10,6 +10,7 @@ from typing import Any
 from spec_kit_memory.answers import HealthAnswer, StatsAnswer
 from spec_kit_memory.core import decay, links, operation, tiers
 from spec_kit_memory.core.memory import Filter, State, Tier
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import freshness, index_workspace, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
@@ -26,7 +27,8 @@ def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
     raw = runtime.store.stats()
     folders = _folders(runtime, runtime.store.tally(), request.folder_ranking)
     return StatsAnswer(
-        summary=f"{raw['memories']} memories in {len(folders)} spec folders, {raw['passages']} passages",
+        summary=f"{counted(raw['memories'], 'memory')} in {counted(len(folders), 'spec folder')}, "
+        f"{counted(raw['passages'], 'passage')}",
         totals={name: raw[name] for name in _TOTALS} | {"folders": len(folders)},
         tiers=dict(raw["tiers"]),
         states=_states(runtime),
@@ -112,7 +114,7 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
         if found and name == "pending vectors" and doing:
             checks[name] = f"indexing: {found[0]}"  # it will not need anybody
             continue
-        checks[name] = "ok" if not found else found[0] if len(found) == 1 else f"{len(found)} problems"
+        checks[name] = "ok" if not found else found[0] if len(found) == 1 else counted(len(found), "problem")
         problems += [{"check": name, "message": message, "hint": _HINTS.get(name, "")} for message in found]
         if name in unfinished and not found:
             checks[name] = "ok as far as a quick look goes"
@@ -135,8 +137,8 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
 
 def _verdict(serious: int, notices: int) -> str:
     if serious:
-        return f"{serious} problem{'s' if serious > 1 else ''}"
-    return f"healthy, with {notices} thing{'s' if notices > 1 else ''} to look at" if notices else "healthy"
+        return counted(serious, "problem")
+    return f"healthy, with {counted(notices, 'thing')} to look at" if notices else "healthy"
 
 
 def _repaired(runtime: Runtime) -> dict[str, int]:
@@ -175,7 +177,7 @@ def _files(runtime: Runtime) -> dict[str, list[str]]:
     pending = runtime.store.stats()["pending_passages"] if runtime.meaning.wanted else 0
     return {
         "bad files": bad,
-        "pending vectors": [f"{pending} passages have no vector yet"] if pending else [],
+        "pending vectors": [f"{counted(pending, 'passage has', 'passages have')} no vector yet"] if pending else [],
         "stale rows": freshness.stale(runtime),
         "checkpoints": [] if runtime.isolated else _unreadable(runtime),
         "locks": _held(runtime),

@@ -11,6 +11,7 @@ from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer
 from spec_kit_memory.core import ledger as chain
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import LedgerEntry
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import HistoryRequest, LedgerVerifyRequest
@@ -27,7 +28,7 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
     totals = {"total": len(entries), "adds": counts["ADD"], "updates": counts["UPDATE"], "deletes": counts["DELETE"]}
     whose = f"memory {memory_id}" if memory_id is not None else f"spec folder {folder}" if folder else "the workspace"
     return HistoryAnswer(
-        summary=f"{len(entries)} changes of {whose}",
+        summary=f"{counted(len(entries), 'change')} of {whose}",
         hints=() if entries else ("nothing is recorded; check the id with skm list",),
         entries=tuple(entries[: request.limit]),
         counts=totals,
@@ -49,7 +50,7 @@ def ledger_verify(runtime: Runtime, request: LedgerVerifyRequest) -> LedgerAnswe
     if heads and not broken:
         words += f", and {'the head that you kept is' if len(heads) == 1 else 'the heads that you kept are'} in it"
     return LedgerAnswer(
-        summary=f"{tally.entries} {'entry' if tally.entries == 1 else 'entries'}, {words}",
+        summary=f"{counted(tally.entries, 'entry')}, {words}",
         ok=broken is None,
         entries=tally.entries,
         head=tally.head,

@@ -17,6 +17,7 @@ from spec_kit_memory.answers import ImportAnswer
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.ledger_operations import operation_of
 from spec_kit_memory.core.memory import Change, HistoryEntry, Link, Memory, Origin
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files.original_db import OriginalData, OriginalMemory, read_original
 
@@ -43,7 +44,8 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
     history = 0 if done.history else _take_history(runtime, original, found, digest)
     unmatched = sorted({m.path for m in original.memories} - {old.path for old, _ in found.values()})
     return ImportAnswer(
-        summary=f"took over use and validations of {len(ids)} memories, {links} links and {history} history entries",
+        summary=f"took over use and validations of {counted(len(ids), 'memory')}, {counted(links, 'link')} and "
+        f"{counted(history, 'history entry')}",
         hints=(*original.warnings[:5], *(("index the workspace first: skm index",) if not found else ())),
         matched=len(ids),
         unmatched=tuple(unmatched),

@@ -84,8 +84,8 @@ def _cool_down(runtime: Runtime) -> None:
         raise disk_error(error, stamp) from error
     seconds = int(left) + 1
     raise CoolingDown(
-        f"the last scan was {COOLDOWN_SECONDS - seconds} seconds ago",
-        hint=f"wait {seconds} seconds; single files can be indexed now with memory_save filePath",
+        f"the last scan was {counted(COOLDOWN_SECONDS - seconds, 'second')} ago",
+        hint=f"wait {counted(seconds, 'second')}; single files can be indexed now with memory_save filePath",
         seconds_left=seconds,
     )
 
@@ -95,15 +95,18 @@ def _answer(runtime: Runtime, report: ScanReport, seconds_text: float, seconds_v
     status = dict(runtime.store.stats()["vectors"])
     hints = []
     if report.forgotten:
-        what = f"{report.forgotten} files hold text that was deleted on request and stay out"
+        what = f"{counted(report.forgotten, 'file holds', 'files hold')} text that was deleted on request and stays out"
         hints.append(f"{what}; skm list --forgotten names it, skm save PATH brings a file back")
     if not (indexed or report.unchanged or report.bad or report.forgotten):
         hints.append("write the first one: memory_save, or a markdown file in memory/ or specs/NAME/memory/")
     if report.bad:
-        hints.append(f"{len(report.bad)} files could not be indexed; skm health lists them with the reason")
+        hints.append(f"{counted(len(report.bad), 'file')} could not be indexed; skm health lists them with the reason")
     waiting = sum(status.get(name, 0) for name in ("pending", "retry", "partial"))
     if waiting and runtime.meaning.wanted:
-        hints.append(f"{waiting} memories have no vectors yet; a running server or skm index makes them")
+        hints.append(
+            f"{counted(waiting, 'memory has', 'memories have')} no vectors yet; "
+            "a running server or skm index makes them"
+        )
     return IndexAnswer(
         summary=_summary(indexed, report),
         hints=tuple(hints),

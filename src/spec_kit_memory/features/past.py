@@ -18,6 +18,7 @@ from spec_kit_memory.answers import SearchAnswer
 from spec_kit_memory.core import dates
 from spec_kit_memory.core import query as queries
 from spec_kit_memory.core.memory import Actor, Change, Event, HistoryEntry, Memory
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter, CheckpointNotFound, OutOfRange, SpecKitMemoryError
 from spec_kit_memory.features import checkpoints, history_rows, search_answer
 from spec_kit_memory.features.history_rows import State
@@ -288,7 +289,10 @@ def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment
         and memory.attributes.created_at <= moment < began.get(memory.id, memory.first_indexed_at)
     ]
     if late:
-        hints.append(f"{len(late)} memories carry an earlier date but were first indexed later; they are left out")
+        hints.append(
+            f"{counted(len(late), 'memory carries', 'memories carry')} an earlier date but came into the index later, "
+            "and is left out"
+        )
     if lost:
-        hints.append(f"the text of {lost} memories as it was then is lost; they are left out")
+        hints.append(f"the text of {counted(lost, 'memory')} as it was then is lost, and left out")
     return hints

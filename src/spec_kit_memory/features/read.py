@@ -12,6 +12,7 @@ from spec_kit_memory.answers import GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import markdown, tokens
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
 from spec_kit_memory.features import freshness
 from spec_kit_memory.features.runtime import Runtime
@@ -38,8 +39,9 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     hints = [*cut, *([f"continue with memory_get path={memory.path} lines={end + 1}-{last}"] if end < last else [])]
     part = f"section {anchor_id}" if anchor_id else "whole text"
     where = f"{first}-{end}" if end >= first else ""
+    place = f"lines {where}" if where else "empty"
     return LoadAnswer(
-        summary=f"{memory.title} (#{memory.id}), {part}, {f'lines {where}' if where else 'empty'}, about {sent} tokens",
+        summary=f"{memory.title} (#{memory.id}), {part}, {place}, about {counted(sent, 'token')}",
         hints=(older, *hints) if older else tuple(hints),
         memory=runtime.card(memory),
         text=shown,
@@ -139,7 +141,7 @@ def _asked_lines(request: GetRequest, total: int) -> tuple[int, int]:
         first = request.from_ or 1
         last = first + request.count - 1 if request.count else total
     if first < 1 or last < first or first > total:
-        raise OutOfRange(f"lines {first}-{last} are not in 1-{total}", hint=f"the file has {total} lines")
+        raise OutOfRange(f"lines {first}-{last} are not in 1-{total}", hint=f"the file has {counted(total, 'line')}")
     return first, min(last, total)
 
 
@@ -155,12 +157,12 @@ def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     found = runtime.store.find(where, order=request.sort_by, limit=request.limit, offset=offset, presence=presence)
     shown = offset + len(found)
     hints = (f"{total - shown} more: offset={shown}",) if shown < total else ()
-    what = "forgotten memories" if forgotten else "memories"
+    what = "forgotten memory" if forgotten else "memory"
     advice = "" if total or forgotten else "index the workspace with skm index"
     if total and forgotten:
         advice = "skm undo takes back the last delete; skm save PATH brings one file back"
     return ListAnswer(
-        summary=f"{len(found)} of {total} {what}" if total else f"no {what} match",
+        summary=f"{len(found)} of {counted(total, what)}" if total else f"no {what} matches",
         hints=hints or ((advice,) if advice else ()),
         memories=tuple(runtime.card(memory) for memory in found),
         total=total,

@@ -21,6 +21,7 @@ from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Memory, VectorStatus
 from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import MissingParameter, SpecKitMemoryError
 from spec_kit_memory.features import choose_folder, merge, near_duplicates, sessions
 from spec_kit_memory.features.runtime import Runtime
@@ -77,7 +78,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
     memory = runtime.store.get(result.memory_id)
     warnings = [warning.message for warning in memory.warnings if warning.code != "secret"]
     if memory.redactions:
-        count = "1 secret is" if memory.redactions == 1 else f"{memory.redactions} secrets are"
+        count = counted(memory.redactions, "secret is", "secrets are")
         warnings.append(f"{count} left out of the index; {memory.path} itself still says it all")
     similar = () if on_similar == "distinct" else near_duplicates.similar_to(runtime, memory.id)
     answer = replace(
@@ -390,7 +391,7 @@ def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) 
         said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
     if answer.redacted:
         count = sum(answer.redacted.values())
-        said += "; 1 secret was replaced" if count == 1 else f"; {count} secrets were replaced"
+        said += f"; {counted(count, 'secret was', 'secrets were')} replaced"
     return replace(
         answer,
         summary=said,

@@ -32,6 +32,7 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.ranking import Scored
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import retrieve
 from spec_kit_memory.features.retrieve import Hits, Pool, Question
 from spec_kit_memory.features.runtime import Runtime
@@ -198,7 +199,11 @@ def _pending(runtime: Runtime, question: Question) -> tuple[str, ...]:
         return ()
     waiting = runtime.store.stats()["pending_passages"]
     by_whom = "a running server or skm index changes that"
-    return (f"{waiting} passages are not embedded yet and found by their words only; {by_whom}",) if waiting else ()
+    return (
+        (f"{counted(waiting, 'passage is', 'passages are')} not embedded yet and found by their words only; {by_whom}",)
+        if waiting
+        else ()
+    )
 
 
 # --- concepts -----------------------------------------------------------------

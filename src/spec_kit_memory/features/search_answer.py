@@ -18,6 +18,7 @@ from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, Source, State, StoredPassage, Tier
 from spec_kit_memory.core.packing import Block, Packed, Piece, Prices
 from spec_kit_memory.core.ranking import Scored
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import search as searching
 from spec_kit_memory.features import sessions
 from spec_kit_memory.features.runtime import Opened, Runtime
@@ -97,9 +98,11 @@ def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
     if request.spec_folder and not found and (unknown := _unknown_folder(runtime, request.spec_folder)):
         hints.insert(0, unknown)
     if ruled.unnamed:
-        hints.append(f"{ruled.unnamed} more rules: memory_list with tier constitutional names them")
+        hints.append(f"{counted(ruled.unnamed, 'more rule')}: memory_list with tier constitutional names them")
     if desk.unfit:
-        hints.append(f"{desk.unfit} sections did not fit the token budget; memory_load with anchorId reads one")
+        hints.append(
+            f"{counted(desk.unfit, 'section')} did not fit the token budget; memory_load with anchorId reads one"
+        )
     return SearchAnswer(
         summary=_summary(request, ranking, found, len(results), total),
         hints=tuple(hints),
@@ -649,10 +652,10 @@ def _summary(request: Request, ranking: Ranking, found: Sequence[Found], shown: 
         beside = " beside the rules" if ranking.found else ""
         return f"nothing found for {request.text[:80]!r}{beside}"
     if not shown:
-        return f"{total} memories found, but the token budget has no room for one"
-    what = f"{shown} passages of" if request.group_by == "passage" else f"{shown} of"
+        return f"{counted(total, 'memory')} found, but the token budget has no room for one"
+    what = f"{counted(shown, 'passage')} of" if request.group_by == "passage" else f"{shown} of"
     best = found[0]
-    return f"{what} {total} memories, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
+    return f"{what} {counted(total, 'memory')}, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
 
 
 def _what_brings(request: Request, held: HeldBack) -> str:
@@ -682,7 +685,7 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories:
             f"{max(left_out, 1)} more did not fit the token budget; a larger maxTokens or a narrower question helps"
         )
     if held.min_score:
-        hints.append(f"{held.min_score} matches are below minScore {request.min_score}")
+        hints.append(f"{counted(held.min_score, 'match is', 'matches are')} below minScore {request.min_score}")
     if not results and not found:
         hints += _when_empty(request, ranking, memories)
     return hints

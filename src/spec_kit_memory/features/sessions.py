@@ -18,6 +18,7 @@ from spec_kit_memory.core import attention, decay, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Link, Memory, Session, Source, State, Tier
 from spec_kit_memory.core.triggers import TriggerMatch
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import recent_prompts
@@ -102,13 +103,15 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
         rows = turn.attend(shown, memories, limit=limit)
         told = turn.told()
         if turn.save_due and not any(s["kind"] == "save" for s in suggested):
-            suggested.append({"kind": "save", "phrase": f"{turn.unsaved_turns} turns without a save"})
+            suggested.append({"kind": "save", "phrase": f"{counted(turn.unsaved_turns, 'turn')} without a save"})
     elif session_id and loading:
         keep_session(runtime, replace(open_session(runtime, session_id), loading=loading))
     hidden = len(matches) - len(shown)
     return TriggerAnswer(
-        summary=f"{len(matches)} memories match" if matches else "no trigger phrase occurs in the prompt",
-        hints=(f"{hidden} more match; raise limit to see them",) if hidden else (),
+        summary=f"{counted(len(matches), 'memory matches', 'memories match')}"
+        if matches
+        else "no trigger phrase occurs in the prompt",
+        hints=(f"{counted(hidden, 'more matches', 'more match')}; raise limit to see them",) if hidden else (),
         matches=tuple(rows),
         suggestions=tuple(suggested),
         loading=loading,

@@ -18,6 +18,7 @@ from spec_kit_memory import filesystem
 from spec_kit_memory.answers import UndoAnswer
 from spec_kit_memory.core import front_edit, markdown, operation
 from spec_kit_memory.core.memory import Change, FrontMatter, Link, Memory, Mutation, Presence, Relation, Source
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import Invalid
 from spec_kit_memory.features import file_restore, file_undo, freshness, link_undo, undo_restore
 from spec_kit_memory.features.file_undo import Former, PutBack
@@ -70,7 +71,7 @@ def undo(runtime: Runtime) -> UndoAnswer:
 
 def _name(act: Act) -> str:
     ids = act.memory_ids
-    about = f"#{ids[0]}" if len(ids) == 1 else f"{len(ids)} memories"
+    about = f"#{ids[0]}" if len(ids) == 1 else counted(len(ids), "memory")
     return f"{_CALLED.get(act.kind, act.kind)} of {about}"
 
 
@@ -133,7 +134,7 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
     hints += [_bring_back_beside(runtime, memory, change) for memory in beside]
     back = [*(memory for _, memory in left), *beside]
     names = ", ".join(f"{memory.title} (#{memory.id})" for memory in back[:3])
-    what = names if len(back) <= 3 else f"{len(back)} memories"
+    what = names if len(back) <= 3 else counted(len(back), "memory")
     return _Done(f"took back the delete of {what}", [memory.id for memory in back], hints)
 
 

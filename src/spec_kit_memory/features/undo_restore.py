@@ -14,6 +14,7 @@ from typing import Any
 from spec_kit_memory.core import operation
 from spec_kit_memory.core.memory import Attention, Change, Filter, Presence, Session
 from spec_kit_memory.core.operation import FileChange
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import CheckpointNotFound, Invalid
 from spec_kit_memory.features import checkpoints, file_undo, history_rows, link_undo
 from spec_kit_memory.features.file_undo import Former
@@ -43,9 +44,8 @@ class Prepared:
 
     @property
     def summary(self) -> str:
-        counts = ((len(self.memory_ids), "memories"), (len(self.links), "links"), (len(self.formers), "files"))
-        told = [f"{count} {what[:-3] + 'y' if what == 'memories' and count == 1 else what}" for count, what in counts]
-        parts = [text for (count, _), text in zip(counts, told, strict=True) if count]
+        counts = ((len(self.memory_ids), "memory"), (len(self.links), "link"), (len(self.formers), "file"))
+        parts = [counted(count, what) for count, what in counts if count]
         return f"took back the restore of {self.checkpoint}: {', '.join(parts)}"
 
 
@@ -63,7 +63,7 @@ def prepare(runtime: Runtime, act: Act) -> Prepared:
             _plan_memory(runtime, work, step, saved)
     left = len(changed) + len(occupied)
     if left:
-        work.hints.append(f"{left} {'memory was' if left == 1 else 'memories were'} changed since and left as they are")
+        work.hints.append(f"{counted(left, 'memory was', 'memories were')} changed since and left as it is")
     _plan_links(runtime, work, act)
     _plan_files(runtime, work, act, saved, {*changed, *occupied})
     _plan_sessions(runtime, work, act, saved)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from spec_kit_memory.answers import ValidateAnswer
 from spec_kit_memory.core import operation, usage
 from spec_kit_memory.core.memory import Memory, Tier
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import Invalid
 from spec_kit_memory.features import amend
 from spec_kit_memory.features.runtime import Runtime
@@ -30,7 +31,7 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
         offered = usage.promotable(count, confidence) and memory.tier not in _ABOVE_IMPORTANT
         if promote and not offered:
             raise Invalid(
-                f"memory {memory_id} cannot be promoted: {count} validations, confidence {confidence}, "
+                f"memory {memory_id} cannot be promoted: {counted(count, 'validation')}, confidence {confidence}, "
                 f"tier {memory.tier.value}",
                 hint="promotion to critical needs 5 validations and a confidence of 0.9; nothing was recorded",
             )
@@ -83,7 +84,8 @@ def _mark(
 
 
 def _summary(memory: Memory, promoted: bool) -> str:
-    said = f"{memory.title} (#{memory.id}): confidence {memory.confidence} after {memory.validation_count} validations"
+    validations = counted(memory.validation_count, "validation")
+    said = f"{memory.title} (#{memory.id}): confidence {memory.confidence} after {validations}"
     if promoted:
         said += ", promoted to critical"
     return said + (", marked outdated" if memory.outdated else "")

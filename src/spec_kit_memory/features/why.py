@@ -7,6 +7,7 @@ from typing import Any
 from spec_kit_memory.answers import LinkAnswer, WhyAnswer
 from spec_kit_memory.core import links, operation, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SelfLink
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import LinkRequest, UnlinkRequest, WhyRequest
@@ -82,7 +83,8 @@ def why(runtime: Runtime, request: WhyRequest) -> WhyAnswer:
     found = links.traverse(every, memory_id, depth=max_depth, direction=request.direction, relations=kinds)
     memories = runtime.store.many(found.memory_ids)
     return WhyAnswer(
-        summary=f"{len(found.steps)} memories are linked to {start.title} (#{memory_id}) within {max_depth} steps",
+        summary=f"{counted(len(found.steps), 'memory is', 'memories are')} linked to {start.title} (#{memory_id}) "
+        f"within {counted(max_depth, 'step')}",
         hints=() if found.steps else ("link memories with memory_causal_link, or causal_links in front matter",),
         memory=runtime.card(start),
         steps=found.steps,

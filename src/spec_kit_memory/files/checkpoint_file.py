@@ -25,6 +25,7 @@ from typing import IO, Any
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadPath, DatabaseBusy, OutsideScope, RestoreFailed, SpecKitMemoryError, TooLarge
 from spec_kit_memory.files import disk, locks, paths
 from spec_kit_memory.files.file_errors import disk_error
@@ -262,7 +263,7 @@ class Opened:
         if trailer.get("kind") != "trailer":
             raise _bad(place, "its end is missing: the file was cut off")
         if trailer.get("rows") != count:
-            raise _bad(place, f"it has {count} rows, and its last line says {trailer.get('rows')}")
+            raise _bad(place, f"it has {counted(count, 'row')}, and its last line says {trailer.get('rows')}")
         if trailer.get("sha256") != digest.hexdigest():
             raise _bad(place, "it was changed after it was written: its hash does not fit its content")
 

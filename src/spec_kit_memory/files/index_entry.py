@@ -28,6 +28,7 @@ from spec_kit_memory.core.memory import (
     Warning_,
 )
 from spec_kit_memory.core.tiers import TABLE
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.files.discover import Found
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.settings import Settings
@@ -97,7 +98,12 @@ def make_entry(
     redactions = sum(parsed.secrets.values())
     if redactions:
         kinds = ", ".join(sorted(parsed.secrets))
-        warnings = (*warnings, Warning_(f"{redactions} secrets are left out of the index ({kinds})", code="secret"))
+        warnings = (
+            *warnings,
+            Warning_(
+                f"{counted(redactions, 'secret is', 'secrets are')} left out of the index ({kinds})", code="secret"
+            ),
+        )
     if warnings:
         document = replace(document, warnings=(*document.warnings, *warnings))
     return Entry(
@@ -140,7 +146,7 @@ def resolve(
     if front.triggers and not trusted:
         warnings = (*warnings, Warning_("its trigger phrases are ignored: nobody vouched for this text", code="trust"))
     elif plain := [phrase for phrase in front.triggers if phrases.in_most_prompts(phrase)]:
-        what = f"trigger phrase{'s' if len(plain) > 1 else ''} {', '.join(map(repr, plain))}"
+        what = f"{'trigger phrase' if len(plain) == 1 else 'trigger phrases'} {', '.join(map(repr, plain))}"
         warnings = (*warnings, Warning_(f"{what} will match most prompts; give longer ones", code="trigger"))
     # To the second, as front matter has it: of two from one second the later saved is the newer.
     created_at = front.created_at or modified_at.replace(microsecond=0)

@@ -16,6 +16,7 @@ import apsw
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation, Scope
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index.sqlite import queries, record_check, rows, text_index
 from spec_kit_memory.index.sqlite.connection import Database, fetch, first
 from spec_kit_memory.index.sqlite.documents import set_attributes
@@ -208,7 +209,11 @@ def _loose(connection: apsw.Connection, *, table: str = "") -> list[str]:
 
 def _old_sessions(connection: apsw.Connection, now: datetime) -> list[str]:
     count = first(connection, "SELECT count(*) FROM session WHERE seen_at < ?", (_session_limit(now),))[0]
-    return [f"{count} sessions were last used more than {_SESSION_DAYS} days ago"] if count else []
+    return (
+        [f"{counted(count, 'session was', 'sessions were')} last used more than {_SESSION_DAYS} days ago"]
+        if count
+        else []
+    )
 
 
 def _session_limit(now: datetime) -> int | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spec_kit_memory.core.memory import State, Tier
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.serve.cli import terminal, view
 from spec_kit_memory.serve.cli.interactive import every_card
 from spec_kit_memory.serve.cli.overview import Candidates
@@ -45,7 +46,7 @@ def reasons(card: Card, now: datetime, *, older_than: int | None = None) -> str:
     if card.validation_count and card.confidence < DOUBTED:
         found.append("doubted")
     if older_than is not None:
-        found.append(f"older than {older_than} days")
+        found.append(f"older than {counted(older_than, 'day')}")
     return ", ".join(found)
 
 
@@ -54,7 +55,7 @@ def walk(session: Session, *, older_than: int | None = None) -> None:
     with session.open() as workspace:
         found = [(card, why) for card in every_card(workspace) if (why := reasons(card, now, older_than=older_than))]
         answer = Candidates(
-            summary=f"{len(found)} memories to look at" if found else "Nothing to clean up",
+            summary=f"{counted(len(found), 'memory')} to look at" if found else "Nothing to clean up",
             candidates=tuple(
                 {"id": card.id, "title": card.title, "path": card.path, "why": why, "created": card.created_at}
                 for card, why in found

@@ -254,7 +254,7 @@ def ledger_export(session: Session, output: str | None) -> None:
                 session.write(line)
             return
         count = write_lines(Path(output), workspace.ledger_export())
-    session.say(f"{count} entries in {output}")
+    session.say(f"{counted(count, 'entry')} in {output}")
 
 
 # --- settings and hosts --------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def config_show(session: Session) -> None:
     changed = sum(row["source"] != "default" for row in rows)
     refused = f"; {counted(len(problems), 'problem')}: nothing works until it is corrected" if problems else ""
     answer = Values(
-        summary=f"{changed} of {len(rows)} settings are not the default{refused}",
+        summary=f"{changed} of {counted(len(rows), 'setting')} differ from the default{refused}",
         problems=tuple(problems),
         root=str(loaded.root),
         user_file=str(settings.user_config_file(os.environ) or "none: this user has no home folder"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import MissingParameter
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.cli.tool_commands import Session, call
@@ -143,7 +144,7 @@ def _list_phrases(session: Session) -> None:
         rows = [(phrase, card) for card in every_card(workspace) for phrase in card.triggers]
     rows.sort(key=lambda row: (row[0].casefold(), row[1].id))
     answer = Phrases(
-        summary=f"{len(rows)} trigger phrases",
+        summary=counted(len(rows), "trigger phrase"),
         hints=('`skm triggers --id ID --add "…"` adds one, --remove takes one away.',) if session.interactive else (),
         phrases=tuple({"phrase": phrase, "id": card.id, "title": card.title} for phrase, card in rows),
     )

@@ -10,11 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum
 from functools import cache
 from typing import Any
 
 from spec_kit_memory import answers
 from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.parameters import Parameter
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS
 
@@ -97,7 +99,7 @@ def ago(moment: datetime | None, now: datetime) -> str:
     for unit, length in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)
-            return "yesterday" if (unit, count) == ("day", 1) else f"{count} {unit}{'s' if count > 1 else ''} ago"
+            return "yesterday" if (unit, count) == ("day", 1) else f"{counted(count, unit)} ago"
     return "just now"
 
 
@@ -119,7 +121,7 @@ _ANCHOR = re.compile(r"\s*<!--\s*/?ANCHOR:[^>]*-->\s*", re.IGNORECASE)
 def _excerpt(text: str, lines: int = 8) -> str:
     """The beginning of a passage, without the tags that only programs read."""
     kept = "\n".join(line for line in text.split("\n") if not _ANCHOR.fullmatch(line)).strip("\n").split("\n")
-    return "\n".join([*kept[:lines], f"… {len(kept) - lines} more lines"] if len(kept) > lines + 1 else kept)
+    return "\n".join([*kept[:lines], f"… {counted(len(kept) - lines, 'more line')}"] if len(kept) > lines + 1 else kept)
 
 
 # --- search --------------------------------------------------------------------------------
@@ -177,12 +179,19 @@ def _result(number: int, result: answers.Result, terms: tuple[str, ...], now: da
 
 
 def _explained(parts: Mapping[str, Any]) -> str:
-    shown = [
-        f"{name} {each:.3g}" if isinstance(each, float) else f"{name} {each}"
-        for name, each in parts.items()
-        if not isinstance(each, Mapping | list | tuple)
-    ]
+    shown = [f"{name} {_said(part)}" for name, part in parts.items() if not isinstance(part, Mapping | list | tuple)]
     return ", ".join(shown)
+
+
+def _said(value: object) -> str:
+    """A value as a person writes it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 def _how(answer: answers.SearchAnswer) -> str:
@@ -218,7 +227,7 @@ def _load(answer: answers.LoadAnswer, *, now: datetime) -> Iterator[Block]:
     if answer.next_line:
         yield Line(f"… goes on at line {answer.next_line}", "dim")
     if answer.tokens_saved:
-        yield Line(f"{answer.tokens_saved} tokens saved by reading one section", "dim")
+        yield Line(f"{counted(answer.tokens_saved, 'token')} saved by reading one section", "dim")
 
 
 def _get(answer: answers.GetAnswer, *, now: datetime) -> Iterator[Block]:
@@ -278,24 +287,31 @@ def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
         more = ", …" if group["count"] > len(group["paths"]) else ""
         yield Line(f"not read, {group['reason']}: {group['count']} ({', '.join(group['paths'])}{more})", "dim")
     if answer.undiscovered:
-        others = f"{answer.undiscovered} markdown files are no memories; memory.extraPaths can name some"
-        yield Line(others, "dim")
+        others = counted(answer.undiscovered, "markdown file is no memory", "markdown files are no memories")
+        yield Line(f"{others}; memory.extraPaths can name some", "dim")
     if answer.archived:
-        yield Line(f"{answer.archived} files are in archive folders; search finds them with --include-archived", "dim")
+        put_away = counted(answer.archived, "file is in an archive folder", "files are in archive folders")
+        yield Line(f"{put_away}; search finds what is there with --include-archived", "dim")
     yield from _warnings(answer.warnings)
 
 
 def _warnings(warnings: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
-    """The first of each file: one broken file must not hide the others."""
+    """The first of each file, so that one broken file does not hide the others; then as many more as there is room."""
     by_file: dict[object, list[Mapping[str, Any]]] = {}
     for warning in warnings:
         by_file.setdefault(warning.get("path"), []).append(warning)
-    for path, found in list(by_file.items())[:MOST_WARNINGS]:
-        line = f":{found[0]['line']}" if found[0].get("line") else ""
-        more = f" (and {len(found) - 1} more in this file)" if len(found) > 1 else ""
-        yield Line(f"{path}{line}: {found[0].get('message')}{more}", "dim")
-    if len(by_file) > MOST_WARNINGS:
-        yield Line(f"… and {len(by_file) - MOST_WARNINGS} more files with warnings; --json lists all", "dim")
+    files = list(by_file.items())[:MOST_WARNINGS]
+    room = MOST_WARNINGS - len(files)
+    for path, found in files:
+        shown = found[: 1 + room]
+        room -= len(shown) - 1
+        for warning in shown:
+            line = f":{warning['line']}" if warning.get("line") else ""
+            yield Line(f"{path}{line}: {warning.get('message')}", "dim")
+        if len(found) > len(shown):
+            yield Line(f"{path}: {counted(len(found) - len(shown), 'more warning')}; --json lists all", "dim")
+    if len(by_file) > len(files):
+        yield Line(f"… and {counted(len(by_file) - len(files), 'more file')} with warnings; --json lists all", "dim")
 
 
 def _watched(answer: answers.WatchAnswer, *, now: datetime) -> Iterator[Block]:
@@ -383,7 +399,12 @@ def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]
     yield Table(("when", "event", "memory", "by", "what"), rows, frozenset({2}))
     yield Line(answer.summary, "dim")
     if answer.ledger:
-        yield Line("Ledger: " + _explained(answer.ledger), "dim")
+        yield Line(f"Ledger: {_chain(answer.ledger)}", "dim" if answer.ledger.get("ok") else "bad")
+
+
+def _chain(ledger: Mapping[str, Any]) -> str:
+    broken = f"the chain breaks at entry {ledger['brokenAt']}" if ledger.get("brokenAt") else "the chain is broken"
+    return f"{counted(ledger['entries'], 'entry')}, {'every link holds' if ledger['ok'] else broken}"
 
 
 def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.serve.cli.view import Block, Line
 from spec_kit_memory.serve.hosts import edits, install_record
@@ -301,7 +302,7 @@ def _plan(
     hints: list[str],
     backups: list[Path] | None = None,
 ) -> Plan:
-    count = f"{len(changes)} file{'' if len(changes) == 1 else 's'}"
+    count = counted(len(changes), "file")
     if not changes:
         summary = f"{said}; nothing to change"
     else:

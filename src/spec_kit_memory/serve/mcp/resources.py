@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from spec_kit_memory.core.tokens import count
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter, BadSpecFolder, MissingParameter
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def listed(workspace: Workspace) -> list[tuple[str, str, str]]:
     rows = [(RULES, "constitutional", "The rules that always hold")]
     for folder in workspace.stats(folder_ranking="recency", limit=LISTED_FOLDERS).folders:
         name = str(folder["name"])
-        rows.append((f"memory://folder/{quote(name)}", name, f"{folder['count']} memories"))
+        rows.append((f"memory://folder/{quote(name)}", name, counted(folder["count"], "memory")))
     return rows
 
 
