@@ -58,4 +58,7 @@ took
 say "Real agent hosts, each through one turn with a scripted model"
 "$tested" -m tools.hosts
 took
+say "Client libraries that others wrote, on both transports"
+"$tested" -m tools.clients
+took
 say "All good"
