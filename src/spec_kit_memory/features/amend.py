@@ -24,9 +24,9 @@ from spec_kit_memory.errors import (
     MemoryNotFound,
     MissingParameter,
 )
-from spec_kit_memory.features import freshness
+from spec_kit_memory.features import file_restore, freshness
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import discover, paths, rewrite, trash
+from spec_kit_memory.files import discover, disk, paths, rewrite, trash
 from spec_kit_memory.requests import DeleteRequest, TrustRequest, UpdateRequest
 
 # Files of these sources are the user's project: metadata is written into them.
@@ -129,8 +129,12 @@ def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: o
         previous.update((key, getattr(front, key) or None) for key in changes)
         return front_edit.edit_front_matter(text, _plain(changes))
 
+    # What was redacted stays out of the trash, too: undo then changes only the keys back.
+    data, _ = disk.read_bytes(place)
+    text = runtime.store.text(memory.id)
+    kept = None if memory.redactions else file_restore.keep_if_unspelled(runtime, place, data, text)
     written = rewrite.rewrite(place, edit)
-    files = (operation.FileChange(memory.path, *written),) if written else ()
+    files = (operation.FileChange(memory.path, *written, trash=kept),) if written else ()
     done = replace(done, previous=_plain(previous), files=files)
     runtime.sync.index_file(place.path, runtime.change(f"update {', '.join(done.keys)}", done))
 

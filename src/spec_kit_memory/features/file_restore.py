@@ -94,14 +94,11 @@ def _write_one(runtime: Runtime, row: Mapping[str, Any], writing: Writing) -> st
 
 
 def _written(runtime: Runtime, row: Mapping[str, Any], target: Place, data: bytes, present: bytes | None) -> FileChange:
-    """Write it; where the text alone would not give the former bytes back, they are kept in the trash."""
     kept, before = None, None
     if present is not None:
         before = hashlib.sha256(present).hexdigest()
         text = runtime.whole.text_of(runtime.sync.preview(target.path).content_hash) or ""
-        if as_it_was(text, before) != present:
-            copy = trash.keep(target, settings=runtime.settings, at=runtime.now())
-            kept = trash.as_change(row["path"], copy, settings=runtime.settings).trash
+        kept = keep_if_unspelled(runtime, target, present, text)
     try:
         filesystem.make_folders(target.parent)
         filesystem.replace(target, data)
@@ -111,6 +108,17 @@ def _written(runtime: Runtime, row: Mapping[str, Any], target: Place, data: byte
         raise disk_error(error, target.path) from error
     write_counters.count(runtime.settings, atomic_writes=1)
     return FileChange(row["path"], before=before, after=hashlib.sha256(data).hexdigest(), trash=kept)
+
+
+def keep_if_unspelled(runtime: Runtime, place: Place, data: bytes, text: str) -> str | None:
+    """Where its recorded text does not give the bytes of a file back, put them into the trash before it is rewritten.
+
+    Lines that end in several ways, for one: text is recorded with one.
+    """
+    if as_it_was(text, hashlib.sha256(data).hexdigest()) == data:
+        return None
+    copy = trash.keep(place, settings=runtime.settings, at=runtime.now())
+    return trash.as_change("", copy, settings=runtime.settings).trash
 
 
 def _taken_away(runtime: Runtime, stored: str, writing: Writing) -> list[FileChange]:
