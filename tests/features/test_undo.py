@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import apsw
 import pytest
 
 from spec_kit_memory.errors import Invalid
+from spec_kit_memory.settings import Isolation
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 
@@ -432,3 +439,196 @@ def test_undoing_a_restore_says_which_memory_it_left(place: Place) -> None:
     assert any("changed since" in hint for hint in answer.hints)
     assert "Edited by hand." in path.read_text(encoding="utf-8")
     assert {card.title for card in workspace.list().memories} == {"Broker", "Later too"}
+
+
+# --- edits by hand, other processes, failures, scope
+
+
+def test_a_key_that_was_edited_by_hand_since_stays(place: Place) -> None:
+    path = place.memory("tokens", TOKENS, title="First", importance_tier="important")
+    workspace = place.open()
+    id_ = place.id_of(workspace, "tokens")
+    workspace.update(id_, title="Second", importance_tier="critical")
+    path.write_text(path.read_text(encoding="utf-8").replace("Second", "By hand"), encoding="utf-8")
+    answer = workspace.undo()
+    text = path.read_text(encoding="utf-8")
+    assert "title: By hand" in text
+    assert "important" in text
+    assert any("title was changed since" in hint for hint in answer.hints)
+
+
+def test_an_update_whose_every_key_was_edited_since_is_passed_over_and_named(place: Place) -> None:
+    path = place.memory("tokens", TOKENS, title="First")
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    tokens, broker = place.id_of(workspace, "tokens"), place.id_of(workspace, "broker")
+    workspace.update(broker, title="Other")
+    workspace.update(tokens, title="Second")
+    path.write_text(path.read_text(encoding="utf-8").replace("Second", "By hand"), encoding="utf-8")
+    answer = workspace.undo()
+    assert answer.memory_ids == (broker,)
+    assert any("cannot be taken back" in hint and "changed since" in hint for hint in answer.hints)
+    assert "By hand" in path.read_text(encoding="utf-8")
+
+
+def test_an_update_of_a_file_that_is_gone_is_passed_over_and_named(place: Place) -> None:
+    path = place.memory("tokens", TOKENS)
+    workspace = place.open()
+    workspace.update(1, title="Second")
+    path.unlink()
+    with pytest.raises(Invalid, match="gone"):
+        workspace.undo()
+
+
+def test_what_one_call_did_is_taken_back_as_one(place: Place) -> None:
+    path = place.memory("tokens", TOKENS)
+    workspace = place.open()
+    before = path.read_bytes()
+    for _ in range(4):
+        workspace.validate(1, was_useful=True)
+    workspace.validate(1, outdated=True)
+    workspace.validate(1, was_useful=True, promote=True)  # not outdated any more, judged, and critical
+    card = workspace.list().memories[0]
+    assert (card.tier.value, card.validation_count) == ("critical", 5)
+    assert workspace.undo().undone == "validation"
+    memory = workspace._runtime.store.get(1)
+    assert (memory.tier.value, memory.validation_count, memory.outdated) == ("normal", 4, True)
+    assert path.read_bytes() == before
+
+
+def test_nobody_having_said_anything_about_trust_comes_back_as_that(place: Place) -> None:
+    chat = place.root.parent / "chat.jsonl"
+    chat.write_text('{"role": "user", "content": "Where are the racks?"}\n', encoding="utf-8")
+    workspace = place.open()
+    id_ = workspace.chat_import([chat]).imported[0]["id"]
+    workspace.trust(id_)
+    workspace.undo()
+    row = next(row for row in workspace._runtime.whole.snapshot() if row.get("id") == id_)
+    assert (row["vouched"], row["trusted"]) == (None, False)
+
+
+def test_two_workspaces_take_back_what_either_did(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    one, two = place.open(), place.open()
+    one.update(1, title="By one")
+    two.update(1, title="By two")
+    assert one.undo().undone == "update"
+    assert two.list().memories[0].title == "By one"
+    assert two.undo().undone == "update"
+    assert one.list().memories[0].title == "Login tokens"
+    with pytest.raises(Invalid):
+        one.undo()
+
+
+def test_many_at_once_take_back_one_each(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    spaces = [place.open() for _ in range(4)]
+    for number in range(8):
+        spaces[0].update(1, title=f"Title {number}")
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda space: [space.undo() for _ in range(2)], spaces))
+    assert len([one for each in answers for one in each]) == 8
+    assert spaces[0].list().memories[0].title == "Login tokens"
+    with pytest.raises(Invalid):
+        spaces[1].undo()
+    assert ledger_verifies(spaces[0])
+
+
+STOP = "CREATE TRIGGER stop BEFORE INSERT ON ledger BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+
+
+@pytest.mark.parametrize("way", ["delete", "delete folder", "update", "restore", "merge"])
+def test_an_undo_that_cannot_be_written_leaves_every_file_where_it_was(place: Place, way: str) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    workspace.checkpoint_create("c")
+    at_first = on_disk(place)
+    place.clock.pass_(minutes=1)
+    match way:
+        case "delete":
+            workspace.delete(1, delete_file=True)
+        case "delete folder":
+            workspace.delete(spec_folder="001-core", confirm=True, delete_file=True)
+        case "update":
+            workspace.update(1, title="Other")
+        case "merge":
+            workspace.merge(1, 2)
+        case "restore":
+            workspace.update(1, title="Other")
+            at_first = on_disk(place)
+            (place.root / "specs/001-core/memory/broker.md").unlink()
+            at_first.pop("specs/001-core/memory/broker.md")
+            place.clock.pass_(minutes=1)
+            workspace.checkpoint_restore("c", clear_existing=True, restore_files=True)
+    before = on_disk(place), all_paths(workspace)
+    connection = apsw.Connection(str(workspace.settings.index_path))
+    connection.execute(STOP)
+    place.clock.pass_(minutes=1)
+    with pytest.raises(Exception, match="disk is full"):
+        workspace.undo()
+    assert (on_disk(place), all_paths(workspace)) == before
+    connection.execute("DROP TRIGGER stop")
+    connection.close()
+    workspace.undo()
+    assert on_disk(place) == at_first
+    assert ledger_verifies(workspace)
+
+
+KILLED = """
+import os, signal, sys
+from datetime import datetime, UTC
+from pathlib import Path
+from spec_kit_memory.features import undo
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.workspace import Workspace
+real = undo.file_undo.put_back
+def put_back(runtime, formers):
+    real(runtime, formers)
+    os.kill(os.getpid(), signal.SIGKILL)
+undo.file_undo.put_back = put_back
+space = Workspace(Settings(root=Path(sys.argv[1]), semantic=Semantic(model="none")))
+space.undo()
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process at once")
+@pytest.mark.parametrize("way", ["delete", "update"])
+def test_an_undo_that_was_killed_half_way_is_finished_by_the_next_one(place: Place, way: str) -> None:
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    before = on_disk(place)
+    if way == "delete":
+        workspace.delete(1, delete_file=True)
+    else:
+        workspace.update(1, title="Other")
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(place.root)], capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert on_disk(place) == before
+    assert workspace.undo().undone == way
+    assert on_disk(place) == before
+    assert workspace.list().memories[0].title == "Login tokens"
+    with pytest.raises(Invalid):
+        workspace.undo()
+
+
+def test_a_session_takes_back_only_what_lies_in_its_own_part(place: Place) -> None:
+    place.memory("ours", "# Ours\n\nIn our folder.", folder="001-ours")
+    place.memory("theirs", "# Theirs\n\nIn another folder.", folder="002-theirs")
+    everybody = place.open()
+    ours = place.open(index=False, isolation=Isolation(allowed_paths=("specs/001-ours",)))
+    mine, other = place.id_of(everybody, "ours"), place.id_of(everybody, "theirs")
+    ours.update(mine, title="By us")
+    everybody.update(other, title="By them")
+    everybody.link(mine, other, "supports")
+    everybody.checkpoint_create("c")
+    everybody.update(mine, title="Ours, changed by all")
+    everybody.update(other, title="Theirs, changed by all")
+    place.clock.pass_(minutes=1)
+    everybody.checkpoint_restore("c", clear_existing=True)
+    answer = ours.undo()  # the restore and the link reach beyond us, the update of our own memory does not
+    assert (answer.undone, answer.memory_ids) == ("update", (mine,))
+    assert not any("heirs" in hint or f"#{other}" in hint for hint in answer.hints)
+    assert everybody.list().total == 2

@@ -112,11 +112,11 @@ def ledger_export(runtime: Runtime) -> Iterator[str]:
 
     An entry about what this session may not see is there with its sequence and hashes, so that the chain is whole.
     """
-    own = runtime.store.ledger() if runtime.isolated else None
-    seen = next(own, None) if own else None
+    own = runtime.store.ledger()
+    seen = next(own, None)
     for entry in runtime.whole.ledger():
-        if own is None or (seen is not None and seen.sequence == entry.sequence):
+        if seen is not None and seen.sequence == entry.sequence:
             yield chain.canonical(chain.fields_of(entry))
-            seen = next(own, None) if own else None
+            seen = next(own, None)
         else:
             yield chain.canonical({"sequence": entry.sequence, "previous": entry.previous, "hash": entry.hash})

@@ -8,7 +8,7 @@ was changed since by other means stays as it is, and the answer says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -24,8 +24,9 @@ from spec_kit_memory.features import file_restore, file_undo, freshness, link_un
 from spec_kit_memory.features.file_undo import Former, PutBack
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.undoable import Act, Step, acts
-from spec_kit_memory.files import discover, disk, paths
+from spec_kit_memory.files import discover, disk, locks, paths
 
+_LOCK_SECONDS = 30.0
 _CALLED = {"validate": "validation", "unlink": "link"}  # in answers
 
 
@@ -45,6 +46,13 @@ class _Done:
 def undo(runtime: Runtime) -> UndoAnswer:
     """Take back the newest operation that was not taken back yet."""
     runtime.flush()
+    with locks.Lock(runtime.settings, "undo.lock") as lock:  # two at once would take back the same one
+        with suppress(OSError):  # where no lock can be made nothing can be written either
+            lock.wait(seconds=_LOCK_SECONDS)
+        return _undo(runtime)
+
+
+def _undo(runtime: Runtime) -> UndoAnswer:
     passed: list[str] = []
     walk = acts(runtime, _WAYS)
     for act in walk:
