@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.core import redact as redact_module
-from spec_kit_memory.core.redact import redact
+from spec_kit_memory.core.redact import redact, redact_data
 from spec_kit_memory.core.secret_values import Span
 from spec_kit_memory.errors import SecretScanFailed
 
@@ -238,6 +240,57 @@ def test_a_scan_that_cannot_be_done_is_an_error_and_not_a_clean_text(monkeypatch
     with pytest.raises(SecretScanFailed, match="ahocorasick_rs") as raised:
         redact("nothing to see")
     assert raised.value.code == "E095"
+
+
+# --- data ----------------------------------------------------------------------------------------------------
+
+
+def cleaned(value: Any) -> Any:
+    return redact_data(value, Counter())
+
+
+@pytest.mark.parametrize(
+    ("data", "clean"),
+    [
+        ({"password": "starfish"}, {"password": "[REDACTED:password]"}),
+        ({"dbPassword": "sea star"}, {"dbPassword": "[REDACTED:password]"}),
+        ({"password": "a 'b' \"c\" `d`"}, {"password": "[REDACTED:password]"}),
+        ({"db": {"user": "ana", "pass": "hake9"}}, {"db": {"user": "ana", "pass": "[REDACTED:password]"}}),
+        ({"password": ["starfish", "seaweed"]}, {"password": ["[REDACTED:password]"] * 2}),
+        ({"auths": {"h": {"auth": "YW5hOnN0YXI="}}}, {"auths": {"h": {"auth": "[REDACTED:token]"}}}),
+        ([{"name": "DB_PASSWORD", "value": "sea9star"}], [{"name": "DB_PASSWORD", "value": "[REDACTED:password]"}]),
+        (
+            {"kind": "Secret", "data": {"a": "x", "b": "eQ=="}},
+            {"kind": "Secret", "data": dict.fromkeys("ab", "[REDACTED:kubernetes-secret]")},
+        ),
+        ({"kind": "ConfigMap", "data": {"a": "x"}}, {"kind": "ConfigMap", "data": {"a": "x"}}),
+        (private_key().split("\n"), ["[REDACTED:private-key]"] * 5),
+        ({PROVIDERS["github-token"]: "x"}, {"[REDACTED:github-token]": "x"}),
+        ({"contraseña": "estrella"}, {"contraseña": "[REDACTED:password]"}),
+        ({"note": f"one\ntwo {PROVIDERS['aws-key']}\nthree"}, {"note": "one\ntwo [REDACTED:aws-key]\nthree"}),
+    ],
+)
+def test_a_secret_in_data_is_known_by_the_name_it_stands_by(data: Any, clean: Any) -> None:
+    assert cleaned(data) == clean
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(alphabet="ab \n'\"`:-", max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(alphabet="ab\n:- ", max_size=6), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(PLAIN)
+def test_harmless_data_of_any_shape_stays_as_it_is(data: Any) -> None:
+    assert cleaned(data) == data
+
+
+@given(PLAIN, st.sampled_from(sorted(PROVIDERS)))
+def test_a_key_is_found_in_data_of_any_shape(data: Any, kind: str) -> None:
+    assert cleaned({"a": data, "b": [PROVIDERS[kind], data]})["b"][0] == f"[REDACTED:{kind}]"
 
 
 PIECES = st.sampled_from(

@@ -31,6 +31,8 @@ _UNCOVERED_CHARACTERS = 1_000
 _ROUNDS = 4  # more only happen to texts made for it; then whole lines go
 _MOST_ROUNDS = 12
 _MARK = re.compile(r"\[REDACTED:[^\]\n]{0,40}\]")
+_SPACE = re.compile(r"\s")
+_QUOTES = ('"', "'", "`", '"""')
 _ESCAPE = re.compile(r"\\[n\"]")
 _CLOSING_QUOTE = re.compile(r"\\\"(?=[\s,:;)\]}\\]|$)")
 _LINE_END = re.compile(r"([\r\n]+)")
@@ -78,35 +80,109 @@ def kept_id(identifier: str) -> str:
 
 
 def redact_data(value: Any, found: Counter[str], name: str = "") -> Any:
-    """The same data with every secret in any of its texts replaced; `name` is that of the field it stands in."""
+    """The same data with every secret in any of its texts replaced; `name` is that of the field it stands in.
+
+    All of it is scanned once, laid out as a page on which names stand by their values as they may meet later:
+    a password is known by the name of its field, and a Kubernetes Secret by its kind.
+    """
+    rows: list[_Row] = []
+    _lay_out(value, _Label(name), rows)
+    clean = redact("\n".join(row.line for row in rows))
+    found.update(clean.found)
+    return _rebuilt(value, iter(_cut(rows, clean.text.split("\n"))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """What stands before a text on the page."""
+
+    name: str = ""
+    indent: str = ""
+    item: bool = False  # it begins an item of a list
+
+    @property
+    def below(self) -> str:
+        return f"{self.indent}  "
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A text of the data on the page, or the name of what has more rows."""
+
+    name: str
+    text: str
+    before: str
+    behind: str = ""
+
+    @property
+    def line(self) -> str:
+        return f"{self.before}{self.text}{self.behind}"
+
+
+def _lay_out(value: Any, label: _Label, rows: list[_Row]) -> None:
+    """Names and texts as lines of YAML, nested as the data is."""
+    head = f"{label.indent[:-2]}- " if label.item else label.indent
+    named = f"{head}{' '.join(label.name.split())}"
     if isinstance(value, str):
-        return _without_secrets(value, found, name)
+        quote = next((one for one in _QUOTES if one not in value), "") if names.is_telling(label.name) else ""
+        if quote and "\n" not in value:
+            rows.append(_Row(label.name, value, f"{named}={quote}", quote))
+        elif _SPACE.search(value):  # a text of its own, that may be a document or a command
+            rows.append(_Row(label.name, value, f"{named}:\n" if label.name else ""))
+        else:
+            rows.append(_Row(label.name, value, f"{named}: " if label.name else head))
+    elif isinstance(value, Mapping):
+        rows.append(_Row(label.name, "", f"{named}:" if label.name else head))
+        for at, (key, each) in enumerate(value.items()):
+            first = label.item and not label.name and at == 0
+            _lay_out(each, _Label(str(key), label.indent if label.item else label.below, first), rows)
+    elif isinstance(value, list | tuple):
+        rows.append(_Row(label.name, "", f"{named}:" if label.name else head))
+        for each in value:
+            own = label.name if isinstance(each, str) and names.is_telling(label.name) else ""
+            _lay_out(each, _Label(own, label.below, not own), rows)
+    else:
+        rows.append(_Row(label.name, "", f"{named}: {value!r}" if label.name else f"{head}{value!r}"))
+
+
+def _cut(rows: Iterable[_Row], lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Name and text of each row as they are after the scan, which kept the number of lines."""
+    at = 0
+    for row in rows:
+        size = row.line.count("\n") + 1
+        line = "\n".join(lines[at : at + size])
+        at += size
+        if line == row.line:
+            yield row.name, row.text
+            continue
+        name = redact(row.name).text
+        before = row.before if line.startswith(row.before) else row.before.replace(" ".join(row.name.split()), name)
+        if line.startswith(before) and line.endswith(row.behind):
+            yield name, line[len(before) : len(line) - len(row.behind)]
+        else:
+            yield name, line.strip()  # it is a part of something larger that went, such as a key in a list of lines
+
+
+def _rebuilt(value: Any, clean: Iterator[tuple[str, str]]) -> Any:
+    _, text = next(clean)
+    return _value_of(value, text, clean)
+
+
+def _value_of(value: Any, text: str, clean: Iterator[tuple[str, str]]) -> Any:
+    if isinstance(value, str):
+        return text
     if isinstance(value, Mapping):
-        return _redacted_object(value, found)
+        rebuilt: dict[Any, Any] = {}
+        for key, each in value.items():
+            name, own = next(clean)
+            name = name if isinstance(key, str) else key
+            while name in rebuilt:  # two names that were secrets look alike now
+                name = f"{name}*"
+            rebuilt[name] = _value_of(each, own, clean)
+        return rebuilt
     if isinstance(value, list | tuple):
-        return [redact_data(each, found, name) for each in value]
+        return [_rebuilt(each, clean) for each in value]
     return value
-
-
-def _redacted_object(value: Mapping[Any, Any], found: Counter[str]) -> dict[Any, Any]:
-    clean: dict[Any, Any] = {}
-    for key, each in value.items():
-        name = _without_secrets(key, found, "") if isinstance(key, str) else key
-        while name in clean:  # two names that were secrets look alike now
-            name = f"{name}*"
-        clean[name] = redact_data(each, found, str(key))
-    return clean
-
-
-def _without_secrets(text: str, found: Counter[str], name: str) -> str:
-    """A password is known by the name of its field: `{"password": "…"}` is looked at as an assignment."""
-    head = f"{name}: " if len(text.split()) > 1 else f"{name}="
-    together = redact(head + text) if name else redact(text)
-    if name and not together.text.startswith(head):
-        together = redact(text)  # the name itself is a secret, and is replaced on its own
-        head = ""
-    found.update(together.found)
-    return together.text[len(head) :] if name else together.text
 
 
 # --- spans ----------------------------------------------------------------------------------------------------

@@ -214,7 +214,7 @@ def _yaml_value(text: str, line: int, stop: int, match: re.Match[str] | None) ->
     first, value = match.start("value"), match["value"].rstrip()
     if len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
         first, value = first + 1, value[1:-1]
-    if value and value[0] not in "|>{[&*#" and not values.is_placeholder(value):
+    if value and value[0] not in "|>{[&*#<$" and "{{" not in value and "${" not in value:
         yield first, first + len(value), "kubernetes-secret"
 
 
@@ -223,7 +223,7 @@ def json_secret(text: str, start: int, end: int) -> Iterator[Span]:
     first, last = _json_object(text, start, end)
     for block in _JSON_DATA.finditer(text, first, last):
         for value in _JSON_VALUE.finditer(text, *block.span(1)):
-            if not values.is_placeholder(value[1]) or value[1].isalnum():
+            if value[1][0] not in "<$" and "{{" not in value[1] and "${" not in value[1]:
                 yield value.start(1), value.end(1), "kubernetes-secret"
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "credentials",
     "encoded_credentials",
     "in_mark",
+    "is_telling",
     "quoted",
 ]
 
@@ -49,9 +50,25 @@ _KEYS = (
 )
 _KEYS_WITH_A_JOINT = ("anthropic", "bot", "openai", "project", "ssl", "stripe", "tls", "webhook")
 
+_ELSEWHERE = (
+    *(
+        "wachtwoord",
+        "contraseña",
+        "contrasena",
+        "mot_de_passe",
+        "motdepasse",
+        "mot de passe",
+        "senha",
+        "hasło",
+        "haslo",
+    ),
+    *("parola", "şifre", "sifre", "пароль", "密码", "密碼", "パスワード", "비밀번호"),
+)
+
 # Words in a name, in small letters, by which its value may be a secret, and the kind that it then is.
 ASSIGNED: dict[str, str] = {
     **dict.fromkeys(("password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "pwd"), _PASSWORD),
+    **dict.fromkeys(_ELSEWHERE, _PASSWORD),
     **dict.fromkeys(("requirepass", "masterauth", "storepass", "keypass", "mnemonic"), _PASSWORD),
     # Short ones are parts of many words: what follows has to be there, too.
     **{
@@ -65,7 +82,17 @@ ASSIGNED: dict[str, str] = {
     **{f"{word}{joint}key": _KEY for word in _KEYS for joint in _JOINTS},
     **{f"{word}_key": _KEY for word in _KEYS_WITH_A_JOINT},
 }
-_PLAINLY = ("passw", "passphrase", "passcode", "passwort", "kennwort", "requirepass", "masterauth", "mnemonic")
+_PLAINLY = (
+    *_ELSEWHERE,
+    "passw",
+    "passphrase",
+    "passcode",
+    "passwort",
+    "kennwort",
+    "requirepass",
+    "masterauth",
+    "mnemonic",
+)
 
 _SHORT = Pattern(r"(?:pass|pw|psk)(?![a-z])", re.IGNORECASE)
 _DECLARES = Pattern(
@@ -86,6 +113,10 @@ _SIGN = Pattern(
     r"(?P<sign>:=|=>|={1,3}|!==?|:-|:|：|＝|%3[DA]|\|\||\?\?|\||->|→|⇒)[*_]{0,2}[ \t]{0,8}"
     # the value on the next line, in YAML and JSON
     r"(?:[>|][+-]?[ \t]{0,4}\r?\n[ \t>]{1,40}|\r?\n[ \t>]{1,40}(?=[\"']))?"
+)
+_NEXT_LINE = Pattern(
+    r"[:：][*_]{0,2}[ \t]{0,8}\r?\n(?:[ \t>]{0,40}\r?\n)?[ \t>]{0,40}(?:[-*][ \t])?"
+    r"`?([^\s`]{6,200})`?[ \t]{0,8}(?:\r?\n|\Z)"
 )
 _PAIRED = Pattern(
     r"(?:,?[\s>]{0,40}(?:- )?[\"']?value[\"']?[ \t]{0,4}[:=][ \t]{0,4}|[ \t]{1,4}--?value[ =])", re.IGNORECASE
@@ -173,6 +204,12 @@ _COOKIE_PAIR = Pattern(r"(?<![^\s;:\"'=,])([^=;\s]{1,80}+)=([^;\s]{6,4000}+)")
 _SESSION = Pattern(r"sess|sid\b|\bsid|auth|token|jwt|login|remember|csrf|xsrf|secret|identity|sso", re.IGNORECASE)
 
 
+def is_telling(name: str) -> bool:
+    """May the value of a field with this name be a secret?"""
+    low = f"{name.lower()}="
+    return bool(name) and (not name.isascii() or any(word in low for word in ASSIGNED))
+
+
 @dataclass(frozen=True, slots=True)
 class _Name:
     """The whole name in which a telling word stands."""
@@ -229,7 +266,7 @@ def assigned(text: str, start: int, end: int, kind: str) -> Span | None:
         return None
     closers = _CLOSERS.match(text, tail.end())
     at = closers.end() if closers else tail.end()
-    for read in (_signed, _paired, _tagged, _defaulted, _declared, _option):
+    for read in (_signed, _on_the_next_line, _paired, _tagged, _defaulted, _declared, _option):
         span = read(text, name, tail.end(), at, kind)
         if span is not None:
             return span
@@ -287,9 +324,19 @@ def _is_part_of_an_address(text: str, name: _Name, at: int) -> bool:
     return text[at : at + 1] in ("?", "+", "-", ":", "/")
 
 
+def _on_the_next_line(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span | None:
+    """A label with a colon, and the value alone on the line below."""
+    match = _NEXT_LINE.match(text, at)
+    if match is None:
+        return None
+    good = values.is_clear_password(match[1]) if kind == _PASSWORD else len(match[1]) >= 16 and values.is_key(match[1])
+    return (match.start(1), match.end(1), kind) if good else None
+
+
 def _judged_quoted(text: str, inside: tuple[int, int], name: _Name, kind: str, sign: str) -> Span | None:
     value = text[inside[0] : inside[1]]
-    if not _is_secret(value, name, kind, plainly=_is_plain_name(name)):
+    plainly = _is_plain_name(name) or _stands_by_a_login(text, name.start)
+    if not _is_secret(value, name, kind, plainly=plainly):
         return None
     if kind == _PASSWORD and sign in (":", "：") and value.isalpha() and len(value) < 6:
         return None

@@ -109,7 +109,8 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
     """memory_save of a transcript: inside the allowed paths, like any file that a tool names."""
     path = paths.contained(runtime.settings, file_path)
     transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise)
-    titles = redact.redact(", ".join(one.title for one in transcript.conversations[:3])).text
+    clean = (redact.redact(one.title).text for one in transcript.conversations[:3])
+    titles = ", ".join(map(chat_transcripts.short_title, clean))
     count = len(transcript.conversations)
     stored = paths.stored_form(runtime.settings, path)
     if dry_run:

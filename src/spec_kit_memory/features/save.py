@@ -162,8 +162,7 @@ class _Draft:
         parts += [said for seen in session.observations for said in (seen.title, seen.text, *seen.facts)]
         parts += [message.text for message in session.messages]
         parts += [json.dumps(session.technical, ensure_ascii=False)] if session.technical else []
-        # Names and values meet here, and may only together be a secret.
-        return redact.redact("\n".join(part for part in parts if part.strip())).text
+        return "\n".join(part for part in parts if part.strip())
 
     @property
     def files(self) -> list[str]:
@@ -186,7 +185,7 @@ def _write(
     )
     now_local = runtime.now().astimezone()
     repository = redact.redact_data(git.head(runtime.settings.root), Counter())
-    rendered, triggers, redacted = _rendered(runtime, draft, placed.spec_folder, now_local, repository)
+    rendered, triggers = _rendered(runtime, draft, placed.spec_folder, now_local, repository)
     similar = () if on_similar == "distinct" and not force else near_duplicates.similar(runtime, rendered.text)
     warnings = [*rendered.warnings, *placed.warnings, *_unheard(draft.session.spec_folder, request.spec_folder, placed)]
     answer = SaveAnswer(
@@ -197,7 +196,7 @@ def _write(
         spec_folder=placed.spec_folder,
         created=False,
         similar=similar,
-        redacted=redacted,
+        redacted=draft.redacted,
         triggers=triggers,
         tier=rendered.tier,
         context_type=rendered.context_type,
@@ -330,7 +329,8 @@ def _rendered(
     spec_folder: str | None,
     now_local: datetime,
     repository: Mapping[str, str],
-) -> tuple[Rendered, tuple[str, ...], Mapping[str, int]]:
+) -> tuple[Rendered, tuple[str, ...]]:
+    """The page that will be written. All that it is made of was scanned for secrets, names beside their values."""
     title = session_document.title_of(draft.session, spec_folder=spec_folder)
     triggers = phrases.extract(
         draft.words, given=draft.session.triggers, title=title, spec_folder=spec_folder, files=draft.files
@@ -340,17 +340,15 @@ def _rendered(
         rendered = session_document.fact(draft.session.summary, **how)
     else:
         rendered = session_document.render(draft.session, template=_template(runtime), **how)
-    # A key and its value may only have met on the page: what will be written is looked at as a whole.
-    clean = redact.redact(rendered.text)
-    counts = Counter(draft.redacted) + Counter(clean.found)
-    return replace(rendered, text=clean.text), tuple(triggers), dict(counts)
+    return rendered, tuple(triggers)
 
 
 def _template(runtime: Runtime) -> str | None:
     template = disk.template(runtime.settings)
-    if template is not None:
-        session_document.check_template(template)
-    return template
+    if template is None:
+        return None
+    session_document.check_template(template)
+    return redact.redact(template).text
 
 
 def _metadata(

@@ -22,7 +22,7 @@ from spec_kit_memory.core import noise
 from spec_kit_memory.core.memory import Conversation, Turn
 from spec_kit_memory.errors import AccessDenied, BadEncoding, BadPath, FileMissing, Invalid
 
-__all__ = ["Transcript", "read_conversations", "read_transcript", "transcripts_in"]
+__all__ = ["Transcript", "opening", "read_conversations", "read_transcript", "short_title", "transcripts_in"]
 
 LONGEST_LINE = 64 * 1024 * 1024
 LARGEST_EXPORT = 512 * 1024 * 1024  # one JSON value has to be read whole
@@ -314,7 +314,7 @@ class _Collected:
             times = [at for at in (_moment(turn.time) for turn in turns) if at is not None]
             yield Conversation(
                 id=gathered.id,
-                title=_short(titles[-1] if titles else gathered.title or _opening(turns)),
+                title=_one_line(titles[-1] if titles else gathered.title or opening(turns)),
                 turns=turns,
                 started_at=min(times, default=None),
                 ended_at=max(times, default=None),
@@ -397,13 +397,19 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _opening(turns: tuple[Turn, ...]) -> str:
+def opening(turns: tuple[Turn, ...]) -> str:
+    """What a conversation without a title is called: the first line that the user said."""
     asked = next((turn.text for turn in turns if turn.speaker == "user"), turns[0].text)
     return next((line.strip(" #*>-\t") for line in asked.split("\n") if any(map(str.isalnum, line))), "Conversation")
 
 
-def _short(text: str) -> str:
-    text = " ".join(_printable(text).split())
+def _one_line(text: str) -> str:
+    return " ".join(_printable(text).split())
+
+
+def short_title(text: str) -> str:
+    """A title as it is kept. It is cut after its secrets are out: half of one would not be known any more."""
+    text = _one_line(text)
     if len(text) <= TITLE_LENGTH:
         return text
     return f"{text[: TITLE_LENGTH - 1].rsplit(' ', 1)[0]}…"

@@ -29,6 +29,7 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.core.wording import counted
+from spec_kit_memory.files import chat_transcripts
 from spec_kit_memory.files.discover import Found
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.settings import Settings
@@ -57,8 +58,9 @@ class Parsed:
     secrets: Mapping[str, int]  # kind -> how many were left out
 
 
-def parse(file: FileText) -> Parsed:
-    clean = redact.redact(file.text)
+def parse(file: FileText, *, scanned: str | None = None) -> Parsed:
+    """`scanned` is the text that was written there, if it was free of secrets then: it is not scanned again."""
+    clean = redact.Redacted(file.text, {}) if file.text == scanned else redact.redact(file.text)
     document = markdown.parse(clean.text)
     return Parsed(
         document=document,
@@ -226,12 +228,17 @@ def make_chat_entry(conversation: Conversation, *, settings: Settings, now: date
 
 
 def _redacted(conversation: Conversation) -> tuple[Conversation, int]:
-    """Nothing of a conversation is split, hashed or kept before its secrets are out."""
-    title = redact.redact(conversation.title)
+    """Nothing of a conversation is cut, split, hashed or kept before its secrets are out."""
     turns = [(turn, redact.redact(turn.text)) for turn in conversation.turns]
-    count = sum(sum(clean.found.values()) for clean in (title, *(clean for _, clean in turns)))
     spoken = tuple(
         replace(turn, text=clean.text, speaker=redact.kept_id(turn.speaker), time=redact.redact(turn.time).text)
         for turn, clean in turns
     )
-    return replace(conversation, id=redact.kept_id(conversation.id), title=title.text, turns=spoken), count
+    count = sum(sum(clean.found.values()) for _, clean in turns)
+    if conversation.turns and conversation.title == chat_transcripts.opening(conversation.turns):
+        title = chat_transcripts.opening(spoken)
+    else:
+        named = redact.redact(conversation.title)
+        title, count = named.text, count + sum(named.found.values())
+    title = chat_transcripts.short_title(title)
+    return replace(conversation, id=redact.kept_id(conversation.id), title=title, turns=spoken), count

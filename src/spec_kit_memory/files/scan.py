@@ -648,7 +648,7 @@ class Sync:
     def save(
         self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
     ) -> Saved[PutResult]:
-        """A new memory file and its row, or neither. The text is written as it is: redact it before.
+        """A new memory file and its row, or neither. The text is written as it is: it was scanned for secrets before.
 
         A name that another memory has, or had before it vanished or was forgotten, is not given to this one.
         """
@@ -657,12 +657,12 @@ class Sync:
             stem,
             text,
             settings=self._settings,
-            index=lambda final, file: self._own._put_new(folder / final.name, final, file, change),
+            index=lambda final, file: self._own._put_new(folder / final.name, final, file, change, scanned=text),
             taken=lambda final: bool(self._store.stored(paths.stored_form(self._settings, final))),
             step=step,
         )
 
-    def _put_new(self, named: Path, final: Path, file: FileText, change: Change) -> PutResult:
+    def _put_new(self, named: Path, final: Path, file: FileText, change: Change, *, scanned: str) -> PutResult:
         """`named` is in the folder as it was given, where a link may make it a place of memories."""
         there = final if self._stands(final) else pending.pending_of(final)
         facts = filesystem.look(paths.place(self._settings, there))
@@ -672,7 +672,7 @@ class Sync:
         )
         if found is None:
             return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
-        return self._put(self._entry(found, index_entry.parse(file)), change, explicit=True)
+        return self._put(self._entry(found, index_entry.parse(file, scanned=scanned)), change, explicit=True)
 
     def recover(self) -> Recovery:
         """What saves that died have left, completed or removed."""

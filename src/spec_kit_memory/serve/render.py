@@ -10,6 +10,7 @@ import dataclasses
 import errno
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,7 +20,7 @@ from typing import Any
 
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.core.bounded import fitted, short
-from spec_kit_memory.errors import AccessDenied, SpecKitMemoryError
+from spec_kit_memory.errors import AccessDenied, SecretScanFailed, SpecKitMemoryError
 
 __all__ = ["camel", "compact", "envelope", "error", "value"]
 
@@ -76,7 +77,23 @@ def envelope(answer: Answer, *, tool: str = "", characters: int | None = None) -
 
 
 def error(failure: BaseException) -> dict[str, Any]:
-    """{code, message, hint, ...details}. What nobody foresaw is E000 and never a traceback."""
+    """{code, message, hint, ...details}. What nobody foresaw is E000 and never a traceback.
+
+    An error repeats what it was about, and that may have been a secret.
+    """
+    told = _error(failure)
+    if isinstance(failure, OSError):
+        return told  # the system's own words; and where no file can be opened, no module can be loaded either
+    from spec_kit_memory.core import redact
+
+    try:
+        clean: dict[str, Any] = redact.redact_data(told, Counter())
+    except SecretScanFailed as failed:
+        return {"code": failed.code, "message": failed.message, "hint": failed.hint}
+    return clean
+
+
+def _error(failure: BaseException) -> dict[str, Any]:
     if isinstance(failure, SpecKitMemoryError):
         details = {camel(name): value(each) for name, each in failure.details.items() if each is not None}
         details, _ = fitted(details, characters=_LONGEST_DETAILS)
