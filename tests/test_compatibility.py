@@ -24,7 +24,7 @@ from spec_kit_memory.serve.cli import tool_commands
 from spec_kit_memory.serve.render import camel
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "reference" / "compatibility.md"
+PAGE = ROOT / "docs" / "reference" / "from-the-original.md"
 NAMES = Path(__file__).with_name("compatibility_names.txt")
 SCHEMA = "\n".join(
     path.read_text(encoding="utf-8")

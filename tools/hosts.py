@@ -3,6 +3,7 @@
     python -m tools.hosts                      Claude Code, Codex and Copilot CLI, as CI does
     python -m tools.hosts --all                OpenCode, Gemini CLI, Qwen Code and Cline as well
     python -m tools.hosts codex --keep DIR     one of them; its requests and files stay in DIR
+    python -m tools.hosts --all --page         writes docs/reference/compatibility.md from what was seen
 
 Each host is installed from npm, pinned, into build/hosts. It runs with a clean environment and a temporary home, and
 a scripted model stands in for its own: no account, no network. Where npm cannot be reached that is said, and is no
@@ -282,6 +283,8 @@ class Outcome:
     seconds: float = 0.0
     tools: int = 0
     tool_tokens: int = 0
+    result: str = ""  # the tool's answer as the model got it
+    hooks: tuple[str, ...] = ()  # beginnings of the hooks' texts that reached the model
     faults: list[str] = field(default_factory=list)
 
 
@@ -368,9 +371,11 @@ def judge(host: Host, model: ScriptedModel, outcome: Outcome) -> Iterator[str]:
     results = turns[-1].results
     if len(host.plan) > 1 and not any("memory_search" in result for result in results[:1]):
         yield "the host's own search for tools did not find memory_search"
+    outcome.result = next((result for result in results if ANSWER in result), "")
     if sum(ANSWER in result for result in results) != 1:
         yield f"{ANSWER!r} is in {sum(ANSWER in result for result in results)} tool results, not in one"
     heard = [text for text in HOOK_TEXTS if text in without_tools(turns[0])]
+    outcome.hooks = tuple(heard)
     if host.hook and len(heard) != len(HOOK_TEXTS):
         yield f"of what the hooks say only {heard} reached the model"
 
@@ -397,13 +402,16 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[host.name for host in HOSTS] or None, metavar="HOST")
+    # An empty list is a choice, too: argparse holds what is given when nothing is given against them.
+    parser.add_argument("names", nargs="*", choices=[*(host.name for host in HOSTS), []], metavar="HOST")
     parser.add_argument("--all", action="store_true", help="also the hosts that CI leaves out")
     parser.add_argument("--needed", action="store_true", help="fail where npm or a host is missing")
     parser.add_argument("--keep", type=Path, help="keep what was sent and written there")
+    parser.add_argument("--page", action="store_true", help="write docs/reference/compatibility.md; needs --all")
     given = parser.parse_args()
     chosen = [host for host in HOSTS if host.name in given.names or (not given.names and (given.all or host.ci))]
     passed = failed = skipped = 0
+    outcomes: list[Outcome] = []
     for host in chosen:
         try:
             outcome = play(host, keep=given.keep)
@@ -412,6 +420,7 @@ def main() -> int:
             skipped += 1
             failed += bool(given.needed)
             continue
+        outcomes.append(outcome)
         verdict = "ok" if not outcome.faults else "FAULT"
         print(
             f"{host.title:12} {outcome.version:10} {outcome.seconds:5.1f} s  {outcome.tools} tools, "
@@ -422,7 +431,57 @@ def main() -> int:
             print(f"    {fault}", flush=True)
         passed, failed = passed + (not outcome.faults), failed + bool(outcome.faults)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    if given.page and given.all and not failed and not skipped:
+        PAGE.write_text(page(outcomes), encoding="utf-8")
     return 1 if failed else 0
+
+
+PAGE = ROOT / "docs" / "reference" / "compatibility.md"
+PAGE_HEAD = """\
+# Hosts that were tried
+
+<!-- Made by `python -m tools.hosts --all --page` from what was seen. -->
+
+Each host was installed from npm, connected by `skm install`, and driven through one turn with a scripted model in \
+place of its own: a prompt, a call of `memory_search`, a final text, `skm uninstall`. What the model was sent was \
+kept and looked at. *Tools* are those of ours that the host offers to its model at once, *tokens* what their \
+declarations cost in each request (a quarter of their bytes), *answer* the tokens of the search's result as the model \
+got it.
+
+| host | version | tools | tokens | answer | what reaches the model | hooks |
+|---|---|---|---|---|---|---|
+"""
+PAGE_TAIL = """
+Known limits:
+
+- Claude Code puts all tools but `memory_context`, `memory_search` and `memory_save` behind a search of its own; Qwen \
+Code does it with all of them. Its search finds `memory_search` by "memory decisions".
+- Codex, Copilot CLI, Gemini CLI and Qwen Code read a project's configuration only in folders that are trusted, and \
+Codex asks before it runs new hooks.
+- Cline gives a server three seconds and has no hooks that could add to a prompt. OpenCode has plugins instead of \
+hooks; ours is not written yet.
+- Cursor and VS Code cannot be run without their windows: their files are written as documented, and were not tried.
+
+Client libraries, each with the same story (list, context, save, search, an error) on standard input and output and \
+over HTTP, by `python -m tools.clients`: fastmcp 4.1.2, pydantic-ai 2.66.0, openai-agents 0.24.0, \
+langchain-mcp-adapters 0.3.2, mcp-use 1.7.1.
+
+## What a model gets to see
+
+The beginning of the result of `memory_search`, as it stood in the next request of each host:
+
+"""
+
+
+def page(outcomes: Sequence[Outcome]) -> str:
+    rows = "".join(
+        f"| {each.host.title} | {each.version} | {each.tools} | {each.tool_tokens:,} "
+        f"| {len(each.result.encode()) // 4:,} | {each.host.channel} "
+        f"| {'session start and prompt' if each.hooks else 'none'} |\n"
+        for each in outcomes
+    )
+    shown = "".join(f"**{each.host.title}**\n\n```text\n{each.result[:240]}…\n```\n\n" for each in outcomes)
+    return PAGE_HEAD + rows + PAGE_TAIL + shown.rstrip() + "\n"
 
 
 if __name__ == "__main__":
