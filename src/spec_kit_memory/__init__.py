@@ -32,7 +32,7 @@ __all__ = [
     "open_workspace",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Settings": "settings",
