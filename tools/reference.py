@@ -19,6 +19,7 @@ from typing import Any, get_type_hints
 import click
 
 from spec_kit_memory import answers, errors, settings
+from spec_kit_memory.core.wording import camel, json_name
 from spec_kit_memory.parameters import Parameter
 from spec_kit_memory.serve import tools
 from spec_kit_memory.serve.cli.tool_commands import Commands, Session
@@ -187,9 +188,11 @@ The fields of `data` in each envelope. Fields that are empty or unset are left o
 """
 
 
-def camel(name: str) -> str:
-    first, *rest = name.rstrip("_").split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def field_name(field: dataclasses.Field[Any]) -> str:
+    """As JSON has it; with the old name where there is one."""
+    if field.metadata.get("names") == answers.RENAMED["names"]:
+        return f"{code(json_name(field.name))} (in this version also {code(camel(field.name))})"
+    return code(camel(field.name))
 
 
 def type_name(hint: Any) -> str:
@@ -214,7 +217,7 @@ def answer_section(shape: type) -> Iterator[str]:
     yield f"## {shape.__name__}\n"
     if about and not about.startswith(shape.__name__ + "("):
         yield about + "\n"
-    yield from table(("field", "kind"), ((code(camel(each.name)), type_name(hints[each.name])) for each in fields))
+    yield from table(("field", "kind"), ((field_name(each), type_name(hints[each.name])) for each in fields))
     yield ""
 
 

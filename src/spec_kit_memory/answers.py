@@ -23,6 +23,11 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
 )
 
+# An attribute that a caller gives as importanceTier is answered under that name; its old one stands beside it for a
+# version. Names of attributes inside a value are written as JSON has them.
+RENAMED: Mapping[str, str] = {"names": "renamed"}
+OF_ATTRIBUTES: Mapping[str, str] = {"names": "inside"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
@@ -48,14 +53,14 @@ class Card:
     title: str
     path: str
     spec_folder: str | None
-    tier: Tier
+    tier: Tier = field(metadata=RENAMED)
     state: State
     context_type: ContextType
     source: Source
-    weight: float
+    weight: float = field(metadata=RENAMED)
     created_at: datetime | None
     updated_at: datetime
-    triggers: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = field(default=(), metadata=RENAMED)
     access_count: int = 0
     confidence: float = 0.5
     validation_count: int = 0
@@ -249,7 +254,7 @@ class StatsAnswer(Answer):
     folders: tuple[Mapping[str, Any], ...]
     links: Mapping[str, Any]
     embedding: Mapping[str, Any]
-    transactions: Mapping[str, int]
+    transactions: Mapping[str, int] = field(metadata=OF_ATTRIBUTES)
     size_bytes: int
     last_indexed: datetime | None
 
@@ -276,8 +281,8 @@ class SaveAnswer(Answer):
     similar: tuple[Mapping[str, Any], ...] = ()  # id, title, path, score
     merged: int | None = None  # the memory that it took in
     redacted: Mapping[str, int] = field(default_factory=dict)  # kind -> count
-    triggers: tuple[str, ...] = ()
-    tier: Tier | None = None
+    triggers: tuple[str, ...] = field(default=(), metadata=RENAMED)
+    tier: Tier | None = field(default=None, metadata=RENAMED)
     context_type: ContextType | None = None
     alignment: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -312,7 +317,7 @@ class ImportAnswer(Answer):
 @dataclass(frozen=True, kw_only=True)
 class UpdateAnswer(Answer):
     memory: Card
-    changed: tuple[str, ...]
+    changed: tuple[str, ...] = field(metadata=OF_ATTRIBUTES)
     written_to: str  # "file" or "index"
 
 
@@ -360,7 +365,7 @@ class WhyAnswer(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryAnswer(Answer):
-    entries: tuple[HistoryEntry, ...]
+    entries: tuple[HistoryEntry, ...] = field(metadata=OF_ATTRIBUTES)
     counts: Mapping[str, int]
     ledger: Mapping[str, Any] = field(default_factory=dict)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spec_kit_memory import answers
+from spec_kit_memory.core.wording import json_name
 from spec_kit_memory.serve.cli.tool_commands import run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "harbour-bikes"
@@ -170,3 +174,75 @@ def test_what_a_person_reads_has_no_python_in_it_and_counts_in_english(
         for pattern in (PYTHON, ONE_OF_MANY):
             wrong += [f"{line}: …{said[max(0, m.start() - 40) : m.end() + 30]!r}" for m in pattern.finditer(said)]
     assert not wrong, "\n".join(wrong)
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+CAMEL = re.compile(r"[a-z][a-zA-Z0-9]*")
+# Keys that are users' own words, or the values of an enumeration: anchors, concepts, kinds of secrets, checks.
+WORDS_OF_USERS = {
+    "sections", "concepts", "checks", "redacted", "metadata", "tiers", "states", "sources", "vectors", "relations",
+    "repaired", "diff",
+}  # fmt: skip
+
+
+def badly_named(value: Any, path: str = "") -> Iterator[str]:
+    if isinstance(value, Mapping):
+        own = path.rsplit(".", 1)[-1] in WORDS_OF_USERS
+        for key, child in value.items():
+            if not own and not CAMEL.fullmatch(key):
+                yield f"{path}.{key}"
+            yield from badly_named(child, f"{path}.{key}")
+    elif isinstance(value, list):
+        for child in value:
+            yield from badly_named(child, path)
+
+
+def test_every_name_in_an_answer_is_camel_case(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong: dict[str, str] = {}
+    for line, said in conversation(example, capsys, "--json").items():
+        for printed in said.splitlines():
+            if printed.startswith("{"):
+                wrong |= dict.fromkeys(badly_named(json.loads(printed)), line)
+    assert not wrong, "\n".join(f"{name} ({line})" for name, line in sorted(wrong.items()))
+
+
+def test_every_field_of_every_answer_has_a_name_that_json_allows() -> None:
+    shapes = [each for each in vars(answers).values() if isinstance(each, type) and dataclasses.is_dataclass(each)]
+    assert len(shapes) > 20
+    for shape in shapes:
+        for field in dataclasses.fields(shape):
+            assert CAMEL.fullmatch(json_name(field.name)), f"{shape.__name__}.{field.name}"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == 0
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
+    return data
+
+
+def test_what_is_given_is_answered_under_the_same_name(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["index"]) == 0
+    card = printed(capsys, "list", "--limit", "1")["memories"][0]
+    given = {
+        "title": "As given",
+        "triggerPhrases": ["as it was given"],
+        "importanceWeight": 0.7,
+        "importanceTier": "important",
+        "contextType": "research",
+    }
+    options = [
+        *("--title", "As given", "--trigger-phrases", "as it was given", "--importance-weight", "0.7"),
+        *("--importance-tier", "important", "--context-type", "research"),
+    ]
+    answer = printed(capsys, "update", str(card["id"]), *options)
+    assert {name: answer["memory"][name] for name in given} == given
+    assert set(answer["changed"]) == set(given)
+    last = printed(capsys, "history", str(card["id"]), "--limit", "1")["entries"][0]["after"]
+    assert {name: last[name] for name in given} == given
+    for old, new in (("tier", "importanceTier"), ("weight", "importanceWeight"), ("triggers", "triggerPhrases")):
+        assert answer["memory"][old] == answer["memory"][new]  # for one version
+    saved = printed(capsys, "save", "session.json", "004-station-map", "--on-similar", "distinct", "--force")
+    assert "tile server" in saved["triggerPhrases"]
+    assert saved["importanceTier"] == saved["tier"]

@@ -1,8 +1,11 @@
-"""How many of what? The one place that knows how English counts."""
+"""How many of what, and what is it called? How English counts, and how JSON names things."""
 
 from __future__ import annotations
 
-__all__ = ["counted"]
+__all__ = ["camel", "counted", "json_name"]
+
+# What a caller gives and gets has one name, though it has a shorter one inside.
+_GIVEN_AS = {"tier": "importanceTier", "weight": "importanceWeight", "triggers": "triggerPhrases"}
 
 
 def counted(count: int, one: str, many: str = "") -> str:
@@ -14,3 +17,14 @@ def _plural(noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in tuple("aeiou"):
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def camel(name: str) -> str:
+    """snake_case as JSON has it."""
+    head, *rest = name.strip("_").split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+def json_name(attribute: str) -> str:
+    """The name by which an attribute of a memory is given and answered."""
+    return _GIVEN_AS.get(attribute) or camel(attribute)

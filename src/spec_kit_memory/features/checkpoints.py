@@ -19,7 +19,7 @@ from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, Chec
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Origin, Scope
-from spec_kit_memory.core.wording import counted
+from spec_kit_memory.core.wording import counted, json_name
 from spec_kit_memory.errors import (
     BadParameter,
     BadSpecFolder,
@@ -371,7 +371,7 @@ def _essence(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     compared = (name for name in now if name not in ("id", "access_count"))
-    return sorted({_CALLED.get(name, name) for name in compared if now[name] != then.get(name)})
+    return sorted({_CALLED.get(name) or json_name(name) for name in compared if now[name] != then.get(name)})
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:

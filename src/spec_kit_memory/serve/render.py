@@ -18,8 +18,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.answers import Answer
+from spec_kit_memory.answers import OF_ATTRIBUTES, RENAMED, Answer
 from spec_kit_memory.core.bounded import fitted, short
+from spec_kit_memory.core.wording import camel, json_name
 from spec_kit_memory.errors import AccessDenied, SecretScanFailed, SpecKitMemoryError
 
 __all__ = ["camel", "compact", "envelope", "error", "value"]
@@ -170,8 +171,18 @@ def _fields(thing: Any, *, without: frozenset[str] = frozenset()) -> dict[str, A
         content = getattr(thing, field.name)
         if field.name in without or content is None or (_is_optional(field) and _is_empty(content)):
             continue
-        shown[camel(field.name)] = value(content)
+        names, content = field.metadata.get("names"), value(content)
+        if names == RENAMED["names"]:
+            shown[json_name(field.name)] = content
+        shown[camel(field.name)] = _named(content) if names == OF_ATTRIBUTES["names"] else content
     return shown
+
+
+def _named(shown: Any) -> Any:
+    """Names of a memory's attributes, as keys at any depth or as a list of them, as a caller gives them."""
+    if isinstance(shown, dict):
+        return {json_name(name): _named(part) if isinstance(part, dict) else part for name, part in shown.items()}
+    return [_named(part) if isinstance(part, dict) else json_name(part) for part in shown]
 
 
 def _is_optional(field: dataclasses.Field[Any]) -> bool:
@@ -190,8 +201,3 @@ def _is_empty(content: Any) -> bool:
 def _key(name: Any) -> str:
     """Keys of mappings stay as they are: many are users' own words (anchors, concepts, folders)."""
     return str(name.value if isinstance(name, Enum) else name)
-
-
-def camel(name: str) -> str:
-    head, *rest = name.strip("_").split("_")
-    return head + "".join(part[:1].upper() + part[1:] for part in rest)
