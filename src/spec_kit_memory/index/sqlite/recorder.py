@@ -154,31 +154,29 @@ class Recorder:
     ) -> None:
         change = self._require_change()
         told, operation_text = _as_stored(operation)
-        entry = ledger.seal(
-            LedgerEntry(
-                sequence=head[0] + 1,
-                at=rows.iso(change.at),
-                type=mutation,
-                memory_ids=memory_ids,
-                hash_before=hash_before,
-                hash_after=hash_after,
-                actor=str(change.actor),
-                session=None if change.session is None else rows.clean(change.session),
-                reason=rows.clean(change.reason),
-                previous=head[1],
-                hash="",
-                version=ledger.VERSION,
-                operation=told,
-                history=ledger.history_digest(history),
-                presence=presence,
-            )
+        entry = LedgerEntry(
+            sequence=head[0] + 1,
+            at=rows.iso(change.at),
+            type=mutation,
+            memory_ids=memory_ids,
+            hash_before=hash_before,
+            hash_after=hash_after,
+            actor=str(change.actor),
+            session=None if change.session is None else rows.clean(change.session),
+            reason=rows.clean(change.reason),
+            previous=head[1],
+            hash="",
+            version=ledger.VERSION,
+            operation=told,
+            history=ledger.history_digest(history),
+            presence=presence,
         )
         self._connection.execute(
             f"INSERT INTO ledger ({rows.LEDGER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 entry.sequence, entry.at, str(entry.type), rows.plain(list(memory_ids)), entry.hash_before,
-                entry.hash_after, entry.actor, entry.session, entry.reason, entry.previous, entry.hash, entry.version,
-                operation_text, None if told is None else told["id"], entry.history, entry.presence,
+                entry.hash_after, entry.actor, entry.session, entry.reason, entry.previous, ledger.chain_hash(entry),
+                entry.version, operation_text, None if told is None else told["id"], entry.history, entry.presence,
             ),
         )  # fmt: skip
 
