@@ -632,3 +632,69 @@ def test_a_session_takes_back_only_what_lies_in_its_own_part(place: Place) -> No
     assert (answer.undone, answer.memory_ids) == ("update", (mine,))
     assert not any("heirs" in hint or f"#{other}" in hint for hint in answer.hints)
     assert everybody.list().total == 2
+
+
+def test_a_restore_that_brought_a_merged_memory_back_is_undone_with_its_link(place: Place) -> None:
+    """The link of the merge could not be made again: one of its ends was forgotten first."""
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    workspace.checkpoint_create("c")
+    workspace.merge(1, 2)
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("c", clear_existing=True)
+    assert workspace.undo().undone == "restore"
+    assert workspace.undo().undone == "merge"
+    assert workspace.list().total == 2
+    assert workspace.why(1).steps == ()
+    assert ledger_verifies(workspace)
+
+
+def test_a_memory_that_was_deleted_before_a_restore_keeps_its_opinions_through_its_undo(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    workspace = place.open()
+    workspace.checkpoint_create("c")
+    workspace.validate(1, was_useful=True)
+    workspace.delete(1)
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("c")
+    workspace.undo()  # the restore
+    workspace.undo()  # the delete
+    card = workspace.list().memories[0]
+    assert (card.validation_count, card.confidence) == (1, 0.6)
+
+
+def test_spec_documents_that_a_restore_brought_back_go_again_with_their_links(place: Place) -> None:
+    place.write("specs/001-core/spec.md", "# Core\n\nWhat it must do.\n")
+    place.write("specs/001-core/plan.md", "# Plan\n\nHow it is built.\n")
+    workspace = place.open()
+    workspace.checkpoint_create("c")
+    spec, plan = place.id_of(workspace, "spec.md"), place.id_of(workspace, "plan.md")
+    workspace.delete(spec, delete_file=True)
+    workspace.update(plan, title="Other")
+    before = on_disk(place)
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("c", clear_existing=True, restore_files=True)
+    workspace.undo()
+    assert on_disk(place) == before
+    assert [card.title for card in workspace.list().memories] == ["Other"]
+    for _ in range(2):
+        workspace.undo()
+    assert {card.title for card in workspace.list().memories} == {"Core", "Plan"}
+
+
+def test_a_merge_is_undone_although_a_scan_took_out_what_a_restore_had_brought_back(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    at_first = on_disk(place)
+    workspace.checkpoint_create("c")
+    workspace.merge(1, 2)
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("c")
+    place.clock.pass_(minutes=1)
+    workspace.index()  # the restored memory has no file
+    answer = workspace.undo()
+    assert answer.undone == "merge"
+    assert any("restore" in hint and "cannot be taken back" in hint for hint in answer.hints)
+    assert on_disk(place) == at_first

@@ -56,6 +56,7 @@ class Undoing(RuleBasedStateMachine):
         self.space = self.place.open(model="none")
         self.space.chat_import([chat])
         self.states = [self.state()]
+        self.kinds: list[str] = []
         self.made = 0
 
     def teardown(self) -> None:
@@ -107,13 +108,14 @@ class Undoing(RuleBasedStateMachine):
             return
         if self.space.ledger_head().entries != head:
             self.states.append(before)
+            self.kinds.append("restore" if verb == "checkpoint_restore" else verb)
         else:
             assert self.state() == before
 
     def take_back(self) -> None:
         self.place.clock.pass_(minutes=1)
         answer = self.space.undo()
-        expected = self.states.pop()
+        expected, _ = self.states.pop(), self.kinds.pop()
         now = self.state()
         for part, value in expected.items():
             assert now[part] == value, (part, answer.summary, answer.hints)
@@ -180,8 +182,10 @@ class Undoing(RuleBasedStateMachine):
     def undo(self) -> None:
         self.take_back()
 
+    @precondition(lambda self: not any(kind == "restore" for kind in self.kinds))
     @rule()
     def scan(self) -> None:
+        """Not after a restore: without files it brings memories back that have none, and a scan takes them out."""
         before = self.state()
         self.space.index()
         assert self.state() == before, "files and index say the same already"

@@ -16,6 +16,7 @@ __all__ = ["LinkPlan", "plan"]
 class LinkPlan:
     summary: str
     apply: Callable[[Change], object]
+    is_hidden: bool = False  # an end of it is not there yet
 
 
 def plan(runtime: Runtime, step: Step, *, coming_back: frozenset[int] = frozenset()) -> LinkPlan | None:
@@ -37,12 +38,14 @@ def plan(runtime: Runtime, step: Step, *, coming_back: frozenset[int] = frozense
         return LinkPlan(
             f"#{source} {before.relation.value} #{target} again",
             lambda change: runtime.store.put_link(again, change),
+            hidden,
         )
 
     made = present.id if present is not None and present.origin is not Origin.FILE else link.id
     return LinkPlan(
         f"took back the link from #{source} to #{target}",
         lambda change: runtime.store.drop_link(made, change),  # what a file asks for comes back by itself
+        hidden,
     )
 
 

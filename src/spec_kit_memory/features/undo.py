@@ -121,7 +121,7 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
     for step in act.steps:
         memory = runtime.store.get(step.memory_id, any_presence=True)
         other = runtime.store.by_path(memory.path)
-        if memory.presence is not Presence.FORGOTTEN:
+        if memory.presence is Presence.LIVE:
             hints.append(f"{memory.title} (#{memory.id}) came back by itself")
         elif other is None or other.id == memory.id:
             left.append((step, memory))
@@ -175,7 +175,7 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
     assert isinstance(told, operation.Merge)
     old = runtime.store.get(told.merged, any_presence=True)
     other = runtime.store.by_path(old.path)
-    if old.presence is not Presence.FORGOTTEN:
+    if old.presence is Presence.LIVE:
         raise _Impossible(f"{old.title} (#{old.id}) came back by itself")
     if other is not None and other.id != old.id:
         raise _Impossible(f"{old.path} is memory {other.id} now")
@@ -396,9 +396,10 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
         raise _Impossible("; ".join(found.hints) or "everything that it changed was changed since")
     with _applied(runtime, lambda: file_undo.put_back(runtime, found.formers)) as files:
         undo_restore.apply(runtime, found, change)
-        for one in files:
-            if one.file.after is not None:
-                _note_file(runtime, one, change)
+    # After the transaction: what follows from a file is decided by what is there, which others must be able to see.
+    for one in files:
+        if one.file.after is not None:
+            _note_file(runtime, one, change)
     runtime.embed_soon()
     hints = [
         f"{one.file.path}, which the restore had written, is in {one.file.trash}"

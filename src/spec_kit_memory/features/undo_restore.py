@@ -72,12 +72,16 @@ def prepare(runtime: Runtime, act: Act) -> Prepared:
 
 
 def apply(runtime: Runtime, work: Prepared, change: Change) -> None:
-    """Within one transaction of the caller."""
+    """Within one transaction of the caller. A link is changed while both its ends are there."""
+    for link in work.links:
+        if not link.is_hidden:
+            link.apply(change)
     if work.memory_ids:
         where = Filter(ids=frozenset(work.memory_ids))
         runtime.store.restore(work.rows, change, clear=True, where=where, links=False, presence=work.presence)
     for link in work.links:
-        link.apply(change)
+        if link.is_hidden:
+            link.apply(change)
     for session, seen_at in work.sessions:
         runtime.store.put_session(session, seen_at)
 
@@ -174,17 +178,18 @@ def _plan_memory(runtime: Runtime, work: Prepared, step: Step, saved: _Saved) ->
 
 
 def _from_history(runtime: Runtime, step: Step) -> Mapping[str, Any] | None:
-    """What was not live is in no checkpoint. Its text matters: a forgotten file is known by it."""
+    """What was not live is in no checkpoint. A forgotten file is known by its text, and all of it may come back."""
     memory = runtime.store.get(step.memory_id, any_presence=True)
     text = runtime.store.text_of(str(step.before["content_hash"]))
     occupant = runtime.store.by_path(str(step.before["path"]))
     free = occupant is None or occupant.id == memory.id
-    if memory.content_hash == step.before["content_hash"] or text is None or not free:
+    same = _state(step.before) | {"presence": ""} == _state(step.after) | {"presence": ""}
+    if same or text is None or not free:
         return None
     at = datetime.fromisoformat(step.entry.at)
-    return history_rows.snapshot_row(
-        runtime, State(memory.id, step.before, at), text, memory=None, last_access=memory.last_access or at
-    )
+    state = State(memory.id, step.before, at)
+    row = history_rows.snapshot_row(runtime, state, text, memory=None, last_access=memory.last_access or at)
+    return {**row, "access_count": memory.access_count}
 
 
 # --- links, files, sessions --------------------------------------------------------------
