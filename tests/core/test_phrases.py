@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.phrases import MOST, extract, folder_phrase, in_most_prompts, too_plain
-from spec_kit_memory.core.triggers import usable
+from spec_kit_memory.core.phrases import MOST, doubts, extract, folder_phrase, in_most_prompts, too_plain
+from spec_kit_memory.core.triggers import Matcher, usable
 
 TEXT = """
 # Session deduplication
@@ -129,3 +129,31 @@ def test_words_of_any_prompt_are_known_as_such(phrase: str) -> None:
 )
 def test_phrases_that_tell_something_or_never_match_are_not(phrase: str) -> None:
     assert not in_most_prompts(phrase)
+
+
+@pytest.mark.parametrize(
+    "phrase", ["c++", "C#", "F#", ".NET", "node.js", "a/b", "$PATH", "--flag", "🚀🔥", "@me", "a&b", "go!="]
+)
+def test_a_name_with_signs_is_not_too_general(phrase: str) -> None:
+    assert not in_most_prompts(phrase)
+    assert doubts([phrase]) == []
+
+
+@pytest.mark.parametrize("phrase", ["the", "of the", "why?", "(what)", "'how'", "The", "it is"])
+def test_a_word_of_any_prompt_is_too_general_whatever_stands_around_it(phrase: str) -> None:
+    assert doubts([phrase]) == [f"trigger phrase {phrase!r} will match most prompts; give longer ones"]
+
+
+@pytest.mark.parametrize("phrase", ["ab", "x", "---", "缓", "🚀", "!?", "42", "\u200b\u200b\u200b", "…"])
+def test_a_phrase_that_can_never_match_is_told(phrase: str) -> None:
+    (told,) = doubts([phrase])
+    assert "can never match" in told
+    assert not Matcher([(1, phrase)]).match(f"a {phrase} b")
+
+
+def test_doubts_name_all_phrases_of_a_kind_at_once() -> None:
+    told = doubts(["ab", "the", "harbour lamp", "x", "of the"])
+    assert told == [
+        "trigger phrases 'ab', 'x' can never match: give three characters or more, two in a script without case",
+        "trigger phrases 'the', 'of the' will match most prompts; give longer ones",
+    ]

@@ -42,6 +42,44 @@ def found(phrase: str, prompt: str) -> bool:
         ("हिन्दी खोज", "कृपया हिन्दी खोज करें"),
         ("C++", "rewrite the C++ part"),
         ("save context", "(save context)"),
+        # Dotted and dotless i alike.
+        ("İstanbul şubesi", "istanbul şubesi kapandı"),
+        ("istanbul şubesi", "İSTANBUL ŞUBESİ"),
+        ("İstanbul", "ISTANBUL"),
+        ("fırın ısısı", "FIRIN ISISI"),
+        ("FIRIN ISISI", "fırın ısısı düşük"),
+        ("ışık", "IŞIK"),
+        ("I\u0307stanbul", "istanbul"),
+        # Emoji count as letters of a script without case.
+        ("🚀🔥", "ship it 🚀🔥 now"),
+        ("🚀🔥", "🚀🔥"),
+        ("🚀 🔥", "deploy 🚀 🔥!"),
+        ("🚀launch", "the 🚀launch"),
+        ("👩‍💻", "ask the 👩‍💻 about it"),
+        ("❤️‍🔥", "we ❤‍🔥 it"),
+        ("🇹🇷", "in 🇹🇷 only"),
+        ("👍🏽👍🏽", "👍👍"),
+        ("☎️ hotline", "the ☎ hotline"),
+        # Signs belong to names.
+        ("c++", "is C++20 or c++ meant"),
+        ("C#", "port it to C#, please"),
+        (".NET", "the .NET runtime"),
+        ("node.js", "Node.js 22 and npm"),
+        ("a/b", "an A/B test"),
+        ("$PATH", "echo $PATH"),
+        ("--flag", "run it with --flag=1"),
+        # What is written in several ways.
+        ("ｆｕｌｌ width", "FULL WIDTH"),
+        ("ΣΊΣΥΦΟΣ", "σίσυφος"),
+        ("Ångström", "A\u030angstro\u0308m"),
+        ("محمد", "مُحَمَّد"),
+        ("كتاب", "كـتـاب"),
+        ("שלום", "שָׁלוֹם"),
+        ("می\u200cخواهم", "میخواهم"),
+        ("soft\u00adware", "software"),
+        ("naïve bayes", "nai\u0308ve  Bayes"),
+        ("№ 5", "no 5"),
+        ("½ cup", "1⁄2 cup"),
     ],
 )
 def test_a_phrase_is_found_as_whole_words_in_any_script(phrase: str, prompt: str) -> None:
@@ -60,6 +98,13 @@ def test_a_phrase_is_found_as_whole_words_in_any_script(phrase: str, prompt: str
         ("save context", "save the context"),
         ("naïve", "naïveté"),
         ("caf", "café"),
+        ("c++", "libc++ and g++"),
+        ("node.js", "node.jsx"),
+        ("$PATH", "$PATHS"),
+        ("--flag", "--flags"),
+        ("ısı", "ısıtma"),
+        ("🚀🔥", "🚀 and 🔥"),
+        ("Fırın", "Fırıncı"),
     ],
 )
 def test_a_part_of_a_word_is_not_a_match(phrase: str, prompt: str) -> None:
@@ -75,6 +120,12 @@ def test_short_phrases_trigger_only_in_scripts_without_case() -> None:
     assert usable("abc")
     assert usable("缓存")
     assert not usable("缓")
+    assert usable("🚀🔥")
+    assert not usable("🚀")
+    assert not usable("👍🏽")  # one letter, however it is drawn
+    assert usable("C#")
+    assert not usable("#1")
+    assert not usable("ı́")
 
 
 def test_overlapping_and_nested_phrases_are_all_found() -> None:

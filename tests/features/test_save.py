@@ -560,3 +560,21 @@ def test_no_trigger_phrase_reaches_from_one_field_into_the_next(place: Place) ->
     triggers = place.open().save(context=context).triggers
     assert not any("credentials PostgreSQL" in phrase or "credential People" in phrase for phrase in triggers)
     assert any("credential" in phrase for phrase in triggers)
+
+
+# --- phrases -----------------------------------------------------------------------------------
+
+
+def test_phrases_that_can_never_match_are_told_at_save_update_and_index(place: Place) -> None:
+    never = "trigger phrase 'ab' can never match"
+    workspace = place.open()
+    saved = workspace.save(context={**SHORT, "triggerPhrases": ["ab", "harbour lamps", "c++"]})
+    assert [told for told in saved.warnings if never in told]
+    assert saved.id is not None
+    updated = workspace.update(saved.id, trigger_phrases=["ab", "🚀🔥", "İstanbul şubesi"])
+    assert [told for told in updated.hints if never in told]
+    assert not [told for told in updated.hints if "most prompts" in told]
+    place.memory("short", "# Short\n\nA note.", trigger_phrases='["ab", "the"]')
+    told = [str(row["message"]) for row in workspace.index().warnings if str(row["path"]).endswith("short.md")]
+    assert any(never in message for message in told)
+    assert any("'the' will match most prompts" in message for message in told)

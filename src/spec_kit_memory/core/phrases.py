@@ -18,7 +18,7 @@ from spec_kit_memory.core.stop_words import COMMON_FILES, DOCUMENT, EXTENSIONS, 
 from spec_kit_memory.core.triggers import fold, usable
 from spec_kit_memory.core.words import content, stem
 
-__all__ = ["MOST", "extract", "in_most_prompts", "too_plain"]
+__all__ = ["MOST", "doubts", "extract", "in_most_prompts", "too_plain"]
 
 MOST = 15
 MOST_CHARACTERS = 60_000
@@ -44,6 +44,7 @@ _BETWEEN_HAN = re.compile(
     "需要|可以|使用|因为|所以|如果|[的了在是和与及我们你他她它这那有不也就都把被对为从到以并或但会能很让将]"
 )
 _UNSPACED = re.compile("[\u30a1-\u30fa\u30fc]{3,12}|[\u3005\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]{2,}")
+_SIGN_OF_A_NAME = re.compile(r"[^\w\s.,;:!?'\"()\[\]-]|\w[.:]\w|^-")  # c++, a/b, $PATH, node.js, --flag, emoji
 _NUMBER = re.compile(r"[\d.,:%x/-]+")
 _FILE = re.compile(r"(?:[\w.@-]{1,60}/){0,8}([\w@-][\w.@-]{1,60}\.[A-Za-z][A-Za-z0-9]{0,5})")
 _NAME = re.compile(r"[A-Za-z]\w*(?:[._-]\w+)*")
@@ -119,10 +120,30 @@ def too_plain(phrase: str) -> bool:
 
 def in_most_prompts(phrase: str) -> bool:
     """Is it one word that stands in any prompt, or two such as "of the"? It triggers all the same; a person is told."""
-    words = re.findall(r"[^\W_]+", fold(phrase))
-    if len(words) > 2 or not usable(phrase):
+    folded = fold(phrase).strip(" .,;:!?'\"()[]")
+    words = re.findall(r"[^\W_]+", folded)
+    if len(words) > 2 or not usable(phrase) or not words or _SIGN_OF_A_NAME.search(folded):
         return False
     return not any(_tells(word) for word in words) or (len(words) == 1 and words[0] in PLAIN)
+
+
+def doubts(phrases: Iterable[str]) -> list[str]:
+    """What to tell whoever gives these phrases: which of them can never match, and which will match nearly always."""
+    given = list(phrases)
+    short = [phrase for phrase in given if not usable(phrase)]
+    plain = [phrase for phrase in given if in_most_prompts(phrase)]
+    told = []
+    if short:
+        told.append(f"{_named(short)} can never match: give three characters or more, two in a script without case")
+    if plain:
+        told.append(f"{_named(plain)} will match most prompts; give longer ones")
+    return told
+
+
+def _named(phrases: Sequence[str]) -> str:
+    shown = ", ".join(repr(phrase[:80]) for phrase in phrases[:10])
+    more = f" and {len(phrases) - 10} more" if len(phrases) > 10 else ""
+    return f"trigger phrase{'' if len(phrases) == 1 else 's'} {shown}{more}"
 
 
 @lru_cache(maxsize=20_000)

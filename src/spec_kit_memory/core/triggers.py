@@ -21,6 +21,16 @@ _UNSPACED = (
     "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 _HANGUL = "\uac00-\ud7a3"
+_EMOJI = (
+    "\u203c\u2049\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b55\u3030\u303d"
+    "\u3297\u3299\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
+)
+# What writers leave out or add without meaning anything by it: vowels of Arabic and points of Hebrew, the Arabic
+# stretcher, the selectors of how an emoji looks, its skin, and signs without width, which also join emoji.
+_UNSPOKEN = (
+    "[\u00ad\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef]+"
+)
 _WORD = rf"[{_UNSPACED}{_HANGUL}]|[^\W{_UNSPACED}{_HANGUL}]+|[^\w\s]"
 _ASCII_WORD = re.compile(r"\w+|[^\w\s]", re.ASCII)  # the same for most prompts, in half the time
 # Korean words carry their particle: the word before it is still whole.
@@ -81,10 +91,16 @@ class Suggestion:
 
 
 def fold(text: str) -> str:
-    """The form in which phrases and prompts are compared: NFKC, case folded, white space folded."""
+    """The form in which phrases and prompts are compared.
+
+    NFKC, case folded, white space folded, dotted and dotless i alike, without what writers leave out at will.
+    """
     if text.isascii():
         return " ".join(text.lower().split())
-    return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split())
+    folded = normalize("NFKC", normalize("NFKC", text).casefold())
+    # The dotted capital has become an i and a dot above.
+    folded = folded.replace("i\u0307", "i").replace("\u0131", "i")
+    return " ".join(_pattern(_UNSPOKEN).sub("", folded).split())
 
 
 def _word(text: str) -> re.Pattern[str]:
@@ -101,22 +117,33 @@ def _read(prompt: str) -> tuple[str, list[str], frozenset[str]]:
 
 
 def usable(phrase: str) -> bool:
-    """Long enough to trigger: three characters, or two where the script has no case."""
+    """Long enough to trigger: three characters, or two where the script has no case, or a letter with its sign (C#)."""
     return _long_enough(fold(phrase))
 
 
 def _long_enough(folded: str) -> bool:
     if len(folded) >= 3:
-        return any(character.isalnum() for character in folded)
-    return len(folded) == 2 and all(_caseless_letter(character) for character in folded)
+        return any(character.isalnum() or _is_emoji(character) for character in folded)
+    return len(folded) == 2 and (
+        all(_caseless_letter(character) for character in folded) or (folded[0].isalpha() and folded[1] in "#+")
+    )
 
 
 def _caseless_letter(character: str) -> bool:
-    return category(character) == "Lo"
+    return category(character) == "Lo" or _is_emoji(character)
+
+
+def _is_emoji(character: str) -> bool:
+    return not character.isascii() and _pattern(f"[{_EMOJI}]").match(character) is not None
 
 
 def _part_of_word(character: str) -> bool:
     return character == "_" or character.isalnum() or category(character)[0] in "LMN"
+
+
+def _has_marks(words: frozenset[str]) -> bool:
+    """Does a sign stand among the words that belongs to the letter before it?"""
+    return any(len(word) == 1 and not word.isascii() and category(word)[0] == "M" for word in words)
 
 
 def _whole(text: str, start: int, end: int) -> bool:
@@ -203,12 +230,19 @@ class Matcher:
     def _found(self, prompt: str) -> list[str]:
         text, words, different = _read(prompt)
         alone = list(self._alone & different)
-        # In ASCII a word of the split is whole by construction; elsewhere marks may continue it.
-        found = alone if text.isascii() else [phrase for phrase in alone if _occurs(phrase, text)]
-        candidates: list[str] = []
-        for pair in self._pairs.keys() & set(itertools.pairwise(words)):
-            candidates += [phrase for phrase, rest in self._pairs[pair] if different.issuperset(rest)]
-        return found + [phrase for phrase in candidates if _occurs(phrase, text)]
+        # A word of the split is whole by construction, unless a mark continues it.
+        found = alone if text.isascii() or not _has_marks(different) else [one for one in alone if _occurs(one, text)]
+        followed: dict[tuple[str, str], list[int]] = {}
+        known = self._pairs.keys()
+        for at, pair in enumerate(itertools.pairwise(words), start=2):
+            if pair in known:
+                followed.setdefault(pair, []).append(at)
+        for pair, places in followed.items():
+            for phrase, rest in self._pairs[pair]:
+                size = len(rest)
+                if any(words[at : at + size] == rest for at in places) and _occurs(phrase, text):
+                    found.append(phrase)
+        return found
 
     def _matched(self, memory_id: int, folded: list[str]) -> TriggerMatch:
         ordered = sorted(folded, key=lambda phrase: (-len(phrase), phrase))
@@ -228,7 +262,8 @@ def _confidence(longest_first: list[str]) -> float:
 def _letters(phrase: str) -> int:
     if phrase.isascii():
         return sum(map(str.isalnum, phrase))
-    return sum(2 if _caseless_letter(character) else 1 for character in phrase if character.isalnum())
+    spoken = (character for character in phrase if character.isalnum() or _is_emoji(character))
+    return sum(2 if _caseless_letter(character) else 1 for character in spoken)
 
 
 def suggestions(prompt: str, *, save_phrases: Iterable[str] = ()) -> list[Suggestion]:

@@ -16,6 +16,7 @@ from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, Tier
+from spec_kit_memory.core.phrases import doubts
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
     AccessDenied,
@@ -51,7 +52,7 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     after = runtime.store.get(memory_id)
     return UpdateAnswer(
         summary=f"{after.title} (#{memory_id}): changed {', '.join(sorted(changes))} in the {place}",
-        hints=("take it back with skm undo",),
+        hints=("take it back with skm undo", *doubts(changes.get("triggers", ()))),
         memory=runtime.card(after),
         changed=tuple(sorted(changes)),
         written_to=place,

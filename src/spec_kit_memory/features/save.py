@@ -188,6 +188,7 @@ def _write(
     rendered, triggers = _rendered(runtime, draft, placed.spec_folder, now_local, repository)
     similar = () if on_similar == "distinct" and not force else near_duplicates.similar(runtime, rendered.text)
     warnings = [*rendered.warnings, *placed.warnings, *_unheard(draft.session.spec_folder, request.spec_folder, placed)]
+    warnings += phrases.doubts(draft.session.triggers)
     answer = SaveAnswer(
         summary="",
         id=None,

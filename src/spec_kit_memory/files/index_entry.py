@@ -147,9 +147,8 @@ def resolve(
     tier, warnings = _tier(front, found, settings, trusted=trusted)
     if front.triggers and not trusted:
         warnings = (*warnings, Warning_("its trigger phrases are ignored: nobody vouched for this text", code="trust"))
-    elif plain := [phrase for phrase in front.triggers if phrases.in_most_prompts(phrase)]:
-        what = f"{'trigger phrase' if len(plain) == 1 else 'trigger phrases'} {', '.join(map(repr, plain))}"
-        warnings = (*warnings, Warning_(f"{what} will match most prompts; give longer ones", code="trigger"))
+    else:
+        warnings = (*warnings, *(Warning_(told, code="trigger") for told in phrases.doubts(front.triggers)))
     # To the second, as front matter has it: of two from one second the later saved is the newer.
     created_at = front.created_at or modified_at.replace(microsecond=0)
     attributes = Attributes(
