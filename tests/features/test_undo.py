@@ -698,3 +698,41 @@ def test_a_merge_is_undone_although_a_scan_took_out_what_a_restore_had_brought_b
     assert answer.undone == "merge"
     assert any("restore" in hint and "cannot be taken back" in hint for hint in answer.hints)
     assert on_disk(place) == at_first
+
+
+def test_an_update_of_a_memory_whose_file_a_restore_had_left_alone_goes_back_to_both(place: Place) -> None:
+    path = place.memory("tokens", TOKENS)
+    workspace = place.open()
+    workspace.checkpoint_create("c")
+    workspace.update(1, title="Later", importance_tier="critical")
+    in_file = path.read_bytes()
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("c", clear_existing=True)
+    workspace.update(1, title="Once more")
+    place.clock.pass_(minutes=1)
+    workspace.undo()
+    card = workspace.list().memories[0]
+    assert (card.title, card.tier.value) == ("Login tokens", "normal")  # as the restore had left it
+    assert path.read_bytes() == in_file
+    workspace.index()
+    assert workspace.list().memories[0].title == "Login tokens"
+    workspace.undo()
+    assert workspace.list().memories[0].title == "Later"
+
+
+def test_what_was_overridden_before_a_delete_is_known_after_the_undo_of_a_restore(place: Place) -> None:
+    chat = place.root.parent / "chat.jsonl"
+    chat.write_text('{"role": "user", "content": "Where are the racks?"}\n', encoding="utf-8")
+    workspace = place.open()
+    id_ = workspace.chat_import([chat]).imported[0]["id"]
+    workspace.trust(id_)
+    workspace.checkpoint_create("c")
+    workspace.update(id_, title="Racks", trigger_phrases=["rack size"])
+    workspace.trust(id_, trusted=False)
+    workspace.delete(id_)
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("c", clear_existing=True)
+    for kind in ("restore", "delete", "trust", "update", "trust"):
+        assert workspace.undo().undone == kind
+    card = workspace.list().memories[0]
+    assert (card.title, card.triggers, card.trusted) == ("Where are the racks?", (), False)

@@ -109,9 +109,14 @@ def _elsewhere(runtime: Runtime, opened: Opened) -> list[int]:
     return [memory.id for memory in present if memory.spec_folder != folder]
 
 
-def _instance(runtime: Runtime) -> str:
+def header_now(runtime: Runtime) -> Mapping[str, Any]:
+    """The first row that a snapshot would have now."""
     with closing(runtime.store.snapshot(Filter(ids=frozenset()))) as rows:
-        return str(next(rows)["instance"])
+        return next(rows)
+
+
+def _instance(runtime: Runtime) -> str:
+    return str(header_now(runtime)["instance"])
 
 
 def _make(

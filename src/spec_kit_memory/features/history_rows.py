@@ -18,7 +18,7 @@ from spec_kit_memory.features.runtime import Runtime
 
 __all__ = ["EXTRAS", "State", "snapshot_row"]
 
-EXTRAS = ("link", "overrides", "previous_id", "vouched")  # of a history row, beside the memory's own state
+EXTRAS = ("kept", "link", "overrides", "previous_id", "vouched")  # of a history row, beside the memory's own state
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 from spec_kit_memory import filesystem
 from spec_kit_memory.answers import UndoAnswer
 from spec_kit_memory.core import front_edit, markdown, operation
-from spec_kit_memory.core.memory import Change, FrontMatter, Link, Memory, Mutation, Presence, Relation, Source
+from spec_kit_memory.core.memory import Change, Filter, FrontMatter, Link, Memory, Mutation, Presence, Relation, Source
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import Invalid
 from spec_kit_memory.features import file_restore, file_undo, freshness, link_undo, undo_restore
@@ -268,11 +268,18 @@ def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
     former = next(iter(_formers(runtime, step, memory)), None)
     place = discover.file_to_change(runtime.settings, memory.path)
     changed_since: list[str] = []
+    whole = former is not None and not file_undo.obstacle(runtime, former)
 
     def write() -> list[PutBack]:
-        if former is not None and not file_undo.obstacle(runtime, former):
+        if former is not None and whole:
             return file_undo.put_back(runtime, [former])
         return file_undo.edit_back(runtime, memory.path, _edit_of(runtime, step, memory, changed_since))
+
+    def index(change: Change) -> None:
+        differs = runtime.sync.preview(place.path).content_hash != step.before["content_hash"]
+        runtime.sync.index_file(place.path, change)
+        if whole and differs:
+            undo_restore.put_memory_back(runtime, step, change)  # a restore had left the file alone
 
     if not filesystem.exists(place):
         raise _Impossible(f"{memory.path} is gone")
@@ -283,7 +290,7 @@ def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
     return _Plan(
         f"took back the update of {keys} of {memory.title} (#{memory.id}) in {memory.path}",
         (memory.id,),
-        lambda change: runtime.sync.index_file(place.path, change),
+        index,
         write,
         hints,
     )
@@ -410,14 +417,15 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 
 def _note_file(runtime: Runtime, put_back: PutBack, change: Change) -> None:
-    """The index knows the file again; one that had said something else than its memory before goes on to do so."""
+    """The index knows the file again; a memory that had said something else than its file goes on to do so."""
     path = paths.absolute(runtime.settings, put_back.file.path)
-    entry = runtime.sync.preview(path)
     memory = runtime.store.by_path(put_back.file.path)
-    if memory is None or memory.content_hash == entry.content_hash:
-        runtime.sync.index_file(path, _with_files(change, [put_back]), explicit=True)
-    else:
-        runtime.store.touch({put_back.file.path: entry.stamp})
+    differs = memory is not None and memory.content_hash != runtime.sync.preview(path).content_hash
+    where = Filter(ids=frozenset({memory.id} if memory is not None and differs else ()))
+    kept = [row for row in runtime.store.snapshot(where) if row["kind"] != "link"]
+    runtime.sync.index_file(path, _with_files(change, [put_back]), explicit=True)
+    if differs:
+        runtime.store.restore(kept, change, clear=True, where=where, links=False)
 
 
 _WAYS: dict[str, Callable[[Runtime, Act, Change], _Done]] = {

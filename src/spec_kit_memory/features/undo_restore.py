@@ -22,7 +22,7 @@ from spec_kit_memory.features.history_rows import State
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.undoable import Act, Step
 
-__all__ = ["Prepared", "apply", "prepare"]
+__all__ = ["Prepared", "apply", "prepare", "put_memory_back"]
 
 
 @dataclass(slots=True)
@@ -189,7 +189,15 @@ def _from_history(runtime: Runtime, step: Step) -> Mapping[str, Any] | None:
     at = datetime.fromisoformat(step.entry.at)
     state = State(memory.id, step.before, at)
     row = history_rows.snapshot_row(runtime, state, text, memory=None, last_access=memory.last_access or at)
-    return {**row, "access_count": memory.access_count}
+    return {**row, "access_count": memory.access_count, **step.before.get("kept", {})}
+
+
+def put_memory_back(runtime: Runtime, step: Step, change: Change) -> None:
+    """Make a memory what it was before a step, from history, whatever its file says."""
+    row = _from_history(runtime, step)
+    if row is not None:
+        rows = [checkpoints.header_now(runtime), row]
+        runtime.store.restore(rows, change, clear=True, where=Filter(ids=frozenset({step.memory_id})), links=False)
 
 
 # --- links, files, sessions --------------------------------------------------------------

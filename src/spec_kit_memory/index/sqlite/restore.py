@@ -25,6 +25,9 @@ from spec_kit_memory.index.sqlite.snapshot_check import HINT, Plan, SavedMemory,
 __all__ = ["Wanted", "restore"]
 
 _Key = tuple[int, int, str]  # of a link: source, target, relation
+_UNSAVED = (
+    "said", "said_trusted", "vouched", "overrides", "warnings", "access_count", "last_access", "aliases", "claims",
+)  # fmt: skip
 
 # What a file on disk looks like is not part of a checkpoint's truth: it says when a scan must read it again.
 _NOT_COMPARED = ("id", "raw_hash", "stamp")
@@ -181,6 +184,7 @@ class _Restore:
 
     def _write(self, saved: SavedMemory, before: Memory | None, here: int | None) -> int:
         connection, row = self._connection, saved.row
+        extra = {"kept": self._unsaved(before)} if before and before.presence is not Presence.LIVE else {}
         documents.keep_text(connection, row["content_hash"], row["text"])
         memory_id = before.id if before else self._insert(row, here)
         connection.execute(
@@ -202,8 +206,14 @@ class _Restore:
         declared_links.replace(connection, memory_id, row["path"], saved.claims)
         declared_links.others_resolved(connection, memory_id, old=before)
         alive = before is not None and before.presence is Presence.LIVE
-        self._recorder.entry(Mutation.RESTORE, before, memory_id, event=Event.UPDATE if alive else Event.ADD)
+        event = Event.UPDATE if alive else Event.ADD
+        self._recorder.entry(Mutation.RESTORE, before, memory_id, event=event, extra_before=extra)
         return memory_id
+
+    def _unsaved(self, before: Memory) -> dict[str, Any]:
+        """What is in no checkpoint, since it was not live, and not in its state either: undo needs it."""
+        row = memory_row(self._connection, before)
+        return {name: row[name] for name in _UNSAVED}
 
     def _insert(self, row: Mapping[str, Any], here: int | None) -> int:
         at = micros(row["first_indexed_at"])
