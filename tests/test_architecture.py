@@ -16,9 +16,10 @@ PACKAGE = "spec_kit_memory"
 SOURCE = ROOT / "src" / PACKAGE
 
 # What each room may use of the others. core uses nothing but the errors; see ARCHITECTURE.md.
-ANYWHERE = {"errors", "answers", "parameters", "requests", "settings", "filesystem"}
+ANYWHERE = {"errors", "answers", "parameters", "requests", "settings", "filesystem", "caller"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "caller": set(),
     "filesystem": set(),
     "core": {"core", "errors"},
     "answers": {"core", "errors"},

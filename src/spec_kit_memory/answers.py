@@ -109,7 +109,8 @@ class Result:
     sections: Mapping[str, str] = field(default_factory=dict)  # anchor id -> text, with `anchors`
     missing_anchors: tuple[str, ...] = ()
     content: str | None = None  # with includeContent
-    already_sent: bool = False
+    already_sent: bool = False  # this session has all of what matched
+    sent_before: tuple[str, ...] = ()  # lines that matched and that this session has; what is shown is new to it
     trusted: bool = True
     superseded_by: tuple[int, ...] = ()
     supersedes: tuple[int, ...] = ()  # other results: it stands above them for that, whatever its score

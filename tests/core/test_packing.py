@@ -138,7 +138,7 @@ def test_a_passage_beside_lines_that_are_shown_is_preferred_to_one_elsewhere() -
 
 
 def test_what_is_asked_for_whole_comes_before_all_passages() -> None:
-    one = replace(block(1, (3, 4, 90)), whole=Piece(1, 40, 91))
+    one = replace(block(1, (3, 4, 90)), wholes=(Piece(1, 40, 91),))
     fitted = fit([one, block(2, (1, 4, 99))], budget=4 + 200 + 10)
     assert [ranges(each) for each in fitted.blocks] == [[(1, 40)], []]
 
@@ -247,7 +247,7 @@ def blocks(draw: st.DrawFn) -> list[Block]:
                 offsets=offsets(text),
                 pieces=pieces,
                 apart=draw(st.booleans()),
-                whole=draw(st.sampled_from([None, *pieces])),
+                wholes=draw(st.sampled_from([(), *((piece,) for piece in pieces)])),
                 sections=partial(
                     list, [(first - draw(st.integers(0, first - 1)), last + 1) for first, last in spans[:3]]
                 ),

@@ -80,7 +80,7 @@ def test_rules_the_folders_standing_and_decisions_come_in_one_text(workspace: Wo
     assert "A long tail" not in answer.text
     assert "date:" not in answer.text
     assert "ANCHOR" not in answer.text
-    assert [part["kind"] for part in answer.parts] == ["rule", "folder", "decision"]
+    assert [part["kind"] for part in answer.parts] == ["rule", "folder"]
 
 
 def test_the_prompt_brings_up_what_it_triggers_and_decisions_that_bear_on_it(workspace: Workspace) -> None:
@@ -90,6 +90,80 @@ def test_the_prompt_brings_up_what_it_triggers_and_decisions_that_bear_on_it(wor
     assert kinds["Which key store"] == "decision"
     assert "trigger" in [part["kind"] for part in answer.parts]
     assert "Sessions became signed tokens." in answer.text
+
+
+@pytest.mark.parametrize(
+    "prompt", [None, "how are signed tokens checked?", "signed tokens over Redis", "signed tokens"]
+)
+@pytest.mark.parametrize("folder", [None, "007-auth", "008-api"])
+def test_a_memory_stands_in_one_place(workspace: Workspace, prompt: str | None, folder: str | None) -> None:
+    answer = workspace.context(prompt, spec_folder=folder)
+    ids = [part["id"] for part in answer.parts]
+    assert len(ids) == len(set(ids)), answer.text
+    for title in ("Tokens", "Which key store", "House rules", "Sessions"):
+        assert answer.text.count(f"**{title}**") <= 1
+    for said in (
+        "We chose signed tokens over Redis.",
+        "Sessions became signed tokens.",
+        "signed with a key in the vault",
+    ):
+        assert answer.text.count(said) <= 1, said
+
+
+def test_the_folders_newest_tells_its_decision_beside_where_it_stands(workspace: Workspace) -> None:
+    answer = workspace.context("how are signed tokens checked, over Redis?", spec_folder="007-auth")
+    below = answer.text.split("## 007-auth")[1]
+    assert "decision: We chose signed tokens over Redis." in below
+    assert "Half of the routes are moved." in below
+
+
+def test_a_rule_that_the_prompt_brings_up_is_told_once(place: Place) -> None:
+    for number in range(5):
+        place.write(
+            f"constitutional/r{number}.md", f"---\ntriggers: [deploy]\n---\n# Rule {number}\n\nText {number}.\n"
+        )
+    answer = place.open().context("deploy now")
+    for number in range(5):
+        assert answer.text.count(f"**Rule {number}**") == 1
+
+
+def test_rules_are_told_once_in_a_session_by_context_or_search(workspace: Workspace) -> None:
+    assert "Never commit to main." in workspace.context(session_id="s").text
+    assert "Never commit to main." not in workspace.context("signed tokens", session_id="s").text
+    assert workspace.search("signed tokens", session_id="s").constitutional == ()
+    assert workspace.search("signed tokens", session_id="t").constitutional
+    assert workspace.search("signed tokens", session_id="t").constitutional == ()
+    assert "Never commit to main." not in workspace.context(session_id="t").text
+    assert workspace.search("signed tokens", session_id="t", dedup=False).constitutional
+    for _ in range(2):
+        assert workspace.search("signed tokens").constitutional
+
+
+def test_after_a_compaction_rules_are_told_again(workspace: Workspace) -> None:
+    workspace.context(session_id="s")
+    workspace.session("s", anew=True)
+    assert workspace.search("signed tokens", session_id="s").constitutional
+
+
+def test_a_rule_that_changed_is_told_again(workspace: Workspace, place: Place) -> None:
+    workspace.context(session_id="s")
+    place.write("constitutional/house.md", RULE.replace("main", "release"))
+    workspace.index()
+    (rule,) = workspace.search("signed tokens", session_id="s").constitutional
+    assert "Never commit to release." in rule.text
+
+
+def test_a_rule_that_was_only_named_is_told_when_the_question_brings_it_up(place: Place) -> None:
+    for tree in ("alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple"):
+        place.write(f"constitutional/{tree}.md", f"---\ntriggers: [the {tree}wood]\n---\n# {tree}\n\nObey always.\n")
+    place.memory("note", "# Harbour\n\nCranes lift boxes.")
+    workspace = place.open()
+    named = [rule.title for rule in workspace.search("cranes", session_id="s").constitutional if not rule.text]
+    assert named
+    question = f"cranes and the {named[0]}wood"
+    again = workspace.search(question, session_id="s")
+    assert [(rule.title, bool(rule.text)) for rule in again.constitutional] == [(named[0], True)]
+    assert workspace.search(question, session_id="s").constitutional == ()
 
 
 def test_what_is_no_decision_is_not_called_one(workspace: Workspace) -> None:

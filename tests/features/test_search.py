@@ -460,17 +460,6 @@ def test_an_answer_stays_within_its_budget_and_keeps_later_hits(place: Place) ->
     assert len([result for result in answer.results if result.text]) > 3
 
 
-def test_the_same_question_twice_in_a_session_sends_references_not_nothing(place: Place) -> None:
-    place.memory("tokens", TOKENS)
-    workspace = place.open()
-    once = first(workspace.search("access tokens", session_id="s"))
-    again = first(workspace.search("access tokens", session_id="s"))
-    assert once.text
-    assert (again.id, again.text, again.already_sent) == (once.id, "", True)
-    assert first(workspace.search("access tokens", session_id="s", dedup=False)).text
-    assert first(workspace.search("access tokens", session_id="other")).text
-
-
 def test_being_listed_makes_hot_for_that_session_only(place: Place, clock: Clock) -> None:
     place.memory("tokens", TOKENS)
     workspace = place.open()
@@ -722,26 +711,6 @@ def test_min_score_holds_for_each_passage_of_a_flat_list(place: Place) -> None:
     found = workspace.search("zebra migration savanna", group_by="passage", min_score=0.5).results
     assert found
     assert all(result.score >= 0.5 for result in found)
-
-
-def test_a_flat_list_is_remembered_by_its_session_too(place: Place) -> None:
-    place.memory("tokens", TOKENS)
-    workspace = place.open()
-    once = workspace.search("access tokens", group_by="passage", session_id="s").results[0]
-    again = workspace.search("access tokens", group_by="passage", session_id="s").results[0]
-    assert isinstance(once, FlatResult)
-    assert isinstance(again, FlatResult)
-    assert once.text
-    assert (again.text, again.already_sent, again.lines) == ("", True, once.lines)
-
-
-def test_the_rest_of_a_passage_that_was_cut_still_comes(place: Place) -> None:
-    place.memory("long", "# Long\n\n" + "\n".join(f"oauth matter number {n} is of this kind" for n in range(30)))
-    workspace = place.open()
-    cut = first(workspace.search("oauth", session_id="s", max_tokens=200))
-    assert cut.text
-    assert "number 29" not in cut.text
-    assert "number 29" in first(workspace.search("oauth", session_id="s")).text
 
 
 def test_content_from_the_cache_counts_as_use_too(place: Place) -> None:

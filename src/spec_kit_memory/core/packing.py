@@ -53,7 +53,7 @@ class Block:
     offsets: Sequence[int] = (0,)  # the size of all lines before each, and of all of them
     pieces: Sequence[Piece] = ()
     apart: bool = False  # its passages are about different things, as the turns of a conversation are
-    whole: Piece | None = None  # asked for: before all passages, if it fits
+    wholes: Sequence[Piece] = ()  # asked for: before all passages, if all of them fit
     sections: Callable[[], Sequence[tuple[int, int]]] = tuple  # line ranges of anchors, headings, the body; if needed
     header: int = 0  # what naming the result costs
     score: float = 0.0  # of a result that has nothing to show, such as a reference to what was sent already
@@ -136,8 +136,13 @@ def _wholes(trays: Sequence[_Tray], room: int) -> int:
     """Texts that were asked for as a whole, best result first."""
     start = room
     for tray in trays:
-        if tray.block.whole:
-            room -= tray.show(tray.block.whole, room) or 0
+        before, room_before = tray.state, room
+        for piece in tray.block.wholes:
+            took = tray.show(piece, room)
+            if took is None:
+                tray.state, room = before, room_before
+                break
+            room -= took
     return start - room
 
 

@@ -7,7 +7,7 @@ decisions bear on it. Whole memories are offered, not loaded, unless auto-load w
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -16,7 +16,7 @@ from spec_kit_memory.answers import ContextAnswer
 from spec_kit_memory.core import markdown, packing, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.folders import clean_folder
-from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, StoredPassage, Tier
+from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, StoredPassage
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import search as searching
 from spec_kit_memory.features import sessions
@@ -26,6 +26,7 @@ from spec_kit_memory.requests import ContextRequest, SearchRequest
 SECTIONS = ("state", "next-steps", "blockers", "summary")
 TRIGGERED = 3
 DECISIONS = 3
+MOST_DECISIONS = 6  # some of them may belong to memories that stand above
 OFFERS = 3
 NEAREST, NEAREST_TOKENS = 2, 250
 NEWEST = 5
@@ -58,20 +59,25 @@ class _Page:
     text: list[str] = field(default_factory=list)
     parts: list[dict[str, Any]] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
+    sent: list[str] = field(default_factory=list)  # hashes of passages that stand in it whole
     _heading: str = ""
 
     def heading(self, words: str) -> None:
         """Stands above the next piece; if none fits, it is not said either."""
         self._heading = words
 
-    def add(self, kind: str, memory: Memory, said: str, *, most: int | None = None) -> bool:
-        """Put a piece in if it fits, clipped to `most` tokens."""
+    def add(
+        self, kind: str, memory: Memory, said: str, *, most: int | None = None, passage: StoredPassage | None = None
+    ) -> bool:
+        """Put a piece in if it fits, clipped to `most` tokens. `passage`: what it is, if all of it fits."""
         head = f"**{memory.title}** (#{memory.id}, {memory.path})\n"
         part = {"kind": kind, "id": memory.id, "title": memory.title, "tokens": self.budget}
         room = self.budget - self._with(head, part)
         clipped = tokens.clip(said, room if most is None else min(room, most - tokens.count(head)))
         while clipped and (over := self._with(head + clipped, part) - self.budget) > 0:
             clipped = tokens.clip(clipped, tokens.count(clipped) - over)
+        if clipped == said and passage is not None:
+            self.sent.append(passage.hash)
         clipped = _without_announcements(clipped) if clipped != said else clipped
         if not clipped:
             return False
@@ -80,13 +86,14 @@ class _Page:
         self.shown.add(memory.id)
         return True
 
-    def name(self, words: str, memories: Sequence[Memory]) -> None:
-        """Name as many of these as fit."""
+    def name(self, words: str, memories: Sequence[Memory]) -> Sequence[Memory]:
+        """Name as many of these as fit; returns those."""
         names = [f"{memory.title} (#{memory.id})" for memory in memories]
         while names and self._with(words + ", ".join(names)) > self.budget:
             names.pop()
         if names:
             self._put(words + ", ".join(names))
+        return memories[: len(names)]
 
     def _with(self, more: str, *parts: dict[str, Any]) -> int:
         """Tokens of the answer's JSON with one more piece."""
@@ -105,21 +112,24 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     newest = _newest(runtime, folder) if folder and loading != "skip" else []
     offers = _offers(newest, most=max_tokens // 4)
     page = _Page(budget=max_tokens, beside=FRAME_TOKENS + _count(offers))
-    _rules(runtime, page, prompt or "", max_tokens)
+    told = _rules(runtime, page, prompt or "", max_tokens, sessions.told_to(runtime, session_id))
+    decided = _decided_on(runtime, prompt, folder) if loading != "skip" and (prompt or folder) else {}
     if prompt:
-        _triggered(runtime, page, prompt, int(max_tokens * SHARES["triggers"]))
+        budget = int(max_tokens * SHARES["triggers"])
+        _triggered(runtime, page, prompt, budget, decided, without={memory.id for memory in newest[:1]})
     if folder and newest:
-        _folder(runtime, page, folder, newest[0], loading, int(max_tokens * SHARES["folder"]))
-    if loading != "skip" and (prompt or folder):
-        _decisions(runtime, page, prompt, folder)
+        _folder(runtime, page, folder, newest[0], loading, int(max_tokens * SHARES["folder"]), decided)
+    _decisions(page, decided)
     if loading != "skip" and prompt and not any(part["kind"] in ("trigger", "decision") for part in page.parts):
         _nearest(runtime, page, prompt, folder)
     if loading != "skip" and not page.shown:
         page.heading("## Saved last")
         page.name("", [memory for memory in runtime.store.find(limit=5 * NEWEST) if memory.trusted][:NEWEST])
     runtime.used(page.shown)
-    if session_id and page.shown:
-        sessions.remember_shown(runtime, session_id, sorted(page.shown), ())
+    if session_id and (page.shown or told):
+        sessions.remember_shown(runtime, session_id, sorted(page.shown), [*told, *page.sent])
+    else:
+        sessions.remember_told(runtime, told)
     return ContextAnswer(
         summary=_summary(page, folder, loading),
         hints=tuple(_hints(offers, loading, page)),
@@ -140,9 +150,12 @@ def _loading(runtime: Runtime, prompt: str | None, session_id: str | None) -> st
     return said or session.loading
 
 
-def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int) -> None:
-    rules = {m.id: m for m in runtime.store.find(Filter(tiers=frozenset({Tier.CONSTITUTIONAL})))}
+def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, told: Set[str]) -> list[str]:
+    """The rules that this session was not told yet; returns what is remembered of them."""
     triggered = {match.memory_id for match in runtime.matcher().match(prompt)} if prompt else set()
+    rules = {m.id: m for m in runtime.rules() if sessions.is_due(m, told, triggered=m.id in triggered)}
+    if not rules:
+        return []
     texts = [
         packing.Rule(
             id=m.id,
@@ -153,30 +166,43 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int) -> None:
         )
         for m in rules.values()
     ]
-    if not texts:
-        return
     page.heading("## Rules")
     ruled = packing.rules(texts, count=tokens.count, budget_tokens=packing.rules_budget(budget), header_tokens=16)
-    for id_, text in ruled.shown:
-        page.add("rule", rules[id_], text)
-    page.name("Also: ", [rules[id_] for id_ in ruled.named])
+    shown = [id_ for id_, text in ruled.shown if page.add("rule", rules[id_], text)]
+    # What the prompt brings up stands below by itself.
+    named = page.name("Also: ", [rules[id_] for id_ in ruled.named if id_ not in triggered])
+    marks = [sessions.told_mark(rules[id_], text=True) for id_ in shown]
+    return marks + [sessions.told_mark(memory, text=False) for memory in named]
 
 
-def _triggered(runtime: Runtime, page: _Page, prompt: str, budget: int) -> None:
+def _triggered(
+    runtime: Runtime, page: _Page, prompt: str, budget: int, decided: dict[int, _Decided], *, without: Set[int]
+) -> None:
+    """What the prompt brings up; not what stands below anyway, as the newest of the folder does."""
     matches, memories = sessions.matching(runtime, prompt)
-    wanted = [memories[m.memory_id] for m in matches if m.memory_id not in page.shown][:TRIGGERED]
+    left_out = page.shown | without
+    wanted = [memories[m.memory_id] for m in matches if m.memory_id not in left_out][:TRIGGERED]
     if wanted:
         page.heading("## Brought up by the prompt")
     for memory in wanted:
-        page.add("trigger", memory, sessions.summary(runtime.store.text(memory.id)), most=budget // len(wanted))
+        said = _with_decision(sessions.summary(runtime.store.text(memory.id)), decided.get(memory.id))
+        page.add("trigger", memory, said, most=budget // len(wanted))
 
 
-def _folder(runtime: Runtime, page: _Page, folder: str, newest: Memory, loading: str, budget: int) -> None:
+def _folder(
+    runtime: Runtime,
+    page: _Page,
+    folder: str,
+    newest: Memory,
+    loading: str,
+    budget: int,
+    decided: dict[int, _Decided],
+) -> None:
     """Where the folder stands by its newest memory."""
     page.heading(f"## {folder}")
     text = runtime.store.text(newest.id)
     said = sessions.body(text) if loading == "auto" else _standing(text)
-    page.add("folder", newest, said or sessions.summary(text), most=budget)
+    page.add("folder", newest, _with_decision(said or sessions.summary(text), decided.get(newest.id)), most=budget)
 
 
 def _newest(runtime: Runtime, folder: str) -> list[Memory]:
@@ -213,20 +239,47 @@ def _standing(text: str) -> str:
     return "\n".join(said)
 
 
-def _decisions(runtime: Runtime, page: _Page, prompt: str | None, folder: str | None) -> None:
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What a memory decided that bears on the prompt."""
+
+    memory: Memory
+    passage: StoredPassage
+    text: str
+    section: bool  # of decisions; else the memory as a whole is one
+
+
+def _decided_on(runtime: Runtime, prompt: str | None, folder: str | None) -> dict[int, _Decided]:
     """Decisions that bear on the prompt, or on the folder's topic: sections and memories of that kind, nothing else."""
     topic = prompt or (folder or "").replace("-", " ").replace("/", " ")
-    page.heading("## Decisions that bear on it")
-    said: set[int] = set()
+    decided: dict[int, _Decided] = {}
     for kind in (ContextType.DECISION, None):
         request = SearchRequest(query=topic, spec_folder=folder, context_type=kind, include_constitutional=False)
         ranking = searching.rank(runtime, request)
         for found in ranking.found if ranking.close or not prompt else ():
-            passage = _decided(found, shown=found.memory.id in page.shown) if found.memory.trusted else None
-            if len(said) < DECISIONS and passage is not None and found.memory.id not in said:
+            if len(decided) == MOST_DECISIONS:
+                break
+            passage, section = _decision_of(found) if found.memory.trusted else (None, False)
+            if passage is not None and found.memory.id not in decided:
                 lines = runtime.store.text(found.memory.id).split("\n")[passage.first_line - 1 : passage.last_line]
-                if page.add("decision", found.memory, _replaced(found) + sessions.without_tags("\n".join(lines))):
-                    said.add(found.memory.id)
+                text = _replaced(found) + sessions.without_tags("\n".join(lines))
+                decided[found.memory.id] = _Decided(found.memory, passage, text, section)
+    return decided
+
+
+def _decisions(page: _Page, decided: Mapping[int, _Decided]) -> None:
+    """Those of memories that are not there yet: a memory stands in one place, with all that is said of it."""
+    page.heading("## Decisions that bear on it")
+    left = (each for each in decided.values() if each.memory.id not in page.shown)
+    for each in islice(left, DECISIONS):
+        page.add("decision", each.memory, each.text, passage=each.passage)
+
+
+def _with_decision(said: str, decided: _Decided | None) -> str:
+    """What is said of a memory, with its decision, unless that is what is said already."""
+    if decided is None or not decided.section or decided.text in said:
+        return said
+    return f"{said}\ndecision: {decided.text}" if said else decided.text
 
 
 def _nearest(runtime: Runtime, page: _Page, prompt: str, folder: str | None) -> None:
@@ -238,16 +291,16 @@ def _nearest(runtime: Runtime, page: _Page, prompt: str, folder: str | None) -> 
     page.heading("## Nearest to the prompt")
     # Nobody asked for this text: what nobody vouched for stays out of it. A search brings it, marked.
     fitting = [each for each in ranking.found if each.memory.trusted and each.memory.id not in page.shown]
-    told = ((each, words) for each in fitting if not each.superseded_by and (words := _words(runtime, each)))
-    for found, words in islice(told, NEAREST):
-        page.add("nearest", found.memory, words, most=NEAREST_TOKENS)
+    told = ((each, said) for each in fitting if not each.superseded_by and (said := _words(runtime, each)))
+    for found, (passage, words) in islice(told, NEAREST):
+        page.add("nearest", found.memory, words, most=NEAREST_TOKENS, passage=passage)
 
 
-def _words(runtime: Runtime, found: searching.Found) -> str:
+def _words(runtime: Runtime, found: searching.Found) -> tuple[StoredPassage, str] | None:
     """Its best passage that is more than a heading."""
     lines = runtime.opened(found.memory).lines
-    said = (sessions.without_tags("\n".join(lines[p.first_line - 1 : p.last_line])) for p in found.matched)
-    return next((words for words in said if words.strip()), "")
+    said = ((p, sessions.without_tags("\n".join(lines[p.first_line - 1 : p.last_line]))) for p in found.matched)
+    return next(((passage, words) for passage, words in said if words.strip()), None)
 
 
 def _replaced(found: searching.Found) -> str:
@@ -256,13 +309,13 @@ def _replaced(found: searching.Found) -> str:
     return f"Superseded by {by}: " if by else ""
 
 
-def _decided(found: searching.Found, *, shown: bool) -> StoredPassage | None:
-    """The passage of a match that holds a decision; of a memory that was shown only a section of decisions is new."""
+def _decision_of(found: searching.Found) -> tuple[StoredPassage | None, bool]:
+    """The passage of a match that holds a decision, and whether it is a section of decisions."""
     sections = [passage for passage in found.matched if (passage.anchor or "").startswith("decision")]
     if sections:
-        return sections[0]
-    whole = found.memory.attributes.context_type is ContextType.DECISION and not shown
-    return found.matched[0] if whole and found.matched else None
+        return sections[0], True
+    whole = found.memory.attributes.context_type is ContextType.DECISION
+    return (found.matched[0] if whole and found.matched else None), False
 
 
 def _summary(page: _Page, folder: str | None, loading: str) -> str:

@@ -198,6 +198,8 @@ class Runtime:
     # What was rebuilt to answer as of an earlier moment; `Workspace.close` closes it.
     past: Past | None = None
     shelf: Shelf = field(default_factory=Shelf)
+    # By connection: which rules it was told; see `sessions.told_to`.
+    told: dict[str, frozenset[str]] = field(default_factory=dict)
     # What spec folders are about, by name, with the state of the folder that was read.
     profiles: dict[str, tuple[object, Profile]] = field(default_factory=dict)
     _matcher: tuple[int, Matcher] | None = None

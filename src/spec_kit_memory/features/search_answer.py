@@ -7,7 +7,7 @@ plain words on what was done, what was missing and what was held back.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from spec_kit_memory.answers import Card, FlatResult, HeldBack, Meta, Result, Ru
 from spec_kit_memory.core import markdown, packing, tokens, triggers, words
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, Source, State, StoredPassage, Tier
-from spec_kit_memory.core.packing import Block, Packed, Piece, Prices
+from spec_kit_memory.core.packing import Block, Packed, Piece, Prices, Shown
 from spec_kit_memory.core.ranking import Scored
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import search as searching
@@ -67,9 +67,12 @@ def search(runtime: Runtime, request: Request, cache: Cache) -> SearchAnswer:
     generation = runtime.whole.generation()
     # What a session was sent changes with each answer, so only questions without one repeat.
     # Memories expire and change their state without a write, so an answer is good for a minute.
-    key = (request, int(runtime.now().timestamp() // CACHE_SECONDS))
+    # A connection is told the rules once: the answers before and after are different ones.
+    told = sessions.told_to(runtime, None)
+    key = (request, int(runtime.now().timestamp() // CACHE_SECONDS), told)
     known = cache.get(key, generation) if request.session_id is None else None
     if known is not None:
+        sessions.remember_told(runtime, _told(runtime, known.constitutional))
         if request.include_content:
             runtime.used([result.id for result in known.results])
         return replace(known, meta=replace(known.meta, cache_hit=True))
@@ -92,7 +95,7 @@ def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
     desk = _Desk(runtime, request, frame, ranking.query.keywords)
     by_passage = request.group_by == "passage"
     results = desk.passages(found, room) if by_passage else desk.results(found[: request.limit], room)
-    desk.remember(list(dict.fromkeys(result.id for result in results)))
+    desk.remember(list(dict.fromkeys(result.id for result in results)), _told(runtime, ruled.rules))
     contiguous = desk.contiguity(results)
     hints = _hints(request, ranking, results, stats["memories"], found=len(found))
     if request.spec_folder and not found and (unknown := _unknown_folder(runtime, request.spec_folder)):
@@ -252,6 +255,9 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
         return _Ruled()
     phrases = [(m.id, phrase) for m in memories.values() for phrase in m.attributes.triggers]
     triggered = {match.memory_id for match in triggers.Matcher(phrases).match(request.text)}
+    if request.dedup:
+        told = sessions.told_to(runtime, request.session_id)
+        memories = {id_: m for id_, m in memories.items() if sessions.is_due(m, told, triggered=id_ in triggered)}
     bodies = {id_: _body(runtime.opened(memory).outline) for id_, memory in memories.items()}
     candidates = [
         packing.Rule(
@@ -271,6 +277,12 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
     return _Ruled((*shown, *named), ruled.tokens, ruled.unnamed)
 
 
+def _told(runtime: Runtime, rules: Sequence[Rule]) -> list[str]:
+    """What is remembered of rules that an answer tells, so that they are told once."""
+    memories = {memory.id: memory for memory in runtime.rules()} if rules else {}
+    return [sessions.told_mark(memories[rule.id], text=bool(rule.text)) for rule in rules if rule.id in memories]
+
+
 def _body(document: Document) -> str:
     return "\n".join(document.text.split("\n")[document.body_first_line - 1 :]).strip()
 
@@ -288,9 +300,9 @@ class _Desk:
     keywords: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        session = self.runtime.store.session(self.request.session_id) if self.request.session_id else None
-        self._sent = session.sent if session and self.request.dedup else frozenset()
+        self._sent = sessions.sent_to(self.runtime, self.request.session_id) if self.request.dedup else frozenset()
         self._opened: dict[int, Opened] = {}
+        self._had_of: dict[int, list[tuple[int, int]]] = {}
         self._shown_hashes: set[str] = set()
         self._near: dict[int, tuple[Memory | None, Memory | None]] = {}
         self._waiting: dict[int, dict[str, int]] = {}  # of each result, what is said of it if there is room
@@ -313,30 +325,57 @@ class _Desk:
         packed = {block.id: block for block in fitted.blocks}
         return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed]
 
-    def remember(self, shown_ids: Sequence[int]) -> None:
+    def remember(self, shown_ids: Sequence[int], rules: Iterable[str]) -> None:
         """What was listed is HOT for this session; what came with its content counts as used."""
         if self.request.include_content:
             self.runtime.used(shown_ids)
-        if self.request.session_id and shown_ids:
-            sessions.remember_shown(self.runtime, self.request.session_id, shown_ids, self._shown_hashes)
+        sent = self._shown_hashes.union(rules)
+        if self.request.session_id and (shown_ids or sent):
+            sessions.remember_shown(self.runtime, self.request.session_id, shown_ids, sent)
+        else:
+            sessions.remember_told(self.runtime, rules)
 
     def _block(self, f: Found) -> Block:
         opened = self._opened[f.memory.id]
-        fresh = [(p, s) for p, s in f.passages if p.hash not in self._sent]
-        whole = None
-        if self.request.include_content and fresh:
-            whole = Piece(opened.outline.body_first_line, len(opened.lines), f.scored.score + 1)
+        fresh = [(p, s) for p, s in f.passages if not (self._sent and self._has(f, p))]
+        wholes = self._unsent(f) if self.request.include_content else ()
         return Block(
             id=f.memory.id,
             lines=opened.lines,
             offsets=opened.offsets,
             pieces=[Piece(p.first_line, p.last_line, s.score) for p, s in fresh],
             apart=f.memory.source is Source.CHAT,
-            whole=whole,
-            sections=partial(_ranges, opened),
+            wholes=[Piece(first, last, f.scored.score + 1) for first, last in wholes],
+            sections=tuple if wholes else partial(_ranges, opened, self._had(f)),
             header=self._header_bytes(f) + 2 * len(str(len(opened.lines))),
             score=f.scored.score,
         )
+
+    def _had(self, f: Found) -> list[tuple[int, int]]:
+        """The lines of a memory that this session was sent, in order."""
+        if not self._sent:
+            return []
+        if f.memory.id not in self._had_of:
+            passages = self.runtime.store.passages_of(f.memory.id)
+            ranges = [(p.first_line, p.last_line) for p in passages if p.hash in self._sent]
+            self._had_of[f.memory.id] = _joined([*ranges, *sessions.ranges_of(f.memory, self._sent)])
+        return self._had_of[f.memory.id]
+
+    def _has(self, f: Found, passage: StoredPassage) -> bool:
+        """Does this session have all that a passage says?"""
+        return passage.hash in self._sent or self._was_sent(f, passage.first_line, passage.last_line)
+
+    def _unsent(self, f: Found) -> list[tuple[int, int]]:
+        """The lines of a memory's text that this session does not have: all, where nothing was sent."""
+        opened = self._opened[f.memory.id]
+        first, last = opened.outline.body_first_line, len(opened.lines)
+        left: list[tuple[int, int]] = []
+        for start, end in [*self._had(f), (last + 1, last + 1)]:
+            if first < start:
+                left.append((first, start - 1))
+            first = max(first, end + 1)
+        said = [(start, end) for start, end in left if any(map(_says, opened.lines[start - 1 : end]))]
+        return said if self._sent else left
 
     def _header_bytes(self, f: Found) -> int:
         """What naming a result costs, with its neighbours where they were asked for."""
@@ -352,7 +391,9 @@ class _Desk:
         self._waiting[f.memory.id] = waiting
         said = sum(_about(f).values()) - sum(waiting.values())
         more = len('"content":"",') if self.request.include_content else 0
-        more += len('"alreadySent":true,') if self._sent else 0
+        more += _entry("sentBefore", self._sent_before(f)) + len('"alreadySent":true,') if self._sent else 0
+        if self.request.include_content:
+            more += sum(_size(f"{_sent_line(first, last)}\n") for first, last in self._had(f))
         return _header_bytes(f, self.request.explain) + said + more + self._near_tokens(f.memory) * BYTES
 
     def _beside(self, named: Sequence[int], room: int) -> int:
@@ -382,39 +423,56 @@ class _Desk:
         return sum(_card_tokens(each) for each in self._near[memory.id] if each is not None)
 
     def _result(self, f: Found, packed: Packed) -> Result:
-        lines = self._opened[f.memory.id].lines
-        self._mark_sent(f, lines, [(s.first_line, s.last_line) for s in packed.shown if not s.clipped])
-        best = max(packed.shown, key=lambda shown: shown.score, default=None)
+        self._mark_sent(f, [(s.first_line, s.last_line) for s in packed.shown if not s.clipped])
+        wholes = [s for s in packed.shown if self.request.include_content and not s.cut and s.score > f.scored.score]
+        texts = [s for s in packed.shown if s not in wholes]
+        best = max(texts, key=lambda shown: shown.score, default=None)
         first, last = (best.first_line, best.last_line) if best else _lines_of(f)
-        whole = best is not None and self.request.include_content and not best.cut and best.score > f.scored.score
-        text = best.text if best else ""
+        if wholes:
+            first, last = wholes[0].first_line, wholes[-1].last_line
         others = [
             ShownPassage(lines=f"{s.first_line}-{s.last_line}", text=s.text, score=round(s.score, 2))
-            for s in packed.shown
-            if s is not best
+            for s in texts
+            if s is not best or wholes
         ]
         plain = _plain(f, explain=self.request.explain)
-        sent = best is None and any(p.hash in self._sent for p, _ in f.passages)
+        sent_before = self._sent_before(f)
+        already = bool(sent_before) and not packed.shown
         return replace(
             plain,
             lines=f"{first}-{last}",
-            text="" if whole else text,
-            content=text if whole else None,
+            text=best.text if best and not wholes else "",
+            content=self._content(f, wholes) if wholes else None,
             passages=tuple(others),
-            already_sent=sent,
-            unsaid=plain.unsaid.union(self._waiting[f.memory.id]) - ({"already_sent"} if sent else set()),
+            already_sent=already,
+            sent_before=() if already else tuple(sent_before),
+            unsaid=plain.unsaid.union(self._waiting[f.memory.id]) - ({"already_sent"} if already else set()),
         )
 
-    def _mark_sent(self, f: Found, lines: Sequence[str], ranges: Sequence[tuple[int, int]]) -> None:
+    def _content(self, f: Found, wholes: Sequence[Shown]) -> str:
+        """The text, with a line in the place of what this session has."""
+        parts = [(shown.first_line, shown.text) for shown in wholes]
+        parts += [(first, _sent_line(first, last)) for first, last in self._had(f)]
+        return "\n".join(text for _, text in sorted(parts))
+
+    def _sent_before(self, f: Found) -> list[str]:
+        if not self._sent:
+            return []
+        had = _joined([(p.first_line, p.last_line) for p in f.matched if self._has(f, p)])
+        return [f"{first}-{last}" for first, last in had]
+
+    def _mark_sent(self, f: Found, ranges: Sequence[tuple[int, int]]) -> None:
         """Only what was shown whole: the rest of a passage that was cut must still come."""
-        if not self.request.session_id:
+        if not self.request.session_id or not ranges:
             return
-        for passage in f.matched:
+        lines = self.runtime.opened(f.memory).lines
+        for passage in self.runtime.store.passages_of(f.memory.id):
             if passage.last_line > len(lines):  # the file was shortened since
                 continue
             said = (n for n in range(passage.first_line, passage.last_line + 1) if lines[n - 1].strip())
             if all(any(first <= n <= last for first, last in ranges) for n in said):
                 self._shown_hashes.add(passage.hash)
+        self._shown_hashes.update(sessions.range_mark(f.memory, first, last) for first, last in ranges)
 
     def _sections(self, found: Sequence[Found], room: int) -> list[Result]:
         """Only the asked sections of each result, while there is room to name one."""
@@ -431,15 +489,23 @@ class _Desk:
                 if anchor is None:
                     continue
                 text = markdown.lines(document, anchor.first_line, anchor.last_line).strip("\n")
+                if self._was_sent(f, anchor.first_line, anchor.last_line):
+                    text = _sent_line(anchor.first_line, anchor.last_line)
                 if _entry(wanted, text) <= room:
                     room -= _entry(wanted, text)
                     sections[wanted] = text
-                    self._mark_sent(f, self._opened[f.memory.id].lines, [(anchor.first_line, anchor.last_line)])
+                    self._mark_sent(f, [(anchor.first_line, anchor.last_line)])
                 else:
                     self.unfit += 1
             self.saved += max(0, tokens.count(document.text) - sum(tokens.count(text) for text in sections.values()))
             results.append(replace(_plain(f, explain=self.request.explain), sections=sections, missing_anchors=missing))
         return results
+
+    def _was_sent(self, f: Found, first: int, last: int) -> bool:
+        """Has this session all that these lines say?"""
+        lines, had = self.runtime.opened(f.memory).lines, self._had(f)
+        said = [n for n in range(first, min(last, len(lines)) + 1) if _says(lines[n - 1])]
+        return bool(said) and all(any(start <= n <= end for start, end in had) for n in said)
 
     # --- a flat list of passages
 
@@ -451,7 +517,7 @@ class _Desk:
         ordered.sort(key=lambda row: (*row[0], row[2].id))
         results: list[FlatResult] = []
         for _, f, passage, scored in ordered[: self.request.limit]:
-            sent = passage.hash in self._sent
+            sent = bool(self._sent) and self._has(f, passage)
             lines = self.runtime.opened(f.memory).lines
             text = "" if sent else "\n".join(lines[passage.first_line - 1 : passage.last_line])
             known = any(result.id == f.memory.id for result in results)
@@ -484,11 +550,34 @@ class _Desk:
         return list(cards.values()), marked
 
 
-def _ranges(opened: Opened) -> list[tuple[int, int]]:
+def _says(line: str) -> bool:
+    """Does a line say something, more than a heading or a tag?"""
+    return bool(line.strip()) and not line.lstrip().startswith(("#", "<!--"))
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Line ranges in order, those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _sent_line(first: int, last: int) -> str:
+    """What stands in the place of text that a session has."""
+    return f"[lines {first}-{last}: sent before]"
+
+
+def _ranges(opened: Opened, had: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The sections of a text that have nothing of what was sent before."""
     document = opened.outline
     ranges = [(a.first_line, a.last_line) for a in document.anchors]
     ranges += [(h.first_line, h.last_line) for h in document.headings if h.level > 1]
-    return [*ranges, (document.body_first_line, len(opened.lines))]
+    ranges.append((document.body_first_line, len(opened.lines)))
+    return [(first, last) for first, last in ranges if not any(a <= last and first <= b for a, b in had)]
 
 
 def _place(f: Found, score: float, best: Mapping[int, float]) -> tuple[float, bool]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from spec_kit_memory.answers import SessionAnswer, TriggerAnswer
+from spec_kit_memory.caller import CONNECTION
 from spec_kit_memory.core import attention, decay, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Link, Memory, Session, Source, State, Tier
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 # Enough for a long conversation; beyond it only the newest answer's passages are remembered.
 MOST_SENT = 5000
+MOST_CONNECTIONS = 1000
 # A prompt must not be answered with a whole file: the rest is one memory_load away.
 CONTENT_TOKENS = 800
 SUMMARY_TOKENS = 200
@@ -53,6 +55,51 @@ def remember_shown(runtime: Runtime, session_id: str, memory_ids: Sequence[int],
     tiers = {memory.id: memory.tier for memory in runtime.store.many(list(memory_ids))}
     session = attention.attend(session, dict.fromkeys(memory_ids, attention.HOT_FROM), tiers=tiers, via="listed")
     keep_session(runtime, with_sent(session, hashes))
+
+
+def sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
+    session = runtime.store.session(session_id) if session_id else None
+    return session.sent if session else frozenset()
+
+
+def range_mark(memory: Memory, first: int, last: int) -> str:
+    """What is remembered of lines that were sent and are no whole passage; of these lines only, of this text only."""
+    return f"lines:{memory.content_hash[:16]}:{first}-{last}"
+
+
+def ranges_of(memory: Memory, sent: Iterable[str]) -> list[tuple[int, int]]:
+    prefix = range_mark(memory, 0, 0).rpartition(":")[0] + ":"
+    marks = [mark.removeprefix(prefix).split("-") for mark in sent if mark.startswith(prefix)]
+    return [(int(first), int(last)) for first, last in marks]
+
+
+# --- rules reach a model once ---------------------------------------------------
+
+
+def told_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
+    """What was told to this session, or, where it has no id, over this connection."""
+    return sent_to(runtime, session_id) if session_id else frozenset(runtime.told.get(CONNECTION.get(), ()))
+
+
+def told_mark(rule: Memory, *, text: bool) -> str:
+    """What is remembered of a rule that was told. By its text: one that was changed is told again."""
+    return f"rule:{rule.content_hash[:16]}:{'text' if text else 'name'}"
+
+
+def is_due(rule: Memory, told: Set[str], *, triggered: bool) -> bool:
+    """Must a rule be told now? One that was only named before, if the question brings it up."""
+    if told_mark(rule, text=True) in told:
+        return False
+    return triggered or told_mark(rule, text=False) not in told
+
+
+def remember_told(runtime: Runtime, marks: Iterable[str]) -> None:
+    """For a connection without a session; a command or a Python caller has none, and is told every time."""
+    connection, new = CONNECTION.get(), frozenset(marks)
+    if connection and new:
+        runtime.told[connection] = runtime.told.pop(connection, frozenset()) | new
+        while len(runtime.told) > MOST_CONNECTIONS:
+            del runtime.told[next(iter(runtime.told))]
 
 
 def with_sent(session: Session, hashes: Iterable[str]) -> Session:
@@ -247,8 +294,18 @@ class _Turn:
         text = self._runtime.store.text(memory.id)
         if shown == "content":
             self._runtime.used([memory.id])
-            return {**told, "content": tokens.clip(body(text), CONTENT_TOKENS)}
+            content = tokens.clip(body(text), CONTENT_TOKENS)
+            self.session = with_sent(self.session, _mark_of_beginning(memory, text, content))
+            return {**told, "content": content}
         return {**told, "summary": summary(text)}
+
+
+def _mark_of_beginning(memory: Memory, text: str, content: str) -> list[str]:
+    """What is remembered of the beginning of a text that was sent: its whole lines."""
+    whole = body(text)
+    lines = content.count("\n") + (1 if content == whole else 0)
+    first = text[: text.rindex(whole)].count("\n") + 1
+    return [range_mark(memory, first, first + lines - 1)] if lines else []
 
 
 # --- parts of a memory ------------------------------------------------------------

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 import anyio
 import anyio.from_thread
@@ -22,6 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from spec_kit_memory import __version__
+from spec_kit_memory.caller import CONNECTION
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.parameters import Request, nearest
 from spec_kit_memory.requests import IndexRequest, UpdateRequest
@@ -48,6 +51,7 @@ INSTRUCTIONS = (
 # The index has one writer and this many readers keep two cores busy; more only queue.
 WORKERS = 8
 PROGRESS_SECONDS = 0.1
+SESSION_HEADER = "mcp-session-id"
 # Of an answer that nobody gave a budget: beyond it lists and texts are cut, and the answer says so.
 MOST_CHARACTERS = 100_000
 STRUCTURED_SINCE = "2025-06-18"
@@ -66,6 +70,7 @@ def build_server(live: LiveWorkspace, *, lean: bool = False) -> Server[Any]:
         version=__version__,
         title="Spec Kit Memory",
         instructions=INSTRUCTIONS,
+        lifespan=_connected,
         get_tool_input_schema=lambda name: input_schema(BY_NAME[name]) if name in BY_NAME else None,
         on_list_tools=served.list_tools,
         on_call_tool=served.call_tool,
@@ -146,7 +151,13 @@ class _Served:
     async def _answer(self, ctx: Context, request: Request) -> Answer:
         if isinstance(request, IndexRequest):
             return await self._scan(ctx, request)
-        return await self._in_thread(lambda workspace: getattr(workspace, request.verb)(request))
+
+        def work(workspace: Workspace) -> Answer:
+            CONNECTION.set(_connection(ctx))  # a thread's call has a context of its own
+            answer: Answer = getattr(workspace, request.verb)(request)
+            return answer
+
+        return await self._in_thread(work)
 
     async def _scan(self, ctx: Context, request: IndexRequest) -> Answer:
         """A scan tells how far it is, and stops where it is when the client cancels."""
@@ -241,6 +252,19 @@ class _Served:
         except Exception as error:
             shown = render.error(error) | about
             raise MCPError(code=types.INTERNAL_ERROR, message=shown["message"], data=shown) from error
+
+
+@asynccontextmanager
+async def _connected(server: Server[Any]) -> AsyncIterator[str]:
+    """What a run of the server is called: standard input and output have one for each client."""
+    yield uuid4().hex
+
+
+def _connection(ctx: Context) -> str:
+    """The connection that a request came over; "" over HTTP without a session, where clients cannot be told apart."""
+    if ctx.request is None:
+        return str(ctx.lifespan_context)
+    return str(ctx.request.headers.get(SESSION_HEADER, ""))
 
 
 # --- results ------------------------------------------------------------------------------------
