@@ -94,7 +94,7 @@ def test_no_workspace_anywhere_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(FileMissing) as caught:
         find_root(Path(tmp_path.anchor), environ={})
     assert caught.value.code == "E010"
-    assert "skm init" in caught.value.hint
+    assert caught.value.details["advice"] == "make-workspace"
 
 
 # --- layers

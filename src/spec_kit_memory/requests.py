@@ -380,7 +380,7 @@ class LedgerVerifyRequest(Request, verb="ledger_verify"):
     """Check every link of the chain and name the first broken one."""
 
     head: str | None = parameter(
-        "text", default=None, help="A line of `skm ledger head`: finds a cut or rewritten ledger", reach="command"
+        "text", default=None, help="A line of the ledger head: finds a cut or rewritten ledger", reach="command"
     )
 
 

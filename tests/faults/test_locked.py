@@ -50,7 +50,7 @@ def test_a_locked_index_is_read_and_a_write_is_told_where_its_text_is(place: Pla
         with pytest.raises(DatabaseBusy) as busy:
             workspace.save(text="Written while another one writes", spec_folder="001-core")
         assert "The text is kept in" in busy.value.message
-        assert "skm index" in busy.value.hint
+        assert "index()" in busy.value.hint
         with pytest.raises(DatabaseBusy):
             workspace.validate(1, was_useful=True)
     workspace.index()
@@ -200,7 +200,7 @@ def test_reads_go_on_beside_a_write_that_waits_half_a_minute_for_another_process
             assert each.code == "E025", each
             assert "30 seconds" in each.message
             assert "The text is kept in" in each.message
-            assert "skm index" in each.hint
+            assert "memory_index_scan" in each.hint
         assert not server.call("memory_index_scan").is_error
         found = server.search("kept in spite of it", limit=20)
         assert {f"Kept in spite of it {number}" for number in range(3)} <= set(found.titles)

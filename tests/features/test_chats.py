@@ -222,7 +222,7 @@ def powerless(workspace: Workspace, memory_id: int) -> None:
     assert workspace.triggers("deploy now").matches == ()
     assert workspace.search("anything").constitutional == ()
     for change in ({"trigger_phrases": ["deploy now"]}, {"importance_tier": "constitutional", "confirm": True}):
-        with pytest.raises(Invalid, match="skm trust"):
+        with pytest.raises(Invalid, match="trust"):
             workspace.update(memory_id, **change)
 
 

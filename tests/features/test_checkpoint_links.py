@@ -194,7 +194,7 @@ def test_validations_and_counts_made_since_stay_without_clearing_and_go_with_it(
     kept = restore(place, workspace, clear=False)
     assert kept.kept_newer == 1
     assert workspace._runtime.store.get(one) == now
-    assert not any("skm undo" in hint for hint in kept.hints)
+    assert not any("undo()" in hint for hint in kept.hints)
     restore(place, workspace)
     then = workspace._runtime.store.get(one)
     assert (then.validation_count, then.access_count < now.access_count) == (1, True)
@@ -215,7 +215,7 @@ def test_a_restore_that_changes_nothing_offers_no_undo(place: Place, workspace: 
     answer = restore(place, workspace)
     assert head(workspace) == before
     assert any("nothing differed" in hint for hint in answer.hints)
-    assert not any("skm undo" in hint for hint in answer.hints)
+    assert not any("undo()" in hint for hint in answer.hints)
 
 
 def test_a_checkpoint_of_0_1_without_links_to_the_outside_is_read(place: Place, workspace: Workspace) -> None:

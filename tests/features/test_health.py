@@ -193,7 +193,7 @@ def test_health_of_a_large_index_is_quick_and_says_so_and_full_on_request(
     quick = workspace.health()
     assert quick.healthy
     assert quick.checks["text index"] == "ok as far as a quick look goes"
-    assert any("skm health --full" in hint for hint in quick.hints)
+    assert any("health(full=True)" in hint for hint in quick.hints)
     full = workspace.health(full=True)
     assert not full.healthy
     assert full.checks["integrity"] == "ok"

@@ -135,6 +135,6 @@ def test_before_the_first_index_it_says_what_to_do(place: Place, original: Path)
     workspace = place.open(index=False)
     answer = workspace.import_original(original)
     assert answer.matched == 0
-    assert any("skm index" in hint for hint in answer.hints)
+    assert any("index()" in hint for hint in answer.hints)
     workspace.index()
     assert workspace.import_original(original).matched == 1, "it can be done again then"

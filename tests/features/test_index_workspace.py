@@ -9,7 +9,7 @@ from tests.features.conftest import Place
 def test_an_empty_workspace_is_told_how_to_begin(place: Place) -> None:
     answer = place.open(index=False).index()
     assert answer.summary == "no memories to read"
-    assert any("memory_save" in hint for hint in answer.hints)
+    assert any("save()" in hint for hint in answer.hints)
 
 
 def test_a_second_scan_has_nothing_to_do_and_says_so(place: Place) -> None:

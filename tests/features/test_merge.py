@@ -66,7 +66,7 @@ def test_the_merge_that_a_warning_offers_can_be_done_afterwards_by_saving_again(
     old = save(workspace, SESSION)
     place.clock.pass_(minutes=1)
     new = save(workspace, changed(nextSteps=["ship it"]))
-    assert f"skm merge {old.id} {new.id}" in new.hints[0]
+    assert f"merge({old.id}, {new.id})" in new.hints[0]
     done = save(workspace, changed(nextSteps=["ship it"]), on_similar="merge")
     assert (done.id, done.merged) == (new.id, old.id)
     assert ids(workspace) == {new.id}
@@ -94,7 +94,7 @@ def test_a_file_that_was_warned_about_can_be_merged_by_its_path(workspace: Works
     place.write("specs/001-x/memory/note.md", body)
     warned = workspace.save(file_path="specs/001-x/memory/note.md")
     assert [row["id"] for row in warned.similar] == [old.id]
-    assert f"skm merge {old.id} {warned.id}" in warned.hints[0]
+    assert f"merge({old.id}, {warned.id})" in warned.hints[0]
     done = workspace.save(file_path="specs/001-x/memory/note.md", on_similar="merge")
     assert (done.id, done.merged) == (warned.id, old.id)
     assert ids(workspace) == {warned.id}

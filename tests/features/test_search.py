@@ -558,7 +558,7 @@ def test_neighbours_in_time_are_named(place: Place) -> None:
 
 def test_an_empty_answer_says_what_to_try(place: Place) -> None:
     workspace = place.open()
-    assert any("skm index" in hint for hint in workspace.search("anything").hints)
+    assert any("index()" in hint for hint in workspace.search("anything").hints)
     place.memory("tokens", TOKENS)
     workspace.index()
     hints = workspace.search("tokens", spec_folder="009-none", tier="critical").hints

@@ -251,7 +251,7 @@ def test_a_missing_workspace_is_an_error_that_says_so(settings: Settings, root: 
     with pytest.raises(FileMissing) as caught:
         discover(settings)
     assert root.as_posix() in caught.value.message
-    assert "skm init" in caught.value.hint
+    assert caught.value.details["advice"] == "make-workspace"
 
 
 def test_an_unreadable_workspace_is_an_error(

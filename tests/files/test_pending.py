@@ -103,7 +103,7 @@ def test_when_the_index_fails_the_text_stays_and_the_error_names_its_path(settin
     assert kept.read_text() == TEXT
     assert kept.as_posix() in caught.value.message
     assert caught.value.details["path"] == kept.as_posix()
-    assert "skm index" in caught.value.hint
+    assert "index()" in caught.value.hint
     assert names(settings) == [f"{STEM}.md"]
     assert records(settings) == []
     assert write_counters.read(settings).errors == 1

@@ -80,7 +80,7 @@ def test_text_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(DatabaseCorrupt, match="not a database") as refused:
         open_index(path)
-    assert "skm index --rebuild" in refused.value.hint
+    assert "index(rebuild=True)" in refused.value.hint
     assert path.read_bytes() == before
 
 
@@ -124,7 +124,7 @@ def test_an_empty_file_was_cut_off_and_is_no_new_index(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(DatabaseCorrupt, match="cut off") as refused:
             open_index(path)
-        assert "skm index" in refused.value.hint
+        assert "index()" in refused.value.hint
     assert path.read_bytes() == b""
 
 
@@ -147,7 +147,7 @@ def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
 def test_reading_an_index_that_does_not_exist_says_so(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnusable, match="no index") as refused:
         open_index(tmp_path / "index.sqlite", read_only=True)
-    assert "skm index" in refused.value.hint
+    assert "index()" in refused.value.hint
     assert not (tmp_path / "index.sqlite").exists()
 
 

@@ -159,7 +159,7 @@ def test_a_file_that_is_cut_off_is_noticed_by_who_has_it_open_and_by_who_opens_i
     for _ in range(2):
         with pytest.raises(DatabaseCorrupt) as told:
             store.count()
-        assert "skm index --rebuild" in told.value.hint
+        assert "index(rebuild=True)" in told.value.hint
         with pytest.raises(DatabaseCorrupt):
             put(store, 99)
         with pytest.raises(DatabaseCorrupt):

@@ -50,7 +50,7 @@ class Unreadable(DatabaseCorrupt):
     def __init__(self, sequence: int) -> None:
         super().__init__(
             f"entry {sequence} of the ledger cannot be read",
-            hint="restore index.sqlite from a backup; skm ledger verify checks it",
+            hint="restore index.sqlite from a backup; `ledger_verify()` checks it",
         )
         self.sequence = sequence
 

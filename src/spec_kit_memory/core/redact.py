@@ -65,7 +65,7 @@ def redact(text: str) -> Redacted:
     except (ImportError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as problem:
         raise SecretScanFailed(
             f"the scan for secrets failed: {type(problem).__name__}: {problem}",
-            hint="run 'skm health'; reinstall spec-kit-memory if a package is missing",
+            hint="run `health()`; reinstall spec-kit-memory if a package is missing",
         ) from problem
 
 

@@ -240,7 +240,7 @@ def _forward(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
     except loaded.failures as error:
         raise EmbeddingFailed(
             f"the local model failed on a text of {counted(len(ids), 'token')}: {error}",
-            hint="run `skm index` to try again",
+            hint="run `index()` to try again",
         ) from error
     return rows
 

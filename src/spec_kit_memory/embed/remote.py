@@ -103,7 +103,7 @@ class RemoteEmbedder:
         if found != self._dimensions:
             raise EmbeddingFailed(
                 f"{self.name} at {self._url} answered with {found} dimensions, not {self._dimensions}",
-                hint="set semantic.dimensions to what the model gives, then run `skm index`",
+                hint="set semantic.dimensions to what the model gives, then run `index()`",
             )
         return rows
 
@@ -167,7 +167,7 @@ class RemoteEmbedder:
             return self._client
 
 
-_CHECK_URL = "check semantic.baseUrl and semantic.remoteModel with `skm config show`; search works by text meanwhile"
+_CHECK_URL = "check semantic.baseUrl and semantic.remoteModel in the configuration; search works by text meanwhile"
 
 
 def _readable(text: str) -> str:

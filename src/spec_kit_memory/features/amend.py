@@ -52,7 +52,7 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     after = runtime.store.get(memory_id)
     return UpdateAnswer(
         summary=f"{after.title} (#{memory_id}): changed {', '.join(sorted(changes))} in the {place}",
-        hints=("take it back with skm undo", *doubts(changes.get("triggers", ()))),
+        hints=("take it back with `undo()`", *doubts(changes.get("triggers", ()))),
         memory=runtime.card(after),
         changed=tuple(sorted(changes)),
         written_to=place,
@@ -89,7 +89,7 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
     if tier is Tier.CONSTITUTIONAL and memory.tier is not Tier.CONSTITUTIONAL:
         if not memory.trusted:
             problems.append(
-                f"text from {memory.source.value} cannot be a rule until a person says skm trust {memory.id}"
+                f"text from {memory.source.value} cannot be a rule until a person says `trust({memory.id})`"
             )
         elif not confirm:
             problems.append("a constitutional memory is a rule for every session, so a person must confirm it")
@@ -97,9 +97,7 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
     if tier and memory.source is Source.CONSTITUTIONAL and tier is not Tier.CONSTITUTIONAL:
         problems.append(f"{memory.path} lies in a folder of rules; move the file to change its tier")
     if changes.get("triggers") and not memory.trusted:
-        problems.append(
-            f"text from {memory.source.value} carries no triggers until a person says skm trust {memory.id}"
-        )
+        problems.append(f"text from {memory.source.value} carries no triggers until a person says `trust({memory.id})`")
     if problems:
         raise Invalid("; ".join(problems), hint=f"nothing was changed in memory {memory.id}{then}", problems=problems)
 
@@ -180,7 +178,7 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
         )
     memories = runtime.store.find(Filter(spec_folder=folder))
     if not memories:
-        raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with skm stats")
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with `stats()`")
     from spec_kit_memory.features import checkpoints
 
     name = checkpoints.automatic(runtime, "before-delete", spec_folder=folder)
@@ -208,7 +206,7 @@ def _deleted(memories: Sequence[Memory], moved: Sequence[Path], checkpoint: str 
     what = f"{memories[0].title} (#{memories[0].id})" if len(memories) == 1 else counted(len(memories), "memory")
     return DeleteAnswer(
         summary=f"forgot {what}; {_rest(memories, moved)}",
-        hints=("take it back with skm undo",),
+        hints=("take it back with `undo()`",),
         deleted=tuple(memory.id for memory in memories),
         files=tuple(path.as_posix() for path in moved),
         checkpoint=checkpoint,
@@ -239,7 +237,7 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
     else:
         found = runtime.store.by_path(freshness.stored_path(runtime, target))
         if found is None:
-            raise MemoryNotFound(f"{target} is not a memory of this workspace", hint="list them with skm list")
+            raise MemoryNotFound(f"{target} is not a memory of this workspace", hint="list them with `list()`")
         memory = found
     done = operation.Trust(trusted=trusted)
     runtime.store.trust(memory.id, trusted, runtime.change("trust" if trusted else "trust revoked", done))

@@ -98,7 +98,7 @@ def _told(runtime: Runtime, conversation: Conversation, result: PutResult) -> di
 def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[str, ...]:
     hints = []
     if imported:
-        hints.append("chat carries no rules or triggers until you vouch for it: skm trust ID")
+        hints.append("chat carries no rules or triggers until you vouch for it: `trust(ID)`")
     if bad_lines:
         lines = counted(bad_lines, "line")
         hints.append(f"{lines} could not be read and left out")
@@ -106,7 +106,7 @@ def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[str, ...]:
 
 
 def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) -> SaveAnswer:
-    """memory_save of a transcript: inside the allowed paths, like any file that a tool names."""
+    """Saving a transcript: inside the allowed paths, like any file that a tool names."""
     path = paths.contained(runtime.settings, file_path)
     transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise)
     clean = (redact.redact(one.title).text for one in transcript.conversations[:3])
@@ -140,7 +140,7 @@ def list_(runtime: Runtime) -> ListAnswer:
     found = runtime.store.find(Filter(source=Source.CHAT))
     return ListAnswer(
         summary=counted(len(found), "conversation"),
-        hints=() if found else ("remember some with skm chat import PATH",),
+        hints=() if found else ("remember some with `chat_import(PATH)`",),
         memories=tuple(runtime.card(memory) for memory in found),
         total=len(found),
     )
@@ -155,5 +155,5 @@ def forget(runtime: Runtime, conversation: str) -> DeleteAnswer:
         path = chat_path(conversation, settings=runtime.settings)
         found = runtime.store.by_path(conversation if conversation.startswith(CHAT) else path)
     if found is None:
-        raise MemoryNotFound(f"there is no conversation {conversation}", hint="list them with skm chat list")
+        raise MemoryNotFound(f"there is no conversation {conversation}", hint="list them with `chat_list()`")
     return amend.delete(runtime, DeleteRequest(found.id))

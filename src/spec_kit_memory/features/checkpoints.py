@@ -59,7 +59,7 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     """A snapshot under a name that nobody has taken."""
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     if folder is not None and not runtime.store.count(Filter(spec_folder=folder)):
-        raise BadSpecFolder(f"spec folder {folder} has no memories", hint="list folders with skm stats")
+        raise BadSpecFolder(f"spec folder {folder} has no memories", hint="list folders with `stats()`")
     made = _make(
         runtime,
         _checked(request.name),
@@ -71,7 +71,7 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     dropped = f"; {', '.join(pruned)} made room for it" if pruned else ""
     return CheckpointAnswer(
         summary=f"checkpoint {made.name}: {counted(made.memories, 'memory')} of {folder or 'all folders'}{dropped}",
-        hints=("see later what changed since with skm checkpoint diff",),
+        hints=("see later what changed since with `checkpoint_diff(NAME)`",),
         name=made.name,
         memories=made.memories,
         size_bytes=made.size_bytes,
@@ -478,11 +478,11 @@ def _hints(
     runtime: Runtime, filed: file_restore.Filed, done: Mapping[str, int], restored: operation.Restore
 ) -> Iterable[str]:
     if done["kept_newer"]:
-        yield "clearExisting: true takes back what is newer, too; see what that is with skm checkpoint diff"
+        yield "clearExisting: true takes back what is newer, too; see what that is with `checkpoint_diff(NAME)`"
     if done["restored"] and not restored.restore_files:
         yield "files stay as they are; restoreFiles: true writes them back"
     if runtime.store.is_committed(restored.id):
-        yield "take it back with skm undo"
+        yield "take it back with `undo()`"
     else:
         yield "nothing differed from the checkpoint, so there is nothing to take back"
     yield from (f"not written: {path} ({reason})" for path, reason in filed.refused.items())

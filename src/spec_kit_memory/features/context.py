@@ -334,7 +334,7 @@ def _hints(offers: list[dict[str, Any]], loading: str, page: _Page) -> list[str]
         choices = " ".join(offer["choice"] for offer in offers)
         hints.append(f"ask which memories to load: {choices}; skipping never blocks")
     if page.text and not page.parts:
-        hints.append("memory_search finds more; memory_load reads one by its id")
+        hints.append("`search(QUERY)` finds more; `load(ID)` reads one by its id")
     elif not page.parts:
-        hints.append("run skm index, or save a first memory with memory_save")
+        hints.append("run `index()`, or save a first memory with `save()`")
     return hints

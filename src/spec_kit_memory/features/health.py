@@ -124,7 +124,7 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     serious = [problem for problem in problems if problem["check"] not in _NOTICES]
     hints = [] if not serious or repair else ["mend what can be mended with repair: true"]
     if unfinished:
-        hints.append(f"the index is large: skm health --full looks to the end at {', '.join(unfinished)}")
+        hints.append(f"the index is large: `health(full=True)` looks to the end at {', '.join(unfinished)}")
     return HealthAnswer(
         summary=_verdict(len(serious), len(problems) - len(serious)) + (f"; indexing: {doing}" if doing else ""),
         hints=tuple(hints),
@@ -155,20 +155,20 @@ _NOTICES = {"bad files", "pending vectors", "general triggers", "sessions", "loc
 _LOCKS = {"scan.lock": "scanning", "embed.lock": "embedding", "watch.lock": "watching"}
 
 _HINTS = {
-    "meaning": "search works by text meanwhile; see skm config show for the provider",
+    "meaning": "search works by text meanwhile; look at the settings of the provider",
     "bad files": "mend the file, or exclude it in .spec-kit-memory/config.jsonc",
-    "general triggers": "give a longer phrase with skm triggers",
-    "pending vectors": "skm index computes them now; a running server does so by itself",
-    "stale rows": "skm index takes them out; repair: true does so too",
+    "general triggers": "give it a longer phrase with `update(ID, add_trigger_phrases=PHRASE)`",
+    "pending vectors": "`index()` computes them now; a running server does so by itself",
+    "stale rows": "`index()` takes them out; `health(repair=True)` does so too",
     "checkpoints": "upgrade spec-kit-memory if the file is of a newer version, else remove it",
     "links": "repair: true removes them",
     "sessions": "repair: true ends them",
     "text index": "repair: true builds it again from the recorded text",
     "vectors": "repair: true computes them again",
     "documents": "repair: true reads the files again",
-    "ledger": "restore index.sqlite from a backup; skm ledger verify names the entry",
+    "ledger": "restore index.sqlite from a backup; `ledger_verify()` names the entry",
     "record": "something else than this program wrote to index.sqlite: restore it from a backup or a checkpoint",
-    "integrity": "skm index --rebuild; if that fails, move index.sqlite away and index again",
+    "integrity": "`index(rebuild=True)`; if that fails, move index.sqlite away and index again",
 }
 
 

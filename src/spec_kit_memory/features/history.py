@@ -29,7 +29,7 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
     whose = f"memory {memory_id}" if memory_id is not None else f"spec folder {folder}" if folder else "the workspace"
     return HistoryAnswer(
         summary=f"{counted(len(entries), 'change')} of {whose}",
-        hints=() if entries else ("nothing is recorded; check the id with skm list",),
+        hints=() if entries else ("nothing is recorded; check the id with `list()`",),
         entries=tuple(entries[: request.limit]),
         counts=totals,
         ledger=_verified(runtime) if memory_id is None else {},
@@ -66,7 +66,7 @@ def _heads(text: str) -> dict[int, str]:
         if words is None:
             raise BadParameter(
                 f"{line[:80]!r} is no head of a ledger",
-                hint="give the line that skm ledger head printed: a number and 64 hexadecimal digits",
+                hint="give the line that `ledger_head()` printed: a number and 64 hexadecimal digits",
             )
         heads[int(words[1])] = words[2].lower()
     return heads

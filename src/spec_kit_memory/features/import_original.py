@@ -46,7 +46,7 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
     return ImportAnswer(
         summary=f"took over use and validations of {counted(len(ids), 'memory')}, {counted(links, 'link')} and "
         f"{counted(history, 'history entry')}",
-        hints=(*original.warnings[:5], *(("index the workspace first: skm index",) if not found else ())),
+        hints=(*original.warnings[:5], *(("index the workspace first: `index()`",) if not found else ())),
         matched=len(ids),
         unmatched=tuple(unmatched),
         links=links,

@@ -85,7 +85,7 @@ def _cool_down(runtime: Runtime) -> None:
     seconds = int(left) + 1
     raise CoolingDown(
         f"the last scan was {counted(COOLDOWN_SECONDS - seconds, 'second')} ago",
-        hint=f"wait {counted(seconds, 'second')}; single files can be indexed now with memory_save filePath",
+        hint=f"wait {counted(seconds, 'second')}; single files can be indexed now with `save(file_path=PATH)`",
         seconds_left=seconds,
     )
 
@@ -96,16 +96,16 @@ def _answer(runtime: Runtime, report: ScanReport, seconds_text: float, seconds_v
     hints = []
     if report.forgotten:
         what = f"{counted(report.forgotten, 'file holds', 'files hold')} text that was deleted on request and stays out"
-        hints.append(f"{what}; skm list --forgotten names it, skm save PATH brings a file back")
+        hints.append(f"{what}; `list(forgotten=True)` names it, `save(file_path=PATH)` brings a file back")
     if not (indexed or report.unchanged or report.bad or report.forgotten):
-        hints.append("write the first one: memory_save, or a markdown file in memory/ or specs/NAME/memory/")
+        hints.append("write the first one: `save()`, or a markdown file in memory/ or specs/NAME/memory/")
     if report.bad:
-        hints.append(f"{counted(len(report.bad), 'file')} could not be indexed; skm health lists them with the reason")
+        hints.append(f"{counted(len(report.bad), 'file')} could not be indexed; `health()` lists them with the reason")
     waiting = sum(status.get(name, 0) for name in ("pending", "retry", "partial"))
     if waiting and runtime.meaning.wanted:
         hints.append(
             f"{counted(waiting, 'memory has', 'memories have')} no vectors yet; "
-            "a running server or skm index makes them"
+            "a running server or `index()` makes them"
         )
     return IndexAnswer(
         summary=_summary(indexed, report),

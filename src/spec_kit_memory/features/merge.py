@@ -44,7 +44,7 @@ def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
     where = f"; its file is in {done.trashed}" if done.trashed else ""
     return MergeAnswer(
         summary=f"{done.memory.title} (#{into}) takes in and supersedes {done.gone.title} (#{memory_id}){where}",
-        hints=("take it back with skm undo",),
+        hints=("take it back with `undo()`",),
         id=into,
         merged=memory_id,
         memory=runtime.card(done.memory),
@@ -67,7 +67,7 @@ def obstacle(old: Memory, new: Memory) -> str:
 def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
     if memory_id == into:
         raise BadParameter(
-            f"memory {into} cannot be merged with itself", hint="give the ids of two different memories; skm list"
+            f"memory {into} cannot be merged with itself", hint="give the ids of two different memories; `list()`"
         )
     for id_ in (memory_id, into):
         freshness.refresh(runtime, runtime.store.get(id_).path)

@@ -175,7 +175,7 @@ def _moment_of(runtime: Runtime, as_of: str) -> datetime:
     if moment is None:
         raise BadParameter(
             f"asOf {as_of!r} is neither a date nor a checkpoint",
-            hint="give 2026-03-01, 2026-03-01T14:00Z, or a name from skm checkpoint list",
+            hint="give 2026-03-01, 2026-03-01T14:00Z, or a name from `checkpoint_list()`",
         )
     now = runtime.now()
     if moment > now:
@@ -275,7 +275,7 @@ def _last_use(state: State, memory: Memory | None, moment: datetime) -> datetime
 
 def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment: datetime) -> list[str]:
     if not history:
-        return ["there is no record yet: it begins when files are first indexed, with memory_index_scan"]
+        return ["there is no record yet: it begins when files are first indexed, with `index()`"]
     hints = ["use is not recorded over time: states and recency then are judged by changes, not by reads"]
     if history[0].at > moment:
         hints.append(f"the record starts at {_iso(history[0].at)}, when files were first indexed; ask for a later asOf")

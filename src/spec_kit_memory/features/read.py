@@ -36,7 +36,7 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
         shown += "\n"  # to the end of the file, as it is
     runtime.used([memory.id])
     whole, sent = tokens.count(text), tokens.count(shown)
-    hints = [*cut, *([f"continue with memory_get path={memory.path} lines={end + 1}-{last}"] if end < last else [])]
+    hints = [*cut, *([f"continue with `get({memory.path!r}, '{end + 1}-{last}')`"] if end < last else [])]
     part = f"section {anchor_id}" if anchor_id else "whole text"
     where = f"{first}-{end}" if end >= first else ""
     place = f"lines {where}" if where else "empty"
@@ -65,7 +65,7 @@ def _wanted(runtime: Runtime, request: LoadRequest) -> Memory:
     found = runtime.store.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
     found = found or runtime.store.find(Filter(spec_folder=folder), limit=1)
     if not found:
-        raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with skm stats")
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with `stats()`")
     return found[0]
 
 
@@ -105,7 +105,7 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     memory = runtime.store.by_path(stored)
     if memory is None:
         raise MemoryNotFound(
-            f"{request.path} is not a memory of this workspace", hint="memory_search gives the paths of memories"
+            f"{request.path} is not a memory of this workspace", hint="`search(QUERY)` gives the paths of memories"
         )
     whole = runtime.store.text(memory.id)
     every = _lines(whole)
@@ -117,7 +117,7 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
         text += "\n"  # to the end of the file, as it is
     hints = [*([older] if older else []), *cut]
     if end < last:
-        hints.append(f"continue with memory_get path={memory.path} lines={end + 1}-{last}")
+        hints.append(f"continue with `get({memory.path!r}, '{end + 1}-{last}')`")
     return GetAnswer(
         summary=f"{memory.path} lines {first}-{end} of {len(every)}",
         hints=tuple(hints),
@@ -158,9 +158,9 @@ def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     shown = offset + len(found)
     hints = (f"{total - shown} more: offset={shown}",) if shown < total else ()
     what = "forgotten memory" if forgotten else "memory"
-    advice = "" if total or forgotten else "index the workspace with skm index"
+    advice = "" if total or forgotten else "index the workspace with `index()`"
     if total and forgotten:
-        advice = "skm undo takes back the last delete; skm save PATH brings one file back"
+        advice = "`undo()` takes back the last delete; `save(file_path=PATH)` brings one file back"
     return ListAnswer(
         summary=f"{len(found)} of {counted(total, what)}" if total else f"no {what} matches",
         hints=hints or ((advice,) if advice else ()),

@@ -115,7 +115,7 @@ def _foreign(runtime: Runtime, dimensions: int) -> str:
     known = (stored["weights_hash"], stored["dimensions"])
     if embedder is None or not known[0] or known == (embedder.weights_hash, dimensions):
         return ""
-    return f"the index has vectors of {stored['model']}, not of {embedder.name}; skm index makes them anew"
+    return f"the index has vectors of {stored['model']}, not of {embedder.name}; `index()` makes them anew"
 
 
 def ask(runtime: Runtime, query: Query, *, mode: str = "hybrid") -> Question:

@@ -271,7 +271,8 @@ def _known_already(
     warnings = list(answer.warnings)
     if unused:
         phrases_ = ", ".join(map(repr, unused))
-        warnings.append(f"memory {known.id} does not have the trigger phrases {phrases_}; add them with memory_update")
+        add = f"`update({known.id}, add_trigger_phrases=PHRASE)`"
+        warnings.append(f"memory {known.id} does not have the trigger phrases {phrases_}; add them with {add}")
     said = f"this is memory {known.id} already ({known.path})"
     answer = replace(
         answer,
@@ -407,5 +408,5 @@ def _hints(similar: tuple[Mapping[str, Any], ...], on_similar: str, memory_id: i
         return ()
     return (
         f"memory {others[0]} says nearly the same: save this again with onSimilar merge to join the two"
-        f" (skm merge {others[0]} {memory_id}), or leave both",
+        f" (`merge({others[0]}, {memory_id})`), or leave both",
     )

@@ -198,7 +198,7 @@ def _pending(runtime: Runtime, question: Question) -> tuple[str, ...]:
     if question.embedding is None:
         return ()
     waiting = runtime.store.stats()["pending_passages"]
-    by_whom = "a running server or skm index changes that"
+    by_whom = "a running server or `index()` changes that"
     return (
         (f"{counted(waiting, 'passage is', 'passages are')} not embedded yet and found by their words only; {by_whom}",)
         if waiting

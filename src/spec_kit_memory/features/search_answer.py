@@ -101,10 +101,10 @@ def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
     if request.spec_folder and not found and (unknown := _unknown_folder(runtime, request.spec_folder)):
         hints.insert(0, unknown)
     if ruled.unnamed:
-        hints.append(f"{counted(ruled.unnamed, 'more rule')}: memory_list with tier constitutional names them")
+        hints.append(f"{counted(ruled.unnamed, 'more rule')}: `list(tier='constitutional')` names them")
     if desk.unfit:
         hints.append(
-            f"{counted(desk.unfit, 'section')} did not fit the token budget; memory_load with anchorId reads one"
+            f"{counted(desk.unfit, 'section')} did not fit the token budget; `load(ID, anchor_id=SECTION)` reads one"
         )
     return SearchAnswer(
         summary=_summary(request, ranking, found, len(results), total),
@@ -807,7 +807,7 @@ def _concepts_found(concepts: Mapping[str, Any]) -> str:
 
 def _when_empty(request: Request, ranking: Ranking, memories: int) -> list[str]:
     if not memories:
-        return ["nothing is indexed yet: run skm index"]
+        return ["nothing is indexed yet: run `index()`"]
     tried = [
         name
         for name, value in (
@@ -823,7 +823,7 @@ def _when_empty(request: Request, ranking: Ranking, memories: int) -> list[str]:
     hints = [f"search again without {', '.join(tried)}"] if tried else []
     if ranking.concepts:
         return [_concepts_found(ranking.concepts), *hints, "use fewer concepts, or query instead"]
-    return [*hints, "try other words for the same thing, or memory_list to browse"]
+    return [*hints, "try other words for the same thing, or `list()` to browse"]
 
 
 def _explain(runtime: Runtime, ranking: Ranking) -> dict[str, Any]:

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 # Enough for a long conversation; beyond it only the newest answer's passages are remembered.
 MOST_SENT = 5000
 MOST_CONNECTIONS = 1000
-# A prompt must not be answered with a whole file: the rest is one memory_load away.
+# A prompt must not be answered with a whole file: the rest is one load away.
 CONTENT_TOKENS = 800
 SUMMARY_TOKENS = 200
 _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{1,64}")
@@ -347,7 +347,7 @@ def without_tags(text: str) -> str:
 
 
 def _note_prompt(runtime: Runtime, found: Sequence[TriggerMatch]) -> None:
-    """Remember which phrases the last prompts brought up, for `memory_health`."""
+    """Remember which phrases the last prompts brought up, for the check of general triggers."""
     recent_prompts.add(runtime.settings, sorted({phrases.fold(phrase) for match in found for phrase in match.phrases}))
 
 

@@ -73,7 +73,7 @@ def _undo(runtime: Runtime) -> UndoAnswer:
         )
     raise Invalid(
         "; ".join(["there is nothing to undo", *passed]),
-        hint="undo takes back deletes, updates, merges, restores, opinions and links; skm history shows what happened",
+        hint="undo takes back deletes, updates, merges, restores, opinions and links; `history()` shows what happened",
     )
 
 

@@ -106,7 +106,7 @@ def _saved(runtime: Runtime, told: operation.Restore) -> _Saved:
     except CheckpointNotFound as error:
         raise Invalid(
             f"checkpoint {told.safety}, made before the restore of {told.checkpoint}, is gone, so it cannot be undone",
-            hint="skm checkpoint list shows what is there; skm history shows single memories",
+            hint="`checkpoint_list()` shows what is there; `history()` shows single memories",
         ) from error
     opened.verify()
     rows = opened.rows()

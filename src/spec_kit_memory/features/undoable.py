@@ -119,7 +119,9 @@ class _Walk:
         for entry in entries:
             row = rows.get(entry.sequence)
             if row is None:
-                raise Invalid(f"the history of ledger entry {entry.sequence} is missing", hint="run skm health --full")
+                raise Invalid(
+                    f"the history of ledger entry {entry.sequence} is missing", hint="run `health(full=True)`"
+                )
             told = operation_of(entry, row.before)
             if told is not None:
                 steps.append(Step(entry, replace(told, id=done.id), row.before or {}, row.after or {}))

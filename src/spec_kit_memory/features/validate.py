@@ -45,7 +45,7 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
     memory = runtime.store.get(memory_id)
     return ValidateAnswer(
         summary=_summary(memory, promote),
-        hints=("it may become critical: call memory_validate with promote: true",) if offered and not promote else (),
+        hints=("it may become critical: call `validate(ID, promote=True)`",) if offered and not promote else (),
         id=memory_id,
         confidence=float(memory.confidence),
         validation_count=memory.validation_count,

@@ -85,7 +85,9 @@ def why(runtime: Runtime, request: WhyRequest) -> WhyAnswer:
     return WhyAnswer(
         summary=f"{counted(len(found.steps), 'memory is', 'memories are')} linked to {start.title} (#{memory_id}) "
         f"within {counted(max_depth, 'step')}",
-        hints=() if found.steps else ("link memories with memory_causal_link, or causal_links in front matter",),
+        hints=()
+        if found.steps
+        else ("link memories with `link(SOURCE, TARGET, RELATION)`, or causal_links in front matter",),
         memory=runtime.card(start),
         steps=found.steps,
         memories=tuple(runtime.card(memory) for memory in memories),

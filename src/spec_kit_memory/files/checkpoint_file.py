@@ -53,7 +53,7 @@ FORMAT = "spec-kit-memory checkpoint"
 VERSION = 1  # raised when an older program could not read the lines
 SUFFIX = ".jsonl.gz"
 FOLDER = "checkpoints"
-HINT = "nothing was changed; `skm checkpoint list` shows the others"
+HINT = "nothing was changed; `checkpoint_list()` shows the others"
 
 # Most of a file is vectors, which hardly shrink: more effort gains two percent.
 _LEVEL = 3

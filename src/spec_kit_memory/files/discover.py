@@ -179,7 +179,8 @@ def _check_root(root: Path) -> None:
     if not root.is_dir():
         raise FileMissing(
             f"the workspace {root.as_posix()} does not exist or is not a folder",
-            hint="name an existing folder with --workspace, or run `skm init` in it",
+            hint="name an existing folder",
+            advice="make-workspace",
             path=str(root),
         )
     try:
@@ -571,7 +572,7 @@ def file_to_change(settings: Settings, stored: str) -> Place:
 def _not_ours(stored: str, reason: str) -> OutsideScope:
     return OutsideScope(
         f"{stored} is not changed: {reason}",
-        hint="run `skm index`, which brings the index in step with the files; nothing was changed",
+        hint="run `index()`, which brings the index in step with the files; nothing was changed",
     )
 
 

@@ -27,7 +27,7 @@ def disk_error(error: OSError | ValueError, path: Path | str) -> SpecKitMemoryEr
     if isinstance(error, NotAFile):
         return BadPath(f"{name} is {error.kind}", hint="name a regular file; rename what is there", path=name)
     if isinstance(error, FileNotFoundError):
-        return FileMissing(f"{name} does not exist", hint="check the path; `skm list` shows what is indexed", path=name)
+        return FileMissing(f"{name} does not exist", hint="check the path; `list()` shows what is indexed", path=name)
     if error.errno in _NO_FILE:
         reason = os.strerror(error.errno)
         return BadPath(f"{name} cannot be used: {reason}", hint="check the path for loops and names", path=name)

@@ -1,6 +1,6 @@
 """What does a database of the original system know that files do not say?
 
-Use, validations, links and history, read for `skm import`. The database is opened read only. Its tables
+Use, validations, links and history, read when it is imported. The database is opened read only. Its tables
 changed over the versions, so every column may be missing; a row that makes no sense is a warning.
 """
 

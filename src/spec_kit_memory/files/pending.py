@@ -135,11 +135,11 @@ def _indexed(settings: Settings, record: _Record, text: FileText, index: Callabl
         kept = _keep(settings, record)
         raise type(error)(
             f"{error.message} The text is kept in {kept.as_posix()}.",
-            hint=f"{error.hint} Then run `skm index`.".strip(),
+            hint=f"{error.hint} Then run `index()`.".strip(),
             **{**error.details, "path": kept.as_posix()},
         ) from error
     except BaseException as error:
-        error.add_note(f"The text is kept in {_keep(settings, record).as_posix()}; `skm index` will find it.")
+        error.add_note(f"The text is kept in {_keep(settings, record).as_posix()}; `index()` will find it.")
         raise
 
 

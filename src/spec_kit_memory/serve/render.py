@@ -22,6 +22,7 @@ from spec_kit_memory.answers import OF_ATTRIBUTES, RENAMED, Answer
 from spec_kit_memory.core.bounded import fitted, short
 from spec_kit_memory.core.wording import camel, json_name
 from spec_kit_memory.errors import AccessDenied, SecretScanFailed, SpecKitMemoryError
+from spec_kit_memory.serve.messages import Say, for_model
 
 __all__ = ["camel", "compact", "envelope", "error", "value"]
 
@@ -45,13 +46,13 @@ _UNSAID = frozenset(("unsaid",))
 _OUTSIDE_DATA = frozenset(field.name for field in dataclasses.fields(Answer))
 
 
-def envelope(answer: Answer, *, tool: str = "", characters: int | None = None) -> dict[str, Any]:
-    """What a caller gets, of at most about so many characters. `tokens` counts the data as it is sent."""
+def envelope(answer: Answer, *, tool: str = "", characters: int | None = None, say: Say = for_model) -> dict[str, Any]:
+    """What a caller gets, of at most about so many characters, in its own words. `tokens` counts the data as sent."""
     from spec_kit_memory.core.tokens import count
 
-    data = _fields(answer, without=_OUTSIDE_DATA)
+    data = _advised(_fields(answer, without=_OUTSIDE_DATA), say)
     meta = answer.meta
-    summary, hints = answer.summary, list(answer.hints)
+    summary, hints = answer.summary, [say(hint) for hint in answer.hints]
     sent = compact(data)
     if characters is not None:
         left_out: Mapping[str, int] = {}
@@ -77,12 +78,27 @@ def envelope(answer: Answer, *, tool: str = "", characters: int | None = None) -
     }
 
 
-def error(failure: BaseException) -> dict[str, Any]:
+def _advised(data: dict[str, Any], say: Say) -> dict[str, Any]:
+    """Advice inside the data is said to whom it is for, too."""
+    if isinstance(found := data.get("problems"), list):
+        data["problems"] = [
+            {name: say(part) if name in ("hint", "message") else part for name, part in problem.items()}
+            if isinstance(problem, dict)
+            else problem
+            for problem in found
+        ]
+    for name in ("unavailable", "warnings"):
+        if isinstance(found := data.get(name), list):
+            data[name] = [say(part) if isinstance(part, str) else part for part in found]
+    return data
+
+
+def error(failure: BaseException, *, say: Say = for_model) -> dict[str, Any]:
     """{code, message, hint, ...details}. What nobody foresaw is E000 and never a traceback.
 
     An error repeats what it was about, and that may have been a secret.
     """
-    told = _error(failure)
+    told = _error(failure, say)
     if isinstance(failure, OSError):
         return told  # the system's own words; and where no file can be opened, no module can be loaded either
     from spec_kit_memory.core import redact
@@ -94,11 +110,13 @@ def error(failure: BaseException) -> dict[str, Any]:
     return clean
 
 
-def _error(failure: BaseException) -> dict[str, Any]:
+def _error(failure: BaseException, say: Say) -> dict[str, Any]:
     if isinstance(failure, SpecKitMemoryError):
         details = {camel(name): value(each) for name, each in failure.details.items() if each is not None}
+        advice = str(details.pop("advice", ""))
         details, _ = fitted(details, characters=_LONGEST_DETAILS)
-        message, hint = short(failure.message, _LONGEST_MESSAGE), short(failure.hint, _LONGEST_MESSAGE)
+        message = short(say(failure.message), _LONGEST_MESSAGE)
+        hint = short(say(failure.hint, advice=advice), _LONGEST_MESSAGE)
         return {"code": failure.code, "message": message, "hint": hint, **(details or {})}
     if isinstance(failure, OSError) and failure.errno in _SYSTEM:
         message, hint = f"{failure.strerror}: {failure.filename or 'the system'}", _SYSTEM[failure.errno]
@@ -107,7 +125,7 @@ def _error(failure: BaseException) -> dict[str, Any]:
     return {
         "code": SpecKitMemoryError.code,
         "message": short(f"Unexpected {kind}: {failure}", _LONGEST_MESSAGE),
-        "hint": "Run `skm health`; if that finds nothing, report this with what you did.",
+        "hint": say("Run `health()`; if that finds nothing, report this with what you did."),
     }
 
 

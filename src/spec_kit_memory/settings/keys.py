@@ -1,6 +1,6 @@
 """Which choices do users differ on? `KEYS` is the one table of them.
 
-Loading, validation, `skm config show` and the reference page are all made from it. What a repository's own file may
+Loading, validation, the list of settings and the reference page are all made from it. What a repository's own file may
 set of it stands in `trust`.
 """
 
@@ -418,7 +418,7 @@ def plain(value: Any) -> Any:
 
 
 def describe(settings: Settings) -> list[dict[str, Any]]:
-    """Every key with its value and where that came from, for `skm config show`."""
+    """Every key with its value and where that came from, for people."""
     rows = []
     for key in KEYS:
         value: Any = settings

@@ -77,7 +77,8 @@ def find_root(
             return folder
     raise FileMissing(
         f"No workspace at {str(here)!r} or above: nothing there has {', '.join(ROOT_MARKS)}.",
-        hint="Run `skm init` in your project's root, or name it with --workspace.",
+        hint="Name a project's root.",
+        advice="make-workspace",
     )
 
 
@@ -107,7 +108,8 @@ class _Problems:
     def error(self) -> BadParameter:
         return BadParameter(
             "The configuration has problems: " + " ".join(self.all()),
-            hint="Correct the named keys; `skm config show` lists all keys.",
+            hint="Correct the named keys.",
+            advice="show-settings",
             problems=self.all(),
         )
 
@@ -390,7 +392,7 @@ def _build(root: Path, values: Mapping[str, Any], sources: Mapping[str, str], en
 
 
 def starter_config() -> str:
-    """The config.jsonc that `skm init` writes: what a repository may set freely, commented out, with its default."""
+    """The config.jsonc that a new workspace gets: what a repository may set freely, commented out, with its default."""
     lines = ["{", "  // Settings of this workspace. Uncomment what you want to change."]
     for key in KEYS:
         if TRUST[key.name] not in (Trust.NEVER, Trust.NETWORK):

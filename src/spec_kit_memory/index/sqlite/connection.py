@@ -124,7 +124,7 @@ class Database:
         """
         if not self.path.exists():
             if self._asked_to_read:
-                raise DatabaseUnusable(f"there is no index at {self.path}", hint="run `skm index` first")
+                raise DatabaseUnusable(f"there is no index at {self.path}", hint="run `index()` first")
             if not self.path.parent.exists():
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with suppress(FileExistsError):
@@ -176,7 +176,7 @@ class Database:
             if not schema.is_current(connection):
                 raise DatabaseUnusable(
                     f"{self.path} has an older schema and cannot be written, so it cannot be brought up to date",
-                    hint="make the folder writable and run `skm index`",
+                    hint="make the folder writable and run `index()`",
                 )
         except BaseException:
             connection.close()
@@ -461,7 +461,7 @@ class Database:
         while True:
             self._ensure_current()  # while we waited for a lock
             if getattr(self._bulks, "about", self._threads) not in (None, self._threads):
-                raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="run `skm index` again")
+                raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="run `index()` again")
             connection = self._writable(aside=aside)
             if connection.in_transaction:
                 raise DatabaseUnusable("a write was started inside another write")
@@ -523,7 +523,7 @@ class Database:
         if not lock.acquire(timeout=seconds):
             raise DatabaseBusy(
                 f"another call held {self.path} for more than {seconds:g} seconds",
-                hint="try again; `skm health` names the processes that hold locks",
+                hint="try again; `health()` names the processes that hold locks",
             )
         try:
             yield

@@ -15,8 +15,8 @@ from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusab
 __all__ = ["CANNOT_BE_SHARED", "FOREIGN", "REBUILD", "as_ours", "damaged", "note_errno"]
 
 REBUILD = (
-    "run `skm index --rebuild`, which keeps what is recorded; if that fails, move index.sqlite, index.sqlite-wal and "
-    "index.sqlite-shm away together, run `skm index` and restore a checkpoint from .spec-kit-memory/checkpoints/. "
+    "run `index(rebuild=True)`, which keeps what is recorded; if that fails, move index.sqlite, index.sqlite-wal and "
+    "index.sqlite-shm away together, run `index()` and restore a checkpoint from .spec-kit-memory/checkpoints/. "
     "Files are never touched"
 )
 # What is not of this package when it comes out of the database: turned into an error of ours.
@@ -41,7 +41,7 @@ def as_ours(error: BaseException, path: Path, *, busy_seconds: float) -> SpecKit
         case apsw.BusyError() | apsw.LockedError():
             return DatabaseBusy(
                 f"another process held {path} for more than {busy_seconds:g} seconds",
-                hint="try again; `skm health` names the processes that hold locks",
+                hint="try again; `health()` names the processes that hold locks",
             )
         case apsw.NotADBError():
             return damaged(path, "it is not a database, or its first page was overwritten")
@@ -55,7 +55,7 @@ def as_ours(error: BaseException, path: Path, *, busy_seconds: float) -> SpecKit
             return DatabaseUnusable(f"{path} can only be read", hint="make the file and its folder writable")
         case apsw.CantOpenError() | apsw.IOError() | apsw.PermissionsError() | OSError():
             return _refused(error, path)
-    return DatabaseUnusable(f"{path}: {error}", hint="run `skm health`")
+    return DatabaseUnusable(f"{path}: {error}", hint="run `health()`")
 
 
 def _full(path: Path) -> DatabaseUnusable:
@@ -74,9 +74,9 @@ def _refused(error: BaseException, path: Path) -> DatabaseUnusable:
         case errno.EROFS:
             hint = "the disk is read-only: mount it for writing, or set semantic.indexPath to a folder that is writable"
         case errno.EIO:
-            hint = "the disk failed: look at the system's log and copy what you can; then run `skm index --rebuild`"
+            hint = "the disk failed: look at the system's log and copy what you can; then run `index(rebuild=True)`"
         case errno.EISDIR:
-            hint = "a folder is in the index's place: move it away and run `skm index`"
+            hint = "a folder is in the index's place: move it away and run `index()`"
         case _:
             hint = "check the folder's permissions"
     return DatabaseUnusable(reason, hint=hint)

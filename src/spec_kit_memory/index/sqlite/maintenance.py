@@ -65,8 +65,8 @@ _STRAY_TRIGGERS = f'SELECT memory_id FROM "trigger" WHERE memory_id NOT IN ({_LI
 # A quick check of a large index may not come to the slow ones.
 _QUICK_FAULTS: tuple[tuple[str, str, str], ...] = (
     ("links", _ORPHANED_LINKS, "{} links have lost an end"),
-    ("documents", _NO_DOCUMENT, "{} memories must be read from their files again: run `skm index`"),
-    ("documents", _NO_TEXT, "{} memories have lost their text: run `skm index --force`"),
+    ("documents", _NO_DOCUMENT, "{} memories must be read from their files again: run `index()`"),
+    ("documents", _NO_TEXT, "{} memories have lost their text: run `index(force=True)`"),
     ("text index", _STRAY_TRIGGERS, "{} trigger phrases belong to memories that are gone"),
     ("text index", _MISCOUNTED, "{} memories have lost or doubled passages"),
     ("text index", _UNINDEXED, "{} memories have passages that are not in the text index"),
@@ -107,9 +107,7 @@ def check(
     found = {name: list(dict.fromkeys(said)) for name, said in found.items()}
     if scope is not None:
         # Counts would tell a scope about memories that it may not see.
-        found = {
-            name: [f"{name}: something is wrong; run `skm health`"] if said else [] for name, said in found.items()
-        }
+        found = {name: [f"{name}: something is wrong; run `health()`"] if said else [] for name, said in found.items()}
     return found | ({"unfinished": watch.unfinished} if watch.unfinished else {})
 
 
@@ -157,7 +155,7 @@ def _counted(connection: apsw.Connection, *, sql: str, said: str) -> list[str]:
     try:
         count = first(connection, f"SELECT count(*) FROM ({sql})")[0]
     except apsw.CorruptError as error:
-        return [f"cannot be read: {error}; run `skm index --rebuild`"]
+        return [f"cannot be read: {error}; run `index(rebuild=True)`"]
     return [said.format(count)] if count else []
 
 

@@ -210,7 +210,7 @@ def drop_link(database: Database, scope: Scope | None, link_id: int, change: Cha
         row = connection.execute(f"SELECT {rows.LINK} FROM link WHERE id = ?", (link_id,)).fetchone()
         link = rows.link_from(row) if row else None
         if link is None or not _seen(connection, scope, link):
-            raise BadParameter(f"there is no link {link_id}", hint="`skm why ID` shows the links of a memory")
+            raise BadParameter(f"there is no link {link_id}", hint="`why(ID)` shows the links of a memory")
         if link.origin is Origin.FILE:
             raise BadParameter(
                 f"link {link_id} comes from the front matter of a file",

@@ -59,7 +59,7 @@ _LEDGER_PAGE = 2_000  # entries per read, so that no read holds the log for a wh
 
 
 def not_found(memory_id: int | str) -> MemoryNotFound:
-    return MemoryNotFound(f"there is no memory {memory_id}", hint="`skm list` shows the ids")
+    return MemoryNotFound(f"there is no memory {memory_id}", hint="`list()` shows the ids")
 
 
 def get(database: Database, scope: Scope | None, memory_id: int, *, any_presence: bool = False) -> Memory:

@@ -20,7 +20,7 @@ from spec_kit_memory.index.sqlite.snapshot import READABLE
 
 __all__ = ["HINT", "Plan", "SavedMemory", "micros", "read"]
 
-HINT = "nothing was changed; `skm checkpoint list` shows the others"
+HINT = "nothing was changed; `checkpoint_list()` shows the others"
 
 
 @dataclass(frozen=True, slots=True)

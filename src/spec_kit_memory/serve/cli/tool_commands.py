@@ -66,10 +66,10 @@ class Session:
 
     def show(self, answer: Answer, *, verb: str = "", blocks: Iterable[Block] | None = None, **how: Any) -> None:
         if self.json:
-            from spec_kit_memory.serve import render, tools
+            from spec_kit_memory.serve import messages, render, tools
 
             tool = next((tool.name for tool in tools.TOOLS if tool.verb == verb), "")
-            self.write(render.compact(render.envelope(answer, tool=tool)))
+            self.write(render.compact(render.envelope(answer, tool=tool, say=messages.for_person)))
         else:
             from spec_kit_memory.serve.cli import terminal, view
 
@@ -150,9 +150,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _report(session: Session, failure: CommandFailed) -> int:
-    from spec_kit_memory.serve import render
+    from spec_kit_memory.serve import messages, render
 
-    shown = render.error(failure.error)
+    shown = render.error(failure.error, say=messages.for_person)
     if session.json:
         session.write(render.compact({"error": shown}))
     else:

@@ -18,6 +18,7 @@ from spec_kit_memory import answers
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.parameters import Parameter
+from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS
 
 __all__ = ["Block", "Line", "Quote", "Table", "ago", "as_typed", "blocks", "size"]
@@ -66,8 +67,8 @@ def blocks(answer: Answer, *, now: datetime | None = None, **how: Any) -> Iterat
 
 
 def as_typed(text: str) -> str:
-    """A hint that was written for agents, in commands and options: `offset=5` is `--offset 5` here."""
-    return _IN_HINTS.sub(_typed, text)
+    """A hint in commands and options; names of parameters that stand in it as agents write them, too."""
+    return _IN_HINTS.sub(_typed, for_person(text))
 
 
 _IN_HINTS = re.compile(r"(?<![\w.-])(?P<name>[a-z]\w*)(?:(?P<true>: true)|=(?P<value>\w+))?(?!\w)")
@@ -145,7 +146,7 @@ def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
     if held := _held(answer.held_back):
         yield Line(held, "dim")
     for missing in answer.unavailable:
-        yield Line(missing, "bad")
+        yield Line(for_person(missing), "bad")
 
 
 def _result(number: int, result: answers.Result, terms: tuple[str, ...], now: datetime) -> Iterator[Block]:
@@ -347,9 +348,9 @@ def _health(answer: answers.HealthAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good" if answer.healthy else "bad")
     yield Table(("check", "finding"), tuple((name, str(found)) for name, found in answer.checks.items()))
     for problem in answer.problems:
-        yield Line(f"{problem.get('check')}: {problem.get('message')}", "bad")
+        yield Line(f"{problem.get('check')}: {for_person(str(problem.get('message')))}", "bad")
         if problem.get("hint"):
-            yield Line(str(problem["hint"]), "hint")
+            yield Line(as_typed(str(problem["hint"])), "hint")
     if answer.repaired:
         yield Line("Repaired: " + _counts(answer.repaired), "good")
 
@@ -364,7 +365,7 @@ def _save(answer: answers.SaveAnswer, *, now: datetime) -> Iterator[Block]:
     if answer.redacted:
         yield Line("Secrets replaced: " + _counts(answer.redacted), "bad")
     for warning in answer.warnings:
-        yield Line(warning, "bad")
+        yield Line(for_person(warning), "bad")
     if answer.triggers:
         yield Line("Triggers: " + ", ".join(answer.triggers), "dim")
     if answer.text:
