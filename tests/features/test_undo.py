@@ -736,3 +736,17 @@ def test_what_was_overridden_before_a_delete_is_known_after_the_undo_of_a_restor
         assert workspace.undo().undone == kind
     card = workspace.list().memories[0]
     assert (card.title, card.triggers, card.trusted) == ("Where are the racks?", (), False)
+
+
+def test_the_file_of_a_forgotten_memory_that_a_restore_replaced_comes_back(place: Place) -> None:
+    path = place.memory("tokens", TOKENS)
+    workspace = place.open()
+    workspace.checkpoint_create("c")
+    workspace.update(1, title="Later")
+    workspace.delete(1)
+    before = path.read_bytes()
+    place.clock.pass_(minutes=1)
+    workspace.checkpoint_restore("c", restore_files=True)
+    assert path.read_bytes() != before
+    workspace.undo()
+    assert path.read_bytes() == before

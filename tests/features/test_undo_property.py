@@ -108,7 +108,8 @@ class Undoing(RuleBasedStateMachine):
             return
         if self.space.ledger_head().entries != head:
             self.states.append(before)
-            self.kinds.append("restore" if verb == "checkpoint_restore" else verb)
+            unfiled = verb == "checkpoint_restore" and not named["restore_files"]
+            self.kinds.append("unfiled restore" if unfiled else verb)
         else:
             assert self.state() == before
 
@@ -175,6 +176,7 @@ class Undoing(RuleBasedStateMachine):
 
     @rule(name=names, clear=st.booleans(), files=st.booleans())
     def restore(self, name: str, clear: bool, files: bool) -> None:
+        files = files and not self.has_unfiled()  # it scans first
         self.do("checkpoint_restore", name, clear_existing=clear, restore_files=files)
 
     @precondition(lambda self: len(self.states) > 1)
@@ -182,10 +184,14 @@ class Undoing(RuleBasedStateMachine):
     def undo(self) -> None:
         self.take_back()
 
-    @precondition(lambda self: not any(kind == "restore" for kind in self.kinds))
+    def has_unfiled(self) -> bool:
+        """A restore without files brings memories back that have none; a scan takes them out again."""
+        return "unfiled restore" in self.kinds
+
     @rule()
     def scan(self) -> None:
-        """Not after a restore: without files it brings memories back that have none, and a scan takes them out."""
+        if self.has_unfiled():
+            return
         before = self.state()
         self.space.index()
         assert self.state() == before, "files and index say the same already"

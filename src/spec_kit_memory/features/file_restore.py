@@ -94,11 +94,12 @@ def _write_one(runtime: Runtime, row: Mapping[str, Any], writing: Writing) -> st
 
 
 def _written(runtime: Runtime, row: Mapping[str, Any], target: Place, data: bytes, present: bytes | None) -> FileChange:
+    """Write it. What is replaced is kept in the trash: its memory may be forgotten, and is in no checkpoint then."""
     kept, before = None, None
     if present is not None:
         before = hashlib.sha256(present).hexdigest()
-        text = runtime.whole.text_of(runtime.sync.preview(target.path).content_hash) or ""
-        kept = keep_if_unspelled(runtime, target, present, text)
+        copy = trash.keep(target, settings=runtime.settings, at=runtime.now())
+        kept = trash.as_change(row["path"], copy, settings=runtime.settings).trash
     try:
         filesystem.make_folders(target.parent)
         filesystem.replace(target, data)

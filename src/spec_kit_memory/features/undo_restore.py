@@ -222,7 +222,7 @@ def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _Saved, left:
             if step.memory_id in left:
                 work.hints.append(f"{file.path} stays: its memory was changed since")
                 continue
-            former = Former(file, tuple(_texts(runtime, step, file, saved)))
+            former = Former(file, tuple(_texts(runtime, step, saved)))
             problem = file_undo.obstacle(runtime, former)
             if problem:
                 work.hints.append(f"{problem} and stays; the next scan reads it")
@@ -238,7 +238,7 @@ def _as_0_1_left_it(runtime: Runtime, step: Step, saved: _Saved) -> FileChange:
     return FileChange(path, before=before["raw_hash"] if before else None, after=stored.raw_hash if stored else None)
 
 
-def _texts(runtime: Runtime, step: Step, file: FileChange, saved: _Saved) -> Iterable[str]:
+def _texts(runtime: Runtime, step: Step, saved: _Saved) -> Iterable[str]:
     """What the file may have said: what its memory said in the checkpoint before, or at the time."""
     row = saved.memories.get(step.memory_id)
     if row is not None and not row["redactions"]:
