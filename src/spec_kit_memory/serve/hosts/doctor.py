@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,19 +167,24 @@ def _handshake(command: Sequence[str], place: Place) -> tuple[dict[str, Any], fl
         messages = b"".join(json.dumps(each).encode() + b"\n" for each in (INITIALIZE, INITIALIZED, LIST_TOOLS))
         assert process.stdin
         assert process.stdout
-        process.stdin.write(messages)
-        process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended already; its last words are read below
+            process.stdin.write(messages)
+            process.stdin.flush()
         first = json.loads(process.stdout.readline() or b"{}")
         seconds = time.monotonic() - started
         listed = json.loads(process.stdout.readline() or b"{}")
         if "result" not in first or "result" not in listed:
             process.kill()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+            process.stdin = None
             said = process.communicate(timeout=ANSWER_SECONDS)[1].decode("utf-8", "replace").strip().splitlines()
             raise ValueError(said[-1] if said else "it ended without a word")
         return first["result"], seconds, listed["result"].get("tools", [])
     finally:
         process.kill()
-        process.communicate()
+        with suppress(BrokenPipeError, ValueError):
+            process.communicate()
 
 
 def _hooks(host: Host, place: Place, again: str) -> Iterator[Finding]:
