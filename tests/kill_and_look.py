@@ -152,7 +152,6 @@ def look(root: Path, acks: list[Ack]) -> int:
     """Open it again, as the next start does, and hold it against what was acknowledged."""
     with open_at(root) as workspace:
         health = workspace.health()
-        assert health.healthy, health.problems
         assert not [problem for problem in health.problems if problem["check"] != "pending vectors"], health.problems
         assert not list((root / ".spec-kit-memory/pending").glob("*"))
         rows = {card.path: card.id for card in every_card(workspace)}

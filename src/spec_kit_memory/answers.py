@@ -68,6 +68,7 @@ class Card:
     aliases: tuple[str, ...] = ()
     trusted: bool = True
     tokens: int = 0
+    problems: tuple[str, ...] = ()  # in list and load: why search leaves it out, loose links, missing vectors
 
 
 # --- search -------------------------------------------------------------------
@@ -228,6 +229,8 @@ class IndexAnswer(Answer):
     skipped: tuple[Mapping[str, Any], ...] = ()  # reason, count, paths (the first three)
     archived: int = 0  # files in archive folders: indexed, and held back from search
     vectors: Mapping[str, int] = field(default_factory=dict)  # per status
+    vector_failures: Mapping[str, int] = field(default_factory=dict)  # reason -> passages
+    vector_problem: str = ""  # why nothing can be embedded now
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0
 

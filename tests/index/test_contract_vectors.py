@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from spec_kit_memory.core.memory import Filter, Scope, VectorStatus
+from spec_kit_memory.core.memory import Filter, LinkClaim, Relation, Scope, VectorStatus
 from spec_kit_memory.errors import BadParameter, DatabaseUnusable
 from spec_kit_memory.index.contract import Index
 from tests.index.conftest import Factory
@@ -138,3 +138,51 @@ def test_a_vector_for_words_that_are_gone_by_now_leaves_nothing_behind(store: In
     store.put_vectors({work.passage_hash: (struct.pack("<3f", 1, 1, 1), None)})
     assert all(found == [] for found in store.check().values())
     assert [one.passage_hash for one in store.vector_work(10)] != [work.passage_hash]
+
+
+# --- what is said about memories
+
+
+def test_why_nothing_can_be_embedded_is_known_to_every_handle(factory: Factory) -> None:
+    one, two = factory("same"), factory("same")
+    one.put(entry(), BY_USER)
+    assert two.stats()["provider_failure"] is None
+    one.provider_failed("E004 refused")
+    assert two.stats()["provider_failure"] == "E004 refused"
+    generation = two.generation()
+    one.provider_failed("E004 refused")
+    assert two.generation() == generation, "what did not change is not written"
+    one.provider_failed(None)
+    assert two.stats()["provider_failure"] is None
+    assert two.stats()["failures"] == {}
+
+
+def test_remarks_tell_of_slips_loose_links_and_failed_passages(store: Index) -> None:
+    store.use_model("m", 3, "w")
+    store.put(entry("memory/a.md", links=[LinkClaim(Relation.CAUSED, "Nobody", True)]), BY_USER)
+    store.put(entry("memory/b.md", "other words"), BY_USER)
+    assert [(one.memory_id, one.kind) for one in store.remarks()] == [(1, "link")]
+    assert "caused_by 'Nobody'" in store.remarks()[0].message
+    work = [one for one in store.vector_work(9) if one.memory_id == 2]
+    store.vectors_failed([one.passage_hash for one in work], "E001 odd")
+    assert [one.kind for one in store.remarks([2])] == ["vector"]
+    assert "E001 odd" in store.remarks([2])[0].message
+    assert store.remarks([1, 2], limit=1) == store.remarks([1])
+    hidden = store.within(Scope(prefixes=("memory/b.md",)))
+    assert [one.memory_id for one in hidden.remarks()] == [2]
+    store.put(entry("memory/n.md", "more words", title="Nobody"), BY_USER)
+    assert store.remarks([1]) == []
+
+
+def test_vectors_of_the_same_name_say_what_differs(factory: Factory) -> None:
+    one, two = factory("same"), factory("same")
+    one.put(entry(), BY_USER)
+    for model, said in (
+        (("m", 4, "w"), "vectors of m with 4 dimensions, not with 3"),
+        (("m", 3, "other"), "vectors of m from another address or with other weights"),
+        (("n", 3, "w"), "vectors of n, not of m"),
+    ):
+        one.use_model("m", 3, "w")
+        two.use_model(*model)
+        with pytest.raises(DatabaseUnusable, match=said):
+            one.put_vectors({"x": (b"\0" * 12, None)})

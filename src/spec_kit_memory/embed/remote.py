@@ -1,7 +1,8 @@
 """What does a text mean, to a model behind an OpenAI-compatible /v1/embeddings?
 
 OpenAI, Ollama, llama.cpp, vLLM and LM Studio answer alike. Every call ends by a deadline,
-whatever the other side does; an answer is believed only after it was checked.
+whatever the other side does; an answer is believed only after it was checked. An error says in its
+details (`perhaps_text`) when it may be about the text and not about the provider.
 """
 
 from __future__ import annotations
@@ -131,7 +132,8 @@ class RemoteEmbedder:
         except (httpx2.ConnectError, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
             raise self._unreachable(error) from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise _PassingError(self._unreachable(error)) from error
+            # It was reached, and then said nothing or hung up: a text may have been too much for it.
+            raise _PassingError(self._unreachable(error, perhaps_text=True)) from error
         if status != 200:
             self._refuse(status, body, retry_after=retry_after)
         try:
@@ -145,16 +147,18 @@ class RemoteEmbedder:
         said = f"{self._url} answered {status}: {_excerpt(body)}"
         if status == 429 or status >= 500:
             hint = "search works by text until it answers; it is tried again"
-            raise _PassingError(ProviderUnavailable(said, hint=hint), wait_seconds=_seconds(retry_after))
+            error = ProviderUnavailable(said, hint=hint, perhaps_text=status >= 500)
+            raise _PassingError(error, wait_seconds=_seconds(retry_after))
         if status in (401, 403):
             raise ProviderUnavailable(said, hint="put a valid key into the variable that semantic.apiKeyEnv names")
         if status in (301, 302, 303, 307, 308, 404, 405):
             raise ProviderUnavailable(said, hint=_CHECK_URL)
         raise EmbeddingFailed(said, hint=_CHECK_URL)
 
-    def _unreachable(self, error: Exception) -> ProviderUnavailable:
+    def _unreachable(self, error: Exception, *, perhaps_text: bool = False) -> ProviderUnavailable:
         reason = str(error) or type(error).__name__
-        return ProviderUnavailable(f"{self._url} cannot be reached: {reason}", hint=_CHECK_URL)
+        said = f"{self._url} {'gave no answer' if perhaps_text else 'cannot be reached'}: {reason}"
+        return ProviderUnavailable(said, hint=_CHECK_URL, perhaps_text=perhaps_text)
 
     def _open(self) -> httpx2.Client:
         import httpx2
@@ -198,7 +202,7 @@ def _body(response: httpx2.Response, *, deadline: float, url: str) -> bytes:
         if size > _MOST_ANSWER_BYTES:
             raise EmbeddingFailed(f"the answer of {url} has more than {_MOST_ANSWER_BYTES:,} bytes", hint=_CHECK_URL)
         if time.monotonic() > deadline:
-            raise ProviderUnavailable(f"{url} did not finish its answer in time", hint=_CHECK_URL)
+            raise ProviderUnavailable(f"{url} did not finish its answer in time", hint=_CHECK_URL, perhaps_text=True)
     return b"".join(parts)
 
 

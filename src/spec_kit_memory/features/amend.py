@@ -25,7 +25,7 @@ from spec_kit_memory.errors import (
     MemoryNotFound,
     MissingParameter,
 )
-from spec_kit_memory.features import file_restore, freshness
+from spec_kit_memory.features import file_restore, freshness, remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import discover, disk, paths, rewrite, trash
 from spec_kit_memory.requests import DeleteRequest, TrustRequest, UpdateRequest
@@ -50,9 +50,10 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     _check(memory, changes, confirm=request.confirm)
     place = apply(runtime, memory, changes, operation_id=part_of.id if part_of else operation.new_id())
     after = runtime.store.get(memory_id)
+    reason = remarks.held_back(runtime, after)
     return UpdateAnswer(
         summary=f"{after.title} (#{memory_id}): changed {', '.join(sorted(changes))} in the {place}",
-        hints=("take it back with `undo()`", *doubts(changes.get("triggers", ()))),
+        hints=(*([reason] if reason else []), "take it back with `undo()`", *doubts(changes.get("triggers", ()))),
         memory=runtime.card(after),
         changed=tuple(sorted(changes)),
         written_to=place,

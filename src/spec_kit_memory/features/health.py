@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from spec_kit_memory.answers import HealthAnswer, StatsAnswer
 from spec_kit_memory.core import decay, links, operation, tiers
 from spec_kit_memory.core.memory import Filter, State, Tier
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.features import freshness, index_workspace, sessions
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.features import freshness, index_workspace, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import locks, write_counters
+from spec_kit_memory.files.scan import Differences
 from spec_kit_memory.index.contract import Tally
 from spec_kit_memory.requests import HealthRequest, StatsRequest
 
 # Weights of the composite order of spec folders: how much, how fresh, how important.
-_TOTALS = ("memories", "gone", "forgotten", "passages", "tokens", "triggers", "aliases")
+_TOTALS = ("memories", "gone", "forgotten", "passages", "tokens", "triggers", "aliases", "outdated")
 COMPOSITE = {"count": 0.3, "recency": 0.4, "importance": 0.3}
 
 
@@ -48,7 +50,8 @@ def _embedding(runtime: Runtime, raw: Mapping[str, Any]) -> dict[str, Any]:
         "provider": runtime.settings.semantic.model,
         "model": raw["model"],
         "dimensions": raw["dimensions"],
-        "problem": runtime.meaning.problem or None,
+        "problem": remarks.vector_cause(runtime) or None,
+        "failures": dict(raw["failures"]) if runtime.meaning.wanted else {},
     }
 
 
@@ -101,26 +104,37 @@ def _folder(runtime: Runtime, name: str, group: list[Tally], most: int) -> dict[
 
 
 def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
-    """Of a large index the everyday call looks at what it can in a moment and says so; `full` and `repair` at all."""
+    """Healthy means: files and index agree now, every vector is there, the model can be loaded, checkpoints can be
+    read, links have their targets. Of a large index the everyday call looks at what it can in a moment and says so;
+    `full` and `repair` at all."""
     repair = request.repair
     repaired = _repaired(runtime) if repair else {}
+    whole = repair or request.full
     checks: dict[str, str] = {}
     problems: list[dict[str, Any]] = []
     looked_at = runtime.store if runtime.isolated else runtime.whole
     doing = runtime.doing()
-    looked = looked_at.check(now=runtime.now(), quick=not (repair or request.full))
+    looked = looked_at.check(now=runtime.now(), quick=not whole)
     unfinished = looked.pop("unfinished", [])
-    for name, found in {**looked, **_files(runtime)}.items():
-        if found and name == "pending vectors" and doing:
+    findings = (
+        *_in_index(looked),
+        *_in_files(runtime, unfinished, whole=whole),
+        *_in_vectors(runtime),
+        *_at_hand(runtime, unfinished, whole=whole),
+    )
+    for finding in findings:
+        name, found = finding.check, finding.messages
+        if found and (finding.in_progress or (doing and name in _IN_BACKGROUND)):
             checks[name] = f"indexing: {found[0]}"  # it will not need anybody
             continue
         checks[name] = "ok" if not found else found[0] if len(found) == 1 else counted(len(found), "problem")
-        problems += [{"check": name, "message": message, "hint": _HINTS.get(name, "")} for message in found]
+        hint = finding.hint or _HINTS.get(name, "")
+        problems += [{"check": name, "message": message, "hint": hint} for message in found[:MOST_OF_A_KIND]]
+        if len(found) > MOST_OF_A_KIND:
+            more = f"and {len(found) - MOST_OF_A_KIND:,} more"
+            problems.append({"check": name, "message": more, "hint": hint})
         if name in unfinished and not found:
             checks[name] = "ok as far as a quick look goes"
-    if runtime.meaning.problem and runtime.meaning.wanted:
-        checks["meaning"] = runtime.meaning.problem
-        problems.append({"check": "meaning", "message": runtime.meaning.problem, "hint": _HINTS["meaning"]})
     serious = [problem for problem in problems if problem["check"] not in _NOTICES]
     hints = [] if not serious or repair else ["mend what can be mended with repair: true"]
     if unfinished:
@@ -133,6 +147,16 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
         checks=checks,
         repaired=repaired,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What one check found; nothing is good."""
+
+    check: str
+    messages: Sequence[str] = ()
+    hint: str = ""  # where the usual one would lead nowhere
+    in_progress: bool = False  # somebody is at it
 
 
 def _verdict(serious: int, notices: int) -> str:
@@ -151,17 +175,28 @@ def _repaired(runtime: Runtime) -> dict[str, int]:
 
 
 # Worth saying, but not a fault of the index.
-_NOTICES = {"bad files", "pending vectors", "general triggers", "sessions", "locks"}
+_NOTICES = {"bad files", "file warnings", "held back", "general triggers", "sessions", "locks"}
+_IN_BACKGROUND = {"files", "stale rows", "pending vectors"}
 _LOCKS = {"scan.lock": "scanning", "embed.lock": "embedding", "watch.lock": "watching"}
+MOST_OF_A_KIND = 20
+NAMED_FILES = 3
+QUICK_FILES = 20_000  # up to so many are compared with the index within a second or two
+# Checkpoints are read to their end up to so many bytes, packed; more takes longer than a quick look.
+QUICK_CHECKPOINT_BYTES = 16_000_000
 
 _HINTS = {
     "meaning": "search works by text meanwhile; look at the settings of the provider",
+    "files": "`index()` brings the index in step; `health(repair=True)` does so too",
     "bad files": "mend the file, or exclude it in .spec-kit-memory/config.jsonc",
+    "file warnings": "mend the line that is named; the text is indexed all the same",
+    "held back": "`list()` says which and why",
     "general triggers": "give it a longer phrase with `update(ID, add_trigger_phrases=PHRASE)`",
     "pending vectors": "`index()` computes them now; a running server does so by itself",
+    "failed vectors": "mend the cause; `health(repair=True)` lets them be tried again",
     "stale rows": "`index()` takes them out; `health(repair=True)` does so too",
     "checkpoints": "upgrade spec-kit-memory if the file is of a newer version, else remove it",
     "links": "repair: true removes them",
+    "link targets": "mend causal_links in that file, or write the memory that it names",
     "sessions": "repair: true ends them",
     "text index": "repair: true builds it again from the recorded text",
     "vectors": "repair: true computes them again",
@@ -172,24 +207,104 @@ _HINTS = {
 }
 
 
-def _files(runtime: Runtime) -> dict[str, list[str]]:
-    bad = [f"{bad.code} {bad.path}: {bad.message}" for bad in runtime.store.bad_files()]
-    pending = runtime.store.stats()["pending_passages"] if runtime.meaning.wanted else 0
-    return {
-        "bad files": bad,
-        "pending vectors": [f"{counted(pending, 'passage has', 'passages have')} no vector yet"] if pending else [],
-        "stale rows": freshness.stale(runtime),
-        "checkpoints": [] if runtime.isolated else _unreadable(runtime),
-        "locks": _held(runtime),
-        "general triggers": [
+def _in_index(looked: Mapping[str, list[str]]) -> Iterator[_Finding]:
+    for name, messages in looked.items():
+        yield _Finding(name, messages)
+
+
+def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Finding]:
+    """Do files and index agree now, and what do the files get wrong?"""
+    if whole or runtime.store.count() <= QUICK_FILES:
+        differ = runtime.sync.compare()
+    else:
+        differ = Differences()
+        unfinished.append("files")
+    yield _Finding(
+        "files",
+        [
+            *_named(differ.unindexed, "file is not indexed", "files are not indexed"),
+            *_named(differ.changed, "file changed since it was indexed", "files changed since they were indexed"),
+            *_named(differ.lost, "file is indexed that no rule finds any more", "files are indexed that no rule finds"),
+        ],
+    )
+    yield _Finding("stale rows", freshness.stale(runtime))
+    yield _Finding("bad files", [f"{bad.code} {bad.path}: {bad.message}" for bad in runtime.store.bad_files()])
+    every = runtime.store.remarks()
+    yield _Finding("link targets", [f"{one.path}: {one.message}" for one in every if one.kind == "link"])
+    slips = [one for one in every if one.kind == "file"]
+    yield _Finding("file warnings", [f"{one.path}{f':{one.line}' if one.line else ''}: {one.message}" for one in slips])
+    yield _Finding("held back", _held_back(runtime))
+
+
+def _named(paths: Sequence[str], one: str, many: str) -> list[str]:
+    if not paths:
+        return []
+    more = f" and {len(paths) - NAMED_FILES:,} more" if len(paths) > NAMED_FILES else ""
+    return [f"{counted(len(paths), one, many)}: {', '.join(paths[:NAMED_FILES])}{more}"]
+
+
+def _held_back(runtime: Runtime) -> list[str]:
+    raw = runtime.store.stats()
+    expired = raw["memories"] - runtime.store.count(Filter(expired_at=runtime.now().timestamp()))
+    reasons = [counted(expired, "memory expired", "memories expired")] if expired else []
+    if raw["outdated"]:
+        reasons.append(counted(raw["outdated"], "memory is marked outdated", "memories are marked outdated"))
+    return [f"{reason}: search leaves {'it' if reason.startswith('1 ') else 'them'} out" for reason in reasons]
+
+
+def _in_vectors(runtime: Runtime) -> Iterator[_Finding]:
+    """Is every vector there, and can the missing ones be made?"""
+    if not runtime.meaning.wanted:
+        return
+    cause = runtime.meaning.check()
+    yield _Finding("meaning", [cause] if cause else (), hint=runtime.meaning.advice)
+    raw = runtime.store.stats()
+    waiting = sum(raw["vectors"].get(name, 0) for name in ("pending", "retry"))
+    pending = counted(raw["pending_passages"], "passage", "passages")
+    who = counted(waiting, "memory has", "memories have")
+    why = cause or raw["provider_failure"] or ""
+    yield _Finding(
+        "pending vectors",
+        [f"{who} no vectors yet ({pending}){f': {why}' if why else ''}"] if raw["pending_passages"] else (),
+        hint=runtime.meaning.advice if why else "",
+        in_progress=not why and locks.holder(runtime.settings, "embed.lock") not in (None, os.getpid()),
+    )
+    yield _Finding(
+        "failed vectors",
+        [
+            f"{counted(count, 'passage has', 'passages have')} no vector: {why}"
+            for why, count in raw["failures"].items()
+        ],
+    )
+
+
+def _at_hand(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Finding]:
+    yield _Finding("checkpoints", [] if runtime.isolated else _unreadable(runtime, unfinished, whole=whole))
+    yield _Finding("locks", _held(runtime))
+    yield _Finding(
+        "general triggers",
+        [
             f"the phrase {phrase!r} matched more than a quarter of recent prompts"
             for phrase in sessions.too_general(runtime)
         ],
-    }
+    )
 
 
-def _unreadable(runtime: Runtime) -> list[str]:
-    return [error.message for error in shelf.headers(runtime.settings, runtime.settings.scope)[1]]
+def _unreadable(runtime: Runtime, unfinished: list[str], *, whole: bool) -> list[str]:
+    """Which checkpoints could not be restored: their headers, and as far as there is time all of them."""
+    good, bad = shelf.headers(runtime.settings, runtime.settings.scope)
+    messages = [error.message for error in bad]
+    left = QUICK_CHECKPOINT_BYTES
+    for header in good:
+        left -= header.size_bytes
+        if left < 0 and not whole:
+            unfinished.append("checkpoints")
+            break
+        try:
+            shelf.Opened(header).verify()
+        except SpecKitMemoryError as error:
+            messages.append(error.message)
+    return messages
 
 
 def _held(runtime: Runtime) -> list[str]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from spec_kit_memory import filesystem
 from spec_kit_memory.answers import IndexAnswer
 from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.memory import VectorStatus
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import CoolingDown
+from spec_kit_memory.errors import CoolingDown, SpecKitMemoryError
+from spec_kit_memory.features import remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import paths, vector_queue
 from spec_kit_memory.files.discovery_rules import OUTSIDE
@@ -46,7 +48,8 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
         embed_pending(runtime, progress=request.progress, cancelled=request.cancelled)
     else:
         runtime.embed_soon()
-    return _answer(runtime, report, text_done - started, time.perf_counter() - text_done)
+    seconds_vectors = time.perf_counter() - text_done
+    return _answer(runtime, report, text_done - started, seconds_vectors, embedded=request.embed)
 
 
 def embed_pending(
@@ -65,8 +68,24 @@ def embed_pending(
     )
     if done.failure:
         runtime.meaning.failed(done.failure)
+    elif done.embedded:
+        runtime.meaning.worked()
     report(done)
     return not done.stopped
+
+
+def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
+    """One memory gets its vectors now, if it lacks any; a provider that fails is retried in the background."""
+    embedder = runtime.meaning.embedder() if runtime.meaning.wanted else None
+    if embedder is not None and not runtime.meaning.down:
+        try:
+            failure: SpecKitMemoryError | None = vector_queue.embed_memory(runtime.store, embedder, memory_id).failure
+        except SpecKitMemoryError as error:
+            failure = error
+        if failure is not None:
+            runtime.meaning.failed(failure)
+            runtime.embed_soon()
+    return runtime.store.get(memory_id).vector_status
 
 
 def _cool_down(runtime: Runtime) -> None:
@@ -90,9 +109,36 @@ def _cool_down(runtime: Runtime) -> None:
     )
 
 
-def _answer(runtime: Runtime, report: ScanReport, seconds_text: float, seconds_vectors: float) -> IndexAnswer:
+def _missing_vectors(
+    runtime: Runtime, status: Mapping[str, int], failures: Mapping[str, int], cause: str, *, embedded: bool
+) -> list[str]:
+    """What is not embedded and why, with a next step that leads somewhere."""
+    waiting, broken = (
+        sum(status.get(name, 0) for name in names) for names in (("pending", "retry"), ("partial", "failed"))
+    )
+    if not runtime.meaning.wanted or not (waiting or broken):
+        return []
+    hints = [f"{counted(count, 'passage has', 'passages have')} no vector: {why}" for why, count in failures.items()]
+    wait = counted(waiting, "memory waits", "memories wait")
+    if waiting and cause:
+        advice = f"; {runtime.meaning.advice}" if runtime.meaning.advice else ""
+        hints.append(f"{wait} for vectors: {cause}{advice}")
+    elif waiting and not embedded:
+        hints.append(f"{wait} for vectors; a running server or `index()` makes them")
+    elif waiting:
+        hints.append(f"{wait} for vectors; `index()` tries again, three times in all")
+    if broken:
+        gave_up = counted(broken, "memory was", "memories were")
+        hints.append(f"{gave_up} tried three times; `health(repair=True)` lets them be tried again")
+    return hints
+
+
+def _answer(
+    runtime: Runtime, report: ScanReport, seconds_text: float, seconds_vectors: float, *, embedded: bool
+) -> IndexAnswer:
     indexed = report.new + report.modified + report.reindexed
-    status = dict(runtime.store.stats()["vectors"])
+    stats = runtime.store.stats()
+    status = dict(stats["vectors"])
     hints = []
     if report.forgotten:
         what = f"{counted(report.forgotten, 'file holds', 'files hold')} text that was deleted on request and stays out"
@@ -101,14 +147,16 @@ def _answer(runtime: Runtime, report: ScanReport, seconds_text: float, seconds_v
         hints.append("write the first one: `save()`, or a markdown file in memory/ or specs/NAME/memory/")
     if report.bad:
         hints.append(f"{counted(len(report.bad), 'file')} could not be indexed; `health()` lists them with the reason")
-    waiting = sum(status.get(name, 0) for name in ("pending", "retry", "partial"))
-    if waiting and runtime.meaning.wanted:
-        hints.append(
-            f"{counted(waiting, 'memory has', 'memories have')} no vectors yet; "
-            "a running server or `index()` makes them"
-        )
+    loose = [one for one in runtime.store.remarks() if one.kind == "link"] if report.changed else []
+    if loose:
+        more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
+        hints.append(f"{loose[0].path}: {loose[0].message}{more}; `health()` lists what leads nowhere")
+    failures = stats["failures"] if runtime.meaning.wanted else {}
+    cause = remarks.vector_cause(runtime)
+    hints += _missing_vectors(runtime, status, failures, cause, embedded=embedded)
+    waiting = sum(count for name, count in status.items() if name != "success") if runtime.meaning.wanted else 0
     return IndexAnswer(
-        summary=_summary(indexed, report),
+        summary=_summary(indexed, report) + (f"; {counted(waiting, 'memory')} without all vectors" if waiting else ""),
         hints=tuple(hints),
         indexed=indexed,
         new=report.new,
@@ -124,6 +172,8 @@ def _answer(runtime: Runtime, report: ScanReport, seconds_text: float, seconds_v
         skipped=_skipped(report),
         archived=report.archived,
         vectors=status,
+        vector_failures=dict(failures),
+        vector_problem=cause if waiting else "",
         seconds_text=round(seconds_text, 3),
         seconds_vectors=round(seconds_vectors, 3),
     )

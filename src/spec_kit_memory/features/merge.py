@@ -18,7 +18,7 @@ from spec_kit_memory.core.memory import Document, Memory, Source, Tier
 from spec_kit_memory.core.operation import FileChange, Merge
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.errors import BadParameter, Invalid, SpecKitMemoryError
-from spec_kit_memory.features import freshness
+from spec_kit_memory.features import freshness, index_workspace
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import discover, disk, rewrite, trash
 from spec_kit_memory.filesystem import Place
@@ -40,7 +40,7 @@ def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
     """Join two memories that somebody named: `into` stays and takes in what only the other one says."""
     memory_id, into = request.id, request.into
     done = join(runtime, memory_id=memory_id, into=into)
-    runtime.embed_soon()
+    index_workspace.embed_memory(runtime, into)
     where = f"; its file is in {done.trashed}" if done.trashed else ""
     return MergeAnswer(
         summary=f"{done.memory.title} (#{into}) takes in and supersedes {done.gone.title} (#{memory_id}){where}",

@@ -14,7 +14,7 @@ from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
-from spec_kit_memory.features import freshness
+from spec_kit_memory.features import freshness, remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
@@ -36,14 +36,15 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
         shown += "\n"  # to the end of the file, as it is
     runtime.used([memory.id])
     whole, sent = tokens.count(text), tokens.count(shown)
+    problems = remarks.of(runtime, [memory], slips=True)
     hints = [*cut, *([f"continue with `get({memory.path!r}, '{end + 1}-{last}')`"] if end < last else [])]
     part = f"section {anchor_id}" if anchor_id else "whole text"
     where = f"{first}-{end}" if end >= first else ""
     place = f"lines {where}" if where else "empty"
     return LoadAnswer(
         summary=f"{memory.title} (#{memory.id}), {part}, {place}, about {counted(sent, 'token')}",
-        hints=(older, *hints) if older else tuple(hints),
-        memory=runtime.card(memory),
+        hints=(*([older] if older else []), *problems[memory.id], *hints),
+        memory=remarks.with_problems([runtime.card(memory)], problems)[0],
         text=shown,
         lines=where,
         anchor_id=anchor_id,
@@ -156,6 +157,7 @@ def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     total = runtime.store.count(where, presence=presence)
     found = runtime.store.find(where, order=request.sort_by, limit=request.limit, offset=offset, presence=presence)
     shown = offset + len(found)
+    problems = {} if forgotten else remarks.of(runtime, found)
     hints = (f"{total - shown} more: offset={shown}",) if shown < total else ()
     what = "forgotten memory" if forgotten else "memory"
     advice = "" if total or forgotten else "index the workspace with `index()`"
@@ -164,7 +166,7 @@ def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     return ListAnswer(
         summary=f"{len(found)} of {counted(total, what)}" if total else f"no {what} matches",
         hints=hints or ((advice,) if advice else ()),
-        memories=tuple(runtime.card(memory) for memory in found),
+        memories=remarks.with_problems(map(runtime.card, found), problems),
         total=total,
         offset=offset,
     )

@@ -56,6 +56,7 @@ class Meaning:
         self._failed_at: datetime | None = None
         self._stuck: list[Future[QueryEmbedding | None]] = []
         self.problem = ""
+        self.advice = ""  # the next step that the problem's own hint names
 
     @property
     def wanted(self) -> bool:
@@ -119,12 +120,23 @@ class Meaning:
         except SpecKitMemoryError as error:
             self.failed(error)
             return None
-        self._failed_at, self.problem = None, ""
+        self.worked()
         return found
+
+    def worked(self) -> None:
+        self._failed_at, self.problem, self.advice = None, "", ""
 
     def failed(self, error: SpecKitMemoryError) -> None:
         self._failed_at = self._now()
-        self.problem = f"{error.code} {error.message}"
+        self.problem, self.advice = f"{error.code} {error.message}", error.hint
+
+    def check(self) -> str:
+        """Why nothing can be embedded now, tried out; "" if it can, or nobody wants it."""
+        if not self.wanted:
+            return ""
+        made = None if self.down else self.begin("Is anybody there?")
+        vector = self.end(made) if made else None
+        return "" if vector is not None else self.problem or "an earlier question is still being embedded"
 
 
 class Opened:

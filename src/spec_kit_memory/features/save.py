@@ -23,9 +23,9 @@ from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import MissingParameter, SpecKitMemoryError
-from spec_kit_memory.features import choose_folder, merge, near_duplicates, sessions
+from spec_kit_memory.features import choose_folder, index_workspace, merge, near_duplicates, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import disk, git, paths, vector_queue
+from spec_kit_memory.files import disk, git, paths
 from spec_kit_memory.index.contract import PutResult
 from spec_kit_memory.requests import SaveRequest
 from spec_kit_memory.settings import Settings
@@ -74,9 +74,10 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
             context_type=entry.attributes.context_type,
         )
     result = runtime.sync.index_file(path, runtime.change("save filePath"), explicit=True)
-    _embed(runtime, result.memory_id)
+    index_workspace.embed_memory(runtime, result.memory_id)
     memory = runtime.store.get(result.memory_id)
     warnings = [warning.message for warning in memory.warnings if warning.code != "secret"]
+    warnings += remarks.of(runtime, [memory])[memory.id]
     if memory.redactions:
         count = counted(memory.redactions, "secret is", "secrets are")
         warnings.append(f"{count} left out of the index; {memory.path} itself still says it all")
@@ -112,20 +113,6 @@ def _saved(memory: Memory, result: PutResult, *, summary: str) -> SaveAnswer:
         context_type=memory.attributes.context_type,
         vector_status=memory.vector_status,
     )
-
-
-def _embed(runtime: Runtime, memory_id: int) -> VectorStatus:
-    """One saved file gets its vectors now; a provider that fails is retried in the background."""
-    embedder = runtime.meaning.embedder() if runtime.meaning.wanted else None
-    if embedder is not None and not runtime.meaning.down:
-        try:
-            failure: SpecKitMemoryError | None = vector_queue.embed_memory(runtime.store, embedder, memory_id).failure
-        except SpecKitMemoryError as error:
-            failure = error
-        if failure is not None:
-            runtime.meaning.failed(failure)
-            runtime.embed_soon()
-    return runtime.store.get(memory_id).vector_status
 
 
 # --- something new --------------------------------------------------------------------
@@ -216,7 +203,9 @@ def _write(
     answer = _after(runtime, answer, saved.path, saved.result)
     if on_similar == "merge":
         answer = _joined(runtime, answer, memory_id)
-    status = _embed(runtime, memory_id)
+    status = index_workspace.embed_memory(runtime, memory_id)
+    problems = remarks.of(runtime, [runtime.store.get(memory_id)])[memory_id]
+    answer = replace(answer, warnings=(*answer.warnings, *problems))
     try:
         # The memory is kept by now: what fails here is told, and no reason to save it again.
         _metadata(
@@ -295,7 +284,7 @@ def _known_already(
     answer = _joined(runtime, answer, known.id)
     if answer.merged is None:
         return replace(answer, summary=f"{said}; there is no other memory to merge it with")
-    return replace(answer, vector_status=_embed(runtime, known.id))
+    return replace(answer, vector_status=index_workspace.embed_memory(runtime, known.id))
 
 
 def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:

@@ -17,16 +17,29 @@ from typing import Any
 from spec_kit_memory import filesystem
 from spec_kit_memory.answers import UndoAnswer
 from spec_kit_memory.core import front_edit, markdown, operation
-from spec_kit_memory.core.memory import Change, Filter, FrontMatter, Link, Memory, Mutation, Presence, Relation, Source
+from spec_kit_memory.core.memory import (
+    Change,
+    Filter,
+    FrontMatter,
+    Link,
+    Memory,
+    Mutation,
+    Presence,
+    Relation,
+    Source,
+    VectorStatus,
+)
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import Invalid
-from spec_kit_memory.features import file_restore, file_undo, freshness, link_undo, undo_restore
+from spec_kit_memory.features import file_restore, file_undo, freshness, index_workspace, link_undo, undo_restore
 from spec_kit_memory.features.file_undo import Former, PutBack
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.undoable import Act, Step, acts
 from spec_kit_memory.files import discover, disk, locks, paths
 
 _LOCK_SECONDS = 30.0
+_WAITING = (VectorStatus.PENDING, VectorStatus.RETRY)
+EMBEDDED_NOW = 5
 _CALLED = {"validate": "validation", "unlink": "link"}  # in answers
 
 
@@ -63,6 +76,7 @@ def _undo(runtime: Runtime) -> UndoAnswer:
         except _Impossible as reason:
             passed.append(f"{_name(act)} cannot be taken back: {reason}")
             continue
+        _embed(runtime, done.memory_ids)
         before = next(walk, None)
         again = f"say it again for the change before: {_name(before)}" if before else "nothing else is left to undo"
         return UndoAnswer(
@@ -75,6 +89,15 @@ def _undo(runtime: Runtime) -> UndoAnswer:
         "; ".join(["there is nothing to undo", *passed]),
         hint="undo takes back deletes, updates, merges, restores, opinions and links; `history()` shows what happened",
     )
+
+
+def _embed(runtime: Runtime, memory_ids: Sequence[int]) -> None:
+    """A text that came back may have lost its vectors: a few are made now, many in the background."""
+    back = [memory.id for memory in runtime.store.many(list(memory_ids)) if memory.vector_status in _WAITING]
+    for memory_id in back[:EMBEDDED_NOW]:
+        index_workspace.embed_memory(runtime, memory_id)
+    if len(back) > EMBEDDED_NOW:
+        runtime.embed_soon()
 
 
 def _name(act: Act) -> str:

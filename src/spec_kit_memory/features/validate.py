@@ -10,7 +10,7 @@ from spec_kit_memory.core import operation, usage
 from spec_kit_memory.core.memory import Memory, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import Invalid
-from spec_kit_memory.features import amend
+from spec_kit_memory.features import amend, remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import locks
 from spec_kit_memory.requests import UpdateRequest, ValidateRequest
@@ -43,9 +43,13 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
     if promote:
         amend.update(runtime, UpdateRequest(memory_id, importance_tier=Tier.CRITICAL), part_of=done)
     memory = runtime.store.get(memory_id)
+    reason = remarks.held_back(runtime, memory)
+    hints = [reason] if reason else []
+    if offered and not promote:
+        hints.append("it may become critical: call `validate(ID, promote=True)`")
     return ValidateAnswer(
         summary=_summary(memory, promote),
-        hints=("it may become critical: call `validate(ID, promote=True)`",) if offered and not promote else (),
+        hints=tuple(hints),
         id=memory_id,
         confidence=float(memory.confidence),
         validation_count=memory.validation_count,

@@ -39,13 +39,14 @@ from spec_kit_memory.index.contract import BadFile, Index, PutResult, Stored
 from spec_kit_memory.index.sqlite import conditions
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Decision", "ScanReport", "Sync", "decide"]
+__all__ = ["Decision", "Differences", "ScanReport", "Sync", "decide"]
 
 Progress = Callable[[str, int, int], None]
 Cancel = Callable[[], bool]
 
 SAME_MTIME_NS = 1_000_000_000
 RACY_NS = 2_000_000_000  # a file this fresh when it was read may have changed again in the same tick of its clock
+FEW_FILES = 200  # that comparing looks into
 LOCK_SECONDS = 120.0  # a holder that was stopped must not stop everybody; writes are safe without the lock
 UNLINKED = "unlinked"  # while it is there, documents may be written and not linked
 _FATAL = (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable)
@@ -112,6 +113,15 @@ class ScanReport:
         return bool(
             self.elsewhere or self.new or self.modified or self.reindexed or self.moved or self.aliases or self.deleted
         )
+
+
+@dataclass(slots=True)
+class Differences:
+    """Where files and index do not agree now; paths as they are stored."""
+
+    unindexed: list[str] = field(default_factory=list)  # files that are memories, and the index does not have them
+    changed: list[str] = field(default_factory=list)  # files that say something else than the index
+    lost: list[str] = field(default_factory=list)  # indexed, but no rule finds the file any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +268,47 @@ class Sync:
             return filesystem.exists(paths.state(self._settings, UNLINKED))
         except OSError:
             return False
+
+    def compare(self) -> Differences:
+        """What a scan would do, without doing it. A file whose stamp differs is read, so that the text decides."""
+        found = Differences()
+        stored = {path: row for path, row in self._store.stored().items() if not path.startswith(index_entry.CHAT)}
+        seen = discover.discover(self._settings, count=False)
+        bad = {one.path for one in self._store.bad_files()}
+        scan = _Scan(dict(stored), {}, seen.unreadable, self._change("compare"), False, ScanReport())
+        for one in seen.files:
+            row = stored.pop(one.path, None)
+            if one.path in bad or not self._is_seen(one.path):
+                continue
+            match decide(one, row):
+                case Decision.NEW:
+                    # Beyond some, those that were deleted on request and moved since are not told apart.
+                    if len(found.unindexed) >= FEW_FILES or not self._was_forgotten(scan, one):
+                        found.unindexed.append(one.path)
+                case Decision.REINDEX:
+                    is_back = row is not None and row.presence is Presence.GONE
+                    (found.unindexed if is_back else found.changed).append(one.path)
+                case Decision.MODIFIED if row is not None and self._raw_hash(one) not in (None, row.raw_hash):
+                    found.changed.append(one.path)
+        unreadable = frozenset(seen.unreadable)
+        for path, row in stored.items():
+            live = row.presence is Presence.LIVE and self._is_seen(path)
+            if live and not _covered(path, unreadable) and self._on_disk(path) and not self._is_memory(path):
+                found.lost.append(path)
+        return found
+
+    def _raw_hash(self, found: Found) -> str | None:
+        try:
+            return self._file(found).raw_hash
+        except SpecKitMemoryError:
+            return None
+
+    def _was_forgotten(self, scan: _Scan, found: Found) -> bool:
+        try:
+            entry = self._entry(found, index_entry.parse(self._file(found)))
+        except SpecKitMemoryError:
+            return False
+        return self._is_forgotten(scan, entry, None)
 
     def _alone(self, cancel: Cancel | None) -> Lock:
         """Servers that start together would all read the same new files: they take turns."""
@@ -486,6 +537,10 @@ class Sync:
             {"path": entry.path, "line": warning.line, "message": warning.message}
             for warning in entry.document.warnings
         ]
+        end = entry.attributes.expires_at
+        if end is not None and end <= self._now():
+            said = f"it expired on {end:%Y-%m-%d}: search finds it only with `include_archived=True`"
+            report.warnings.append({"path": entry.path, "line": None, "message": said})
         for path in result.released:
             self._again(scan, path, Decision.NEW)
 

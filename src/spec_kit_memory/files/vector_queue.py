@@ -1,7 +1,8 @@
 """Which passages still have no vector, and who embeds them?
 
 One process per workspace at a time, so that several servers do not embed the same passages.
-A passage that fails is set aside with its reason; a provider that is down ends the round.
+A passage that fails is set aside with its reason; a provider that is down ends the round, and
+every process can tell why.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ Cancel = Callable[[], bool]
 
 ROUND = 512  # passages fetched at once, so that batches of like length can be made of them
 BATCH = 32
+CANCELLED = "cancelled"
+PROBE = "Is anybody there?"  # no text of the user's: what is asked when it may be a text that fails
 MAX_YIELD_SECONDS = 0.25  # a busy server must not starve its vectors
 
 
@@ -63,6 +66,8 @@ def embed_pending(
             _rounds(store, embedder, done, progress=progress, cancel=cancel, busy=busy, limit=limit)
         except ProviderUnavailable as error:
             done.stopped, done.failure = f"{error.code} {error.message}", error
+        if done.stopped != CANCELLED:
+            store.provider_failed(done.stopped or None)
     return done
 
 
@@ -94,7 +99,7 @@ def _rounds(
         with store.bulk():  # vectors can be made again: one sync a round is enough
             for batch in _batches(work):
                 if cancel and cancel():
-                    done.stopped = "cancelled"
+                    done.stopped = CANCELLED
                     return
                 _give_way(busy)
                 failed |= _embed(store, embedder, batch, done)
@@ -116,21 +121,42 @@ def _give_way(busy: Callable[[], bool] | None) -> None:
         time.sleep(0.01)
 
 
-def _embed(store: Index, embedder: Embedder, batch: Sequence[VectorWork], done: Embedded) -> set[str]:
-    """Embed one batch and write it; a batch that fails is tried text by text to find the one at fault."""
+def _embed(
+    store: Index, embedder: Embedder, batch: Sequence[VectorWork], done: Embedded, *, alive: bool = False
+) -> set[str]:
+    """Embed one batch and write it; one that fails is halved until the passages at fault stand alone."""
     try:
         vectors = embedder.embed_documents([one.embedded for one in batch])
         rows = {one.passage_hash: _packed(embedder, vector) for one, vector in zip(batch, vectors, strict=True)}
     except (EmbeddingFailed, ValueError) as error:
-        if len(batch) > 1:
-            return {hash_ for one in batch for hash_ in _embed(store, embedder, [one], done)}
         reason = f"{error.code} {error.message}" if isinstance(error, EmbeddingFailed) else str(error)
-        store.vectors_failed([batch[0].passage_hash], reason)
-        done.failed += 1
-        return {batch[0].passage_hash}
-    store.put_vectors(rows)
-    done.embedded += len(rows)
-    return set()
+    except ProviderUnavailable as error:
+        # A server error may be about one text of the batch, or about everything: a text of ours tells.
+        alive = alive or _answers(embedder, error)
+        if not alive:
+            raise
+        reason = f"{error.code} {error.message}"
+    else:
+        store.put_vectors(rows)
+        done.embedded += len(rows)
+        return set()
+    if len(batch) > 1:
+        middle = len(batch) // 2
+        halves = (batch[:middle], batch[middle:])
+        return {hash_ for half in halves for hash_ in _embed(store, embedder, half, done, alive=alive)}
+    store.vectors_failed([batch[0].passage_hash], reason)
+    done.failed += 1
+    return {batch[0].passage_hash}
+
+
+def _answers(embedder: Embedder, error: ProviderUnavailable) -> bool:
+    """Does the provider embed anything at all after it failed like this?"""
+    if not error.details.get("perhaps_text"):
+        return False  # refused, unreachable or too busy: no text is to blame
+    try:
+        return len(embedder.embed_documents([PROBE])) == 1
+    except (ProviderUnavailable, EmbeddingFailed, ValueError):
+        return False
 
 
 def _packed(embedder: Embedder, embedding: Embedding) -> tuple[bytes, bytes | None]:
@@ -163,4 +189,6 @@ def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
             _embed(store, embedder, batch, done)
     except ProviderUnavailable as error:
         done.stopped, done.failure = f"{error.code} {error.message}", error
+    if work:
+        store.provider_failed(done.stopped or None)
     return done

@@ -37,7 +37,7 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
 )
 
-__all__ = ["EVERYTHING", "BadFile", "Index", "PutResult", "Stored", "Tally", "VectorWork"]
+__all__ = ["EVERYTHING", "BadFile", "Index", "PutResult", "Remark", "Stored", "Tally", "VectorWork"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,17 @@ class BadFile:
     code: str
     message: str
     seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a reader of a memory should know besides its text."""
+
+    memory_id: int
+    path: str
+    kind: str  # file: a slip in it; link: one without its other end; vector: why passages have none
+    message: str
+    line: int | None = None
 
 
 EVERYTHING = Filter()  # no condition
@@ -223,6 +234,9 @@ class Index(Protocol):
         ...
 
     def vectors_failed(self, hashes: Iterable[str], reason: str) -> None: ...
+    def provider_failed(self, reason: str | None) -> None:
+        """Why nothing can be embedded now, for every process to tell; None: it can again."""
+        ...
 
     # --- read
     def get(self, memory_id: int, *, any_presence: bool = False) -> Memory: ...
@@ -301,10 +315,15 @@ class Index(Protocol):
     def ledger_head(self) -> LedgerEntry | None: ...
     def session(self, session_id: str) -> Session | None: ...
     def bad_files(self) -> list[BadFile]: ...
+    def remarks(self, memory_ids: Sequence[int] | None = None, *, limit: int | None = None) -> list[Remark]:
+        """Of live memories, or of these, ordered by path."""
+        ...
+
     def stats(self) -> dict[str, Any]:
-        """Counts: memories, gone, forgotten, passages, tokens, triggers, aliases, pending_passages; per tiers,
-        sources, context_types, vectors (by status); model, dimensions, weights_hash; failures (reason -> passages);
-        size_bytes, last_indexed. Cheap while nothing changed."""
+        """Counts: memories, gone, forgotten, passages, tokens, triggers, aliases, outdated, pending_passages,
+        failed_passages;
+        per tiers, sources, context_types, vectors (by status); model, dimensions, weights_hash; failures (reason ->
+        passages), provider_failure (a reason or None); size_bytes, last_indexed. Cheap while nothing changed."""
         ...
 
     # --- match

@@ -89,8 +89,18 @@ def _advised(data: dict[str, Any], say: Say) -> dict[str, Any]:
         ]
     for name in ("unavailable", "warnings"):
         if isinstance(found := data.get(name), list):
-            data[name] = [say(part) if isinstance(part, str) else part for part in found]
+            data[name] = [_said(part, say) for part in found]
+    memories = data.get("memories")
+    for card in (*(memories if isinstance(memories, list) else ()), data.get("memory")):
+        if isinstance(card, dict) and isinstance(found := card.get("problems"), list):
+            card["problems"] = [_said(part, say) for part in found]
     return data
+
+
+def _said(part: Any, say: Say) -> Any:
+    if isinstance(part, dict):
+        return {name: say(value) if name == "message" else value for name, value in part.items()}
+    return say(part) if isinstance(part, str) else part
 
 
 def error(failure: BaseException, *, say: Say = for_model) -> dict[str, Any]:

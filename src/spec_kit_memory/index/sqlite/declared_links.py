@@ -16,7 +16,7 @@ from spec_kit_memory.core.memory import LinkClaim, Memory
 from spec_kit_memory.index.sqlite import rows
 from spec_kit_memory.index.sqlite.connection import fetch, first
 
-__all__ = ["others_resolved", "replace", "resolve"]
+__all__ = ["others_resolved", "replace", "resolve", "unresolved"]
 
 # A name is found among memories that the claimant's own reader may see, live ones first, then the nearest.
 _TARGET = """
@@ -75,15 +75,35 @@ def resolve(connection: apsw.Connection, claimant: int) -> None:
 
 
 def _resolved(connection: apsw.Connection, claimant: int) -> Iterable[tuple[tuple[int, int, str], float]]:
-    sql = "SELECT relation, target, sibling, inward, strength FROM claim WHERE memory_id = ? ORDER BY ordinal"
-    found = fetch(connection, sql, (claimant,))
-    for relation, target, sibling, inward, strength in found:
-        # Stored paths begin at the workspace, so that ./specs/x.md and specs/x.md are one.
-        values: dict[str, Any] = {"claimant": claimant, "target": target.removeprefix("./"), "sibling": sibling}
-        number = int(target) if target.isdecimal() and len(target) < 19 else None
-        other = connection.execute(_TARGET, values | {"number": number}).get
+    for relation, target, sibling, inward, strength in _claims(connection, claimant):
+        other = _target(connection, claimant, target, sibling)
         if other is not None:
             yield (other, claimant, relation) if inward else (claimant, other, relation), strength
+
+
+def unresolved(connection: apsw.Connection, claimant: int) -> list[tuple[str, str]]:
+    """The claims of a memory that mean nobody: the key of front matter, and what it names."""
+    return [
+        (
+            f"{relation}_by" if inward else "related_to" if (relation, strength) == ("supports", 0.5) else relation,
+            target,
+        )
+        for relation, target, sibling, inward, strength in _claims(connection, claimant)
+        if _target(connection, claimant, target, sibling) is None
+    ]
+
+
+def _claims(connection: apsw.Connection, claimant: int) -> list[tuple[str, str, str, bool, float]]:
+    sql = "SELECT relation, target, sibling, inward, strength FROM claim WHERE memory_id = ? ORDER BY ordinal"
+    return fetch(connection, sql, (claimant,))
+
+
+def _target(connection: apsw.Connection, claimant: int, target: str, sibling: str) -> int | None:
+    # Stored paths begin at the workspace, so that ./specs/x.md and specs/x.md are one.
+    values: dict[str, Any] = {"claimant": claimant, "target": target.removeprefix("./"), "sibling": sibling}
+    number = int(target) if target.isdecimal() and len(target) < 19 else None
+    found: int | None = connection.execute(_TARGET, values | {"number": number}).get
+    return found
 
 
 def others_resolved(connection: apsw.Connection, memory_id: int, *, old: Memory | None = None) -> None:

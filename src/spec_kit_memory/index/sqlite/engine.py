@@ -29,12 +29,13 @@ from spec_kit_memory.core.memory import (
     StoredPassage,
 )
 from spec_kit_memory.index.arrays.row_cache import Kept
-from spec_kit_memory.index.contract import EVERYTHING, NOBODY, BadFile, PutResult, Stored, Tally, VectorWork
+from spec_kit_memory.index.contract import EVERYTHING, NOBODY, BadFile, PutResult, Remark, Stored, Tally, VectorWork
 from spec_kit_memory.index.sqlite import (
     documents,
     maintenance,
     metadata,
     queries,
+    remarks,
     restore,
     snapshot,
     statistics,
@@ -212,6 +213,9 @@ class SqliteIndex:
     def vectors_failed(self, hashes: Iterable[str], reason: str) -> None:
         vectors.vectors_failed(self._database, hashes, reason)
 
+    def provider_failed(self, reason: str | None) -> None:
+        vectors.provider_failed(self._database, reason)
+
     # --- read
 
     def get(self, memory_id: int, *, any_presence: bool = False) -> Memory:
@@ -311,6 +315,9 @@ class SqliteIndex:
 
     def bad_files(self) -> list[BadFile]:
         return queries.bad_files(self._database, self._scope)
+
+    def remarks(self, memory_ids: Sequence[int] | None = None, *, limit: int | None = None) -> list[Remark]:
+        return remarks.collect(self._database, self._scope, memory_ids, limit=limit)
 
     def stats(self) -> dict[str, Any]:
         generation = self._generation()

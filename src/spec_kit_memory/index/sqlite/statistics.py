@@ -9,7 +9,7 @@ import apsw
 
 from spec_kit_memory.core.memory import Scope, Tier
 from spec_kit_memory.index.contract import Tally
-from spec_kit_memory.index.sqlite import conditions, rows
+from spec_kit_memory.index.sqlite import conditions, rows, vectors
 from spec_kit_memory.index.sqlite.connection import Database, fetch, first
 
 __all__ = ["collect", "tally"]
@@ -25,6 +25,7 @@ def collect(database: Database, scope: Scope | None) -> dict[str, Any]:
             "aliases": _count(connection, "alias", live, bound),
             **_model(connection),
             "failures": _failures(connection, live, bound),
+            "provider_failure": vectors.provider_failure(connection),
             "size_bytes": _size(connection, scope),
             "last_indexed": rows.when(first(connection, f"SELECT max(updated_at) FROM memory WHERE {seen}", bound)[0]),
         }
@@ -58,7 +59,7 @@ def _counts(connection: apsw.Connection, seen: str, bound: list[Any]) -> dict[st
     found = fetch(
         connection,
         "SELECT presence, tier, source, context_type, coalesce(vector_status, 'pending'), count(*),"
-        " coalesce(sum(passages), 0), coalesce(sum(tokens), 0), coalesce(sum(passages - embedded), 0)"
+        " coalesce(sum(passages), 0), coalesce(sum(tokens), 0), coalesce(sum(passages - embedded), 0), sum(outdated)"
         " FROM memory LEFT JOIN document ON document.memory_id = memory.id"
         f" WHERE {seen} GROUP BY 1, 2, 3, 4, 5",
         bound,
@@ -67,11 +68,11 @@ def _counts(connection: apsw.Connection, seen: str, bound: list[Any]) -> dict[st
     groups: dict[str, Counter[str]] = {
         name: Counter() for name in ("tiers", "sources", "context_types", "vectors", "presence")
     }
-    for presence, tier, source, context, status, count, passages, tokens, without in found:
+    for presence, tier, source, context, status, count, passages, tokens, without, outdated in found:
         groups["presence"][presence] += count
         if presence == "live":
-            totals.update(passages=passages, tokens=tokens)
-            totals.update(pending_passages=without if status in ("pending", "retry") else 0)
+            totals.update(passages=passages, tokens=tokens, outdated=outdated)
+            totals.update({"pending_passages" if status in ("pending", "retry") else "failed_passages": without})
             for name, value in (("tiers", tier), ("sources", source), ("context_types", context), ("vectors", status)):
                 groups[name][value] += count
     present = groups.pop("presence")
@@ -79,7 +80,7 @@ def _counts(connection: apsw.Connection, seen: str, bound: list[Any]) -> dict[st
         "memories": present["live"],
         "gone": present["gone"],
         "forgotten": present["forgotten"],
-        **{name: totals[name] for name in ("passages", "tokens", "pending_passages")},
+        **{name: totals[name] for name in ("passages", "tokens", "pending_passages", "failed_passages", "outdated")},
         **{name: dict(sorted(group.items())) for name, group in groups.items()},
     }
 

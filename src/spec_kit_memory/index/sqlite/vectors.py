@@ -19,7 +19,16 @@ from spec_kit_memory.index.sqlite import conditions, rows, text_index
 from spec_kit_memory.index.sqlite.connection import Database, fetch
 from spec_kit_memory.index.sqlite.recorder import Recorder
 
-__all__ = ["Model", "put_vectors", "use_model", "vector_work", "vectors_failed", "vectors_of"]
+__all__ = [
+    "Model",
+    "provider_failed",
+    "provider_failure",
+    "put_vectors",
+    "use_model",
+    "vector_work",
+    "vectors_failed",
+    "vectors_of",
+]
 
 Model = tuple[str, int, str]  # name, dimensions, hash of the weights
 _MOST_TRIES = 3
@@ -87,9 +96,8 @@ def put_vectors(database: Database, vectors: Mapping[str, tuple[bytes, bytes | N
         stored = current(connection)
         if stored is None or (model is not None and stored != model):
             raise DatabaseUnusable(
-                f"the index now holds vectors of {stored[0] if stored else 'no model'},"
-                f" not of {model[0] if model else 'this one'}",
-                hint="use one semantic.model for all processes of a workspace",
+                f"the index now holds {_difference(stored, model)}",
+                hint="use the same semantic settings for all processes of a workspace",
             )
         wrong = {len(blob) for blob, _ in vectors.values()} - {stored[1] * 4}
         if wrong:
@@ -99,6 +107,17 @@ def put_vectors(database: Database, vectors: Mapping[str, tuple[bytes, bytes | N
             text_index.attach_vector(connection, hash_, blob, states)
         text_index.prune_vectors(connection, set(vectors))  # its file may have changed while it was embedded
         _settle(connection, recorder, list(vectors))
+
+
+def _difference(stored: Model | None, model: Model | None) -> str:
+    """What the index holds, and what this process has for it: names alone may be the same."""
+    if stored is None or model is None:
+        return f"vectors of {stored[0] if stored else 'no model'}, not of {model[0] if model else 'this one'}"
+    if stored[0] != model[0]:
+        return f"vectors of {stored[0]}, not of {model[0]}"
+    if stored[1] != model[1]:
+        return f"vectors of {stored[0]} with {stored[1]} dimensions, not with {model[1]}"
+    return f"vectors of {stored[0]} from another address or with other weights than this process uses"
 
 
 def vectors_of(database: Database, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
@@ -125,6 +144,28 @@ def vectors_failed(database: Database, hashes: Iterable[str], reason: str) -> No
             [(hash_, rows.clean(reason)) for hash_ in failed],
         )
         _settle(connection, recorder, failed)
+
+
+# A failure of no passage: the provider's own.
+_PROVIDER = ""
+
+
+def provider_failure(connection: apsw.Connection) -> str | None:
+    found: str | None = connection.execute("SELECT reason FROM failure WHERE hash = ?", (_PROVIDER,)).get
+    return found
+
+
+def provider_failed(database: Database, reason: str | None) -> None:
+    """Written when it changes, and then every process sees it with the next generation."""
+    reason = None if reason is None else rows.clean(reason)
+    with database.reading() as connection:
+        if provider_failure(connection) == reason or database.read_only:
+            return
+    with database.writing() as connection:
+        connection.execute("DELETE FROM failure WHERE hash = ?", (_PROVIDER,))
+        if reason is not None:
+            connection.execute("INSERT INTO failure (hash, tries, reason) VALUES (?, 1, ?)", (_PROVIDER, reason))
+        _ = Recorder(connection).generation
 
 
 def _settle(connection: apsw.Connection, recorder: Recorder, hashes: Sequence[str]) -> None:

@@ -237,6 +237,12 @@ def _get(answer: answers.GetAnswer, *, now: datetime) -> Iterator[Block]:
 
 def _list(answer: answers.ListAnswer, *, now: datetime) -> Iterator[Block]:
     yield cards(answer.memories, now)
+    alike: dict[str, list[str]] = {}
+    for card in answer.memories:
+        for problem in card.problems:
+            alike.setdefault(problem, []).append(str(card.id))
+    for problem, ids in list(alike.items())[:MOST_WARNINGS]:
+        yield Line(f"[{', '.join(ids)}] {as_typed(problem)}", "hint")
     yield Line(answer.summary, "dim")
 
 
@@ -331,7 +337,11 @@ def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
         ("sources", _counts(answer.sources)),
         ("vectors", _counts(answer.vectors)),
         ("links", _counts({name: n for name, n in answer.links.items() if isinstance(n, int | float)})),
-        ("embedding", ", ".join(str(each) for each in answer.embedding.values() if each)),
+        (
+            "embedding",
+            ", ".join(str(each) for each in answer.embedding.values() if each and not isinstance(each, dict)),
+        ),
+        *(("no vector", f"{count}: {why}") for why, count in (answer.embedding.get("failures") or {}).items()),
         ("transactions", _counts(answer.transactions)),
         ("size", size(answer.size_bytes)),
         ("last indexed", last),

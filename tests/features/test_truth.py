@@ -1,0 +1,344 @@
+"""Nothing is passed over in silence: whatever is missing, failed, loose or held back is said where it is shown."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec_kit_memory.embed import Embedding, QueryEmbedding
+from spec_kit_memory.embed.hashing import HashingEmbedder
+from spec_kit_memory.embed.local import LocalEmbedder
+from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.workspace import Workspace
+from tests.features.conftest import Place
+
+REFUSED = "http://127.0.0.1:9/v1/embeddings answered 401: bad key"
+
+
+class Fickle(HashingEmbedder):
+    """The shipped fake, with failures to choose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: Exception | None = None
+        self.bad_word = ""
+        self.asked: list[int] = []
+
+    def _fail(self, texts: Sequence[str]) -> None:
+        if self.error is not None:
+            raise self.error
+        if self.bad_word and any(self.bad_word in text for text in texts):
+            raise ProviderUnavailable("the provider answered 500: oops", hint="wait", perhaps_text=True)
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
+        self.asked.append(len(texts))
+        self._fail(texts)
+        return super().embed_documents(texts)
+
+    def embed_query(self, text: str) -> QueryEmbedding:
+        self._fail([text])
+        return super().embed_query(text)
+
+
+def opened(place: Place, embedder: Any, **changed: Any) -> Workspace:
+    settings = Settings(root=place.root, semantic=Semantic(model="hashing"), **changed)
+    workspace = Workspace(settings, now=place.clock, embedder=embedder)
+    place.opened.append(workspace)
+    return workspace
+
+
+def notes(place: Place, count: int = 6) -> None:
+    for number in range(count):
+        place.memory(f"note{number}", f"# Note {number}\n\nThe text of note number{number}word.")
+
+
+def problems(workspace: Workspace, check: str, **how: Any) -> list[str]:
+    return [problem["message"] for problem in workspace.health(**how).problems if problem["check"] == check]
+
+
+# --- vectors
+
+
+def test_one_passage_that_gets_a_server_error_holds_up_no_other(place: Place) -> None:
+    notes(place)
+    embedder = Fickle()
+    embedder.bad_word = "number3word"
+    workspace = opened(place, embedder)
+    answer = workspace.index()
+    assert answer.vectors == {"retry": 1, "success": 5}
+    assert answer.vector_failures == {"E004 the provider answered 500: oops": 1}
+    assert answer.summary.endswith("1 memory without all vectors")
+    assert any("1 passage has no vector: E004 the provider answered 500: oops" in hint for hint in answer.hints)
+    for _ in range(2):
+        workspace.index()
+    assert workspace.index().vectors == {"failed": 1, "success": 5}
+    assert any("`health(repair=True)`" in hint for hint in workspace.index().hints)
+    assert not workspace.health().healthy
+    assert problems(workspace, "failed vectors") == ["1 passage has no vector: E004 the provider answered 500: oops"]
+    embedder.bad_word = ""
+    assert workspace.health(repair=True).healthy
+    assert workspace.index().vectors == {"success": 6}
+
+
+def test_a_failing_batch_is_halved_and_not_tried_text_by_text(place: Place) -> None:
+    notes(place, 32)
+    embedder = Fickle()
+    embedder.bad_word = "number3word"
+    opened(place, embedder).index()
+    # The batch, a text of ours, then halves: far fewer than a call for each passage.
+    assert embedder.asked[:2] == [32, 1]
+    assert len(embedder.asked) <= 2 + 2 * 5
+
+
+def test_a_provider_that_fails_for_every_text_is_down_and_no_passage_is_blamed(place: Place) -> None:
+    notes(place)
+    embedder = Fickle()
+    embedder.error = ProviderUnavailable("the provider answered 500: oops", hint="wait", perhaps_text=True)
+    workspace = opened(place, embedder)
+    answer = workspace.index()
+    assert answer.vectors == {"pending": 6}
+    assert (answer.vector_failures, answer.vector_problem) == ({}, "E004 the provider answered 500: oops")
+    embedder.error = None
+    place.clock.pass_(minutes=1)
+    assert workspace.index().vectors == {"success": 6}
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_an_index_that_cannot_embed_says_why_and_what_to_do(place: Place, refused: bool) -> None:
+    notes(place)
+    embedder = Fickle()
+    embedder.error = (
+        ProviderUnavailable(REFUSED, hint="put a valid key into the variable")
+        if refused
+        else ProviderUnavailable("the model's files are damaged", hint="reinstall the package")
+    )
+    workspace = opened(place, embedder)
+    workspace.index()
+    answer = workspace.index()
+    assert answer.summary == "nothing to do: 6 files are unchanged; 6 memories without all vectors"
+    (hint,) = [hint for hint in answer.hints if "vectors" in hint]
+    assert embedder.error.message in hint
+    assert embedder.error.hint in hint
+    assert "makes them" not in hint
+    health = workspace.health()
+    assert not health.healthy
+    assert {"meaning", "pending vectors"} <= {problem["check"] for problem in health.problems}
+    for problem in health.problems:
+        assert embedder.error.message in problem["message"]
+        assert problem["hint"] == embedder.error.hint
+
+
+def test_every_process_knows_why_vectors_are_missing(place: Place) -> None:
+    notes(place, 2)
+    embedder = Fickle()
+    embedder.error = ProviderUnavailable(REFUSED)
+    opened(place, embedder).index()
+    other = opened(place, Fickle())
+    reason = f"it has no vectors yet: E004 {REFUSED}"
+    assert [card.problems for card in other.list().memories] == [(reason,), (reason,)]
+    assert reason in other.load(1).hints
+    assert other.stats().embedding["problem"] == f"E004 {REFUSED}"
+    other.index()
+    assert [card.problems for card in other.list().memories] == [(), ()]
+    assert other.stats().embedding["problem"] is None
+
+
+def test_a_passage_that_cannot_be_embedded_is_named_where_its_memory_is_shown(place: Place) -> None:
+    notes(place, 2)
+    embedder = Fickle()
+    workspace = opened(place, embedder)
+    embedder.error = EmbeddingFailed("too odd")
+    workspace.index()
+    embedder.error = None
+    told = "1 of its passages has no vector: E001 too odd"
+    assert [card.problems for card in workspace.list().memories] == [(told,), (told,)]
+    assert told in workspace.load(1).hints
+    assert workspace.stats().embedding["failures"] == {"E001 too odd": 2}
+
+
+def test_a_missing_model_is_a_problem_though_no_vector_is_missing(place: Place, tmp_path: Path) -> None:
+    notes(place, 1)
+    workspace = opened(place, Fickle())
+    workspace.index()
+    assert workspace.health().healthy
+    lost = opened(place, LocalEmbedder(folder=tmp_path / "no model here"))
+    health = lost.health()
+    assert not health.healthy
+    assert any("pip install" in problem["hint"] for problem in health.problems if problem["check"] == "meaning")
+
+
+def test_text_only_needs_no_model_and_no_vectors(place: Place) -> None:
+    notes(place, 2)
+    workspace = place.open(model="none")
+    answer = workspace.index()
+    assert (answer.summary, answer.hints) == ("nothing to do: 2 files are unchanged", ())
+    assert workspace.health().healthy
+    assert workspace.list().memories[0].problems == ()
+
+
+# --- files
+
+
+def test_health_sees_files_that_the_index_does_not_know_as_they_are(place: Place) -> None:
+    notes(place, 3)
+    workspace = place.open()
+    assert workspace.health().healthy
+    place.memory("new", "# New\n\nNobody indexed it.")
+    path = place.memory("note1", "# Note 1\n\nSomebody edited it.")
+    place.clock.pass_(minutes=1)
+    health = workspace.health()
+    assert not health.healthy
+    assert problems(workspace, "files") == [
+        "1 file is not indexed: specs/001-core/memory/new.md",
+        "1 file changed since it was indexed: specs/001-core/memory/note1.md",
+    ]
+    assert all("`index()`" in problem["hint"] for problem in health.problems)
+    workspace.index()
+    assert workspace.health().healthy
+    path.touch()
+    assert workspace.health().healthy, "a stamp is no change"
+
+
+def test_a_file_that_was_deleted_on_request_is_no_difference(place: Place) -> None:
+    notes(place, 2)
+    workspace = place.open()
+    workspace.delete(1)
+    assert workspace.health().healthy
+    path = place.root / "specs/001-core/memory/note0.md"
+    path.rename(path.with_name("moved.md"))
+    assert workspace.health().healthy
+    path.with_name("moved.md").write_text("# Note 0\n\nEdited since.\n", encoding="utf-8")
+    assert len(problems(workspace, "files")) == 1
+
+
+def test_a_file_that_no_rule_finds_any_more_is_told(place: Place) -> None:
+    notes(place, 2)
+    place.open().close()
+    workspace = place.open(index=False, exclude=("note0.md",))
+    assert problems(workspace, "files") == [
+        "1 file is indexed that no rule finds any more: specs/001-core/memory/note0.md"
+    ]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "garbage"])
+def test_a_checkpoint_that_cannot_be_restored_is_told(place: Place, damage: str) -> None:
+    notes(place, 3)
+    workspace = place.open()
+    workspace.checkpoint_create("good")
+    workspace.checkpoint_create("bad")
+    assert workspace.health().healthy
+    path = place.root / ".spec-kit-memory/checkpoints/bad.json.gz"
+    if not path.exists():
+        (path,) = (place.root / ".spec-kit-memory/checkpoints").glob("bad*")
+    data = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(data[: len(data) - 40])
+    elif damage == "flipped":
+        text = gzip.decompress(data).replace(b"number1word", b"numberXword")
+        path.write_bytes(gzip.compress(text))
+    else:
+        path.write_bytes(b"nothing of the kind")
+    health = workspace.health()
+    assert not health.healthy
+    assert len(problems(workspace, "checkpoints")) == 1
+
+
+# --- links
+
+
+LOOSE = ("supersedes", "contradicts", "derived_from", "supports", "related_to", "caused_by", "enabled_by")
+
+
+@pytest.mark.parametrize("relation", LOOSE)
+@pytest.mark.parametrize("target", ["A title that nobody has", "specs/009-x/memory/none.md", "999"])
+def test_a_link_that_leads_nowhere_is_told_wherever_it_is_shown(place: Place, relation: str, target: str) -> None:
+    place.write(
+        "specs/001-core/memory/a.md", f"---\ncausal_links:\n  {relation}:\n    - {target}\n---\n# A\n\nText of a.\n"
+    )
+    workspace = place.open(index=False)
+    answer = workspace.index()
+    told = f"{relation} {target!r}: no memory has this id, path or title; the link is made when one does"
+    assert any(told in hint for hint in answer.hints)
+    assert told in workspace.list().memories[0].problems
+    assert told in workspace.load(1).hints
+    assert told in workspace.save(file_path="specs/001-core/memory/a.md").warnings
+    assert problems(workspace, "link targets") == [f"specs/001-core/memory/a.md: {told}"]
+    assert not workspace.health().healthy
+
+
+def test_a_saved_link_that_leads_nowhere_is_told_at_once_and_no_more_when_it_leads_somewhere(place: Place) -> None:
+    place.memory("one", "# One\n\nText of one.")
+    workspace = place.open()
+    data = {"title": "Two", "sessionSummary": "Text of two.", "links": {"supersedes": ["Three"], "supports": ["One"]}}
+    saved = workspace.save(context=data, spec_folder="001-core")
+    assert [warning for warning in saved.warnings if "no memory has" in warning] == [
+        "supersedes 'Three': no memory has this id, path or title; the link is made when one does"
+    ]
+    place.memory("three", "# Three\n\nText of three.")
+    workspace.index()
+    assert workspace.health().healthy
+    assert saved.id is not None
+    assert len(workspace.why(saved.id).steps) == 2
+
+
+def test_a_link_to_itself_is_told_as_such(place: Place) -> None:
+    place.write("memory/a.md", "---\ncausal_links: {supports: [A]}\n---\n# A\n\nText.\n")
+    assert problems(place.open(), "link targets") == ["memory/a.md: supports 'A': that is this memory itself"]
+
+
+def test_slips_in_a_file_are_a_notice_in_health_and_said_when_it_is_loaded(place: Place) -> None:
+    place.write("memory/a.md", "---\nsupersedes: B\n---\n# A\n\nText.\n")
+    workspace = place.open()
+    health = workspace.health()
+    assert health.healthy
+    assert "to look at" in health.summary
+    (message,) = problems(workspace, "file warnings")
+    assert message.startswith("memory/a.md:2: 'supersedes' stands outside causal_links")
+    assert any("outside causal_links" in hint for hint in workspace.load(1).hints)
+
+
+# --- what search holds back
+
+
+def test_an_expired_memory_says_so_wherever_it_is_shown(place: Place) -> None:
+    place.write("memory/a.md", "---\nexpires: 2026-01-31\n---\n# A\n\nText of a.\n")
+    place.memory("b", "# B\n\nText of b.", importance_tier="temporary", created="2026-02-27")
+    workspace = place.open(index=False)
+    answer = workspace.index()
+    told = "it expired on 2026-01-31: search finds it only with `include_archived=True`"
+    assert [(w["path"], w["message"]) for w in answer.warnings] == [("memory/a.md", told)]
+    a, b = place.id_of(workspace, "a.md"), place.id_of(workspace, "b.md")
+    assert told in workspace.load(a).hints
+    assert told in workspace.save(file_path="memory/a.md").warnings
+    assert workspace.load(b).hints == ()
+    place.clock.pass_(days=10)
+    assert {card.id: bool(card.problems) for card in workspace.list().memories} == {a: True, b: True}
+    assert problems(workspace, "held back") == ["2 memories expired: search leaves them out"]
+    assert workspace.health().healthy
+    assert any("it expired on" in hint for hint in workspace.validate(b, was_useful=True).hints)
+
+
+def test_an_update_that_hides_a_memory_says_so(place: Place) -> None:
+    place.memory("a", "# A\n\nText of a.", created="2025-01-01")
+    workspace = place.open()
+    hidden = workspace.update(1, importance_tier="temporary")
+    assert hidden.hints[0] == "it expired on 2025-01-08: search finds it only with `include_archived=True`"
+    gone = workspace.update(1, importance_tier="deprecated")
+    assert gone.hints[0] == 'it is deprecated: search finds it only with `tier="deprecated"`'
+    assert workspace.update(1, importance_tier="normal").hints == ("take it back with `undo()`",)
+
+
+def test_an_outdated_memory_says_so_wherever_it_is_shown(place: Place) -> None:
+    place.memory("a", "# A\n\nText of a.")
+    workspace = place.open()
+    told = "it was marked outdated: search finds it only with `include_archived=True`"
+    assert told in workspace.validate(1, outdated=True).hints
+    assert told in workspace.load(1).hints
+    assert workspace.list().memories[0].problems == (told,)
+    assert problems(workspace, "held back") == ["1 memory is marked outdated: search leaves it out"]
+    assert workspace.validate(1, outdated=False).hints == ()
