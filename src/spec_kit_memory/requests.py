@@ -137,6 +137,7 @@ class ListRequest(Request, verb="list"):
         choices=("created_at", "updated_at", "importance_weight"),
         help="Order, descending",
     )
+    max_tokens: int = budget_parameter(default=4000)
     forgotten: bool = parameter("boolean", default=False, help="Those that were deleted on request", reach="command")
 
     @property
@@ -320,6 +321,7 @@ class WhyRequest(Request, verb="why"):
     relations: Sequence[Relation | str] | None = parameter(
         "texts", default=None, about="Only these", choices=Relation, most=6, aliases=("relation",)
     )
+    max_tokens: int = budget_parameter(default=4000)
 
 
 # --- checkpoints ----------------------------------------------------------------------------
@@ -374,6 +376,7 @@ class HistoryRequest(Request, verb="history"):
     id: int | None = id_parameter(default=None, kw_only=False, aliases=("memoryId",))
     spec_folder: str | None = folder_parameter(default=None)
     limit: int = limit_parameter(default=50, most=1000)
+    max_tokens: int = budget_parameter(default=4000)
 
 
 class LedgerVerifyRequest(Request, verb="ledger_verify"):

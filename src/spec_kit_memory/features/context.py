@@ -113,14 +113,15 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     offers = _offers(newest, most=max_tokens // 4)
     page = _Page(budget=max_tokens, beside=FRAME_TOKENS + _count(offers))
     told = _rules(runtime, page, prompt or "", max_tokens, sessions.told_to(runtime, session_id))
+    brought = False
     decided = _decided_on(runtime, prompt, folder) if loading != "skip" and (prompt or folder) else {}
     if prompt:
         budget = int(max_tokens * SHARES["triggers"])
-        _triggered(runtime, page, prompt, budget, decided, without={memory.id for memory in newest[:1]})
+        brought = _triggered(runtime, page, prompt, budget, decided, without={memory.id for memory in newest[:1]})
     if folder and newest:
         _folder(runtime, page, folder, newest[0], loading, int(max_tokens * SHARES["folder"]), decided)
     _decisions(page, decided)
-    if loading != "skip" and prompt and not any(part["kind"] in ("trigger", "decision") for part in page.parts):
+    if loading != "skip" and prompt and not (brought or decided):
         _nearest(runtime, page, prompt, folder)
     if loading != "skip" and not page.shown:
         page.heading("## Saved last")
@@ -177,8 +178,8 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, told: Set[st
 
 def _triggered(
     runtime: Runtime, page: _Page, prompt: str, budget: int, decided: dict[int, _Decided], *, without: Set[int]
-) -> None:
-    """What the prompt brings up; not what stands below anyway, as the newest of the folder does."""
+) -> bool:
+    """What the prompt brings up; not what stands below anyway, as the newest of the folder does. Was there any?"""
     matches, memories = sessions.matching(runtime, prompt)
     left_out = page.shown | without
     wanted = [memories[m.memory_id] for m in matches if m.memory_id not in left_out][:TRIGGERED]
@@ -187,6 +188,7 @@ def _triggered(
     for memory in wanted:
         said = _with_decision(sessions.summary(runtime.store.text(memory.id)), decided.get(memory.id))
         page.add("trigger", memory, said, most=budget // len(wanted))
+    return bool(matches)
 
 
 def _folder(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer
 from spec_kit_memory.core import ledger as chain
 from spec_kit_memory.core.folders import clean_folder
-from spec_kit_memory.core.memory import LedgerEntry
+from spec_kit_memory.core.memory import HistoryEntry, LedgerEntry
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter
+from spec_kit_memory.features import budget
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import HistoryRequest, LedgerVerifyRequest
 
@@ -26,14 +28,39 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
     entries = runtime.store.history(memory_id, spec_folder=folder)
     counts = Counter(entry.event.value for entry in entries)
     totals = {"total": len(entries), "adds": counts["ADD"], "updates": counts["UPDATE"], "deletes": counts["DELETE"]}
+    asked = [_difference(entry) for entry in entries[: request.limit]]
+    shown = budget.first_that_fit(asked, max_tokens=request.max_tokens)
+    left = len(asked) - len(shown)
+    cut = (
+        (f"{counted(left, 'older change')} did not fit the token budget; a larger maxTokens shows more",)
+        if left
+        else ()
+    )
     whose = f"memory {memory_id}" if memory_id is not None else f"spec folder {folder}" if folder else "the workspace"
     return HistoryAnswer(
         summary=f"{counted(len(entries), 'change')} of {whose}",
-        hints=() if entries else ("nothing is recorded; check the id with `list()`",),
-        entries=tuple(entries[: request.limit]),
+        hints=cut if entries else ("nothing is recorded; check the id with `list()`",),
+        entries=tuple(shown),
         counts=totals,
         ledger=_verified(runtime) if memory_id is None else {},
     )
+
+
+def _difference(entry: HistoryEntry) -> HistoryEntry:
+    """What changed, not two whole states; of what came or went, what there is to say of it."""
+    before, after = entry.before, entry.after
+    if before is not None and after is not None:
+        changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+        before = {name: before[name] for name in changed if name in before}
+        after = {name: after[name] for name in changed if name in after}
+    return replace(entry, before=_telling(before), after=_telling(after))
+
+
+def _telling(state: Mapping[str, object] | None) -> Mapping[str, object] | None:
+    """Without what is empty: nothing is said by it."""
+    if state is None:
+        return None
+    return {name: value for name, value in state.items() if value not in (None, "", (), [], {}, False)}
 
 
 def _verified(runtime: Runtime) -> dict[str, Any]:

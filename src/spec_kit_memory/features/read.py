@@ -14,7 +14,7 @@ from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
-from spec_kit_memory.features import freshness, remarks
+from spec_kit_memory.features import budget, freshness, remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
@@ -156,17 +156,19 @@ def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     presence = Presence.FORGOTTEN if forgotten else Presence.LIVE
     total = runtime.store.count(where, presence=presence)
     found = runtime.store.find(where, order=request.sort_by, limit=request.limit, offset=offset, presence=presence)
-    shown = offset + len(found)
     problems = {} if forgotten else remarks.of(runtime, found)
+    every = remarks.with_problems(map(runtime.card, found), problems)
+    cards = budget.first_that_fit(every, max_tokens=request.max_tokens)
+    shown = offset + len(cards)
     hints = (f"{total - shown} more: offset={shown}",) if shown < total else ()
     what = "forgotten memory" if forgotten else "memory"
     advice = "" if total or forgotten else "index the workspace with `index()`"
     if total and forgotten:
         advice = "`undo()` takes back the last delete; `save(file_path=PATH)` brings one file back"
     return ListAnswer(
-        summary=f"{len(found)} of {counted(total, what)}" if total else f"no {what} matches",
+        summary=f"{len(cards)} of {counted(total, what)}" if total else f"no {what} matches",
         hints=hints or ((advice,) if advice else ()),
-        memories=remarks.with_problems(map(runtime.card, found), problems),
+        memories=tuple(cards),
         total=total,
         offset=offset,
     )

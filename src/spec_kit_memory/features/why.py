@@ -9,6 +9,7 @@ from spec_kit_memory.core import links, operation, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SelfLink
+from spec_kit_memory.features import budget
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import LinkRequest, UnlinkRequest, WhyRequest
 
@@ -81,16 +82,26 @@ def why(runtime: Runtime, request: WhyRequest) -> WhyAnswer:
     kinds = [Relation(name) for name in request.relations or ()] or None
     every = runtime.store.links()
     found = links.traverse(every, memory_id, depth=max_depth, direction=request.direction, relations=kinds)
-    memories = runtime.store.many(found.memory_ids)
+    cards = {memory.id: runtime.card(memory) for memory in runtime.store.many(found.memory_ids)}
+    # Nearest first, each step with the memory that it leads to; the one asked about stands in the answer twice.
+    rows = [(step, cards.get(step.to_id if step.to_id != memory_id else step.from_id)) for step in found.steps]
+    fitting = budget.first_that_fit(rows, max_tokens=request.max_tokens, taken=[runtime.card(start)] * 2)
+    left = len(rows) - len(fitting)
+    hints = (
+        () if found.steps else ("link memories with `link(SOURCE, TARGET, RELATION)`, or causal_links in front matter",)
+    )
+    if left:
+        hints = (
+            f"{counted(left, 'memory', 'memories')} farther away did not fit the token budget; maxTokens shows more",
+        )
+    shown = {end for step, _ in fitting for end in (step.from_id, step.to_id)}
     return WhyAnswer(
         summary=f"{counted(len(found.steps), 'memory is', 'memories are')} linked to {start.title} (#{memory_id}) "
         f"within {counted(max_depth, 'step')}",
-        hints=()
-        if found.steps
-        else ("link memories with `link(SOURCE, TARGET, RELATION)`, or causal_links in front matter",),
+        hints=hints,
         memory=runtime.card(start),
-        steps=found.steps,
-        memories=tuple(runtime.card(memory) for memory in memories),
+        steps=tuple(step for step, _ in fitting),
+        memories=tuple(card for id_, card in cards.items() if id_ in shown),
         cycles=found.cycles,
-        truncated=found.truncated,
+        truncated=found.truncated or bool(left),
     )
