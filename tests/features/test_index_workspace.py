@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from spec_kit_memory.errors import BadSpecFolder, CoolingDown
 from spec_kit_memory.settings import Isolation
 from tests.features.conftest import Place
 
@@ -45,3 +48,47 @@ def test_a_session_that_sees_only_a_part_hears_of_no_file_elsewhere(place: Place
     answer = workspace.index()
     assert [group["paths"] for group in answer.skipped] == [["specs/001-core/scratch/mine.md"]]
     assert (answer.archived, answer.undiscovered) == (0, 0)
+
+
+# --- one spec folder ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "indexed"),
+    [
+        ("001", 3),
+        ("001-ord", 2),
+        ("001-ordering", 2),
+        ("001-ordering-v2", 1),
+        ("specs/001-ordering-v2", 1),
+        ("002-billing/003", 1),
+        ("00", 4),
+    ],
+)
+def test_a_spec_folder_is_named_by_how_it_starts(place: Place, start: str, indexed: int) -> None:
+    for folder in ("001-ordering", "001-ordering-v2", "001-other", "002-billing/003-tax"):
+        place.memory("note", f"# Note of {folder}\n\nIts text.", folder=folder)
+    workspace = place.open(index=False)
+    assert workspace.index(spec_folder=start).indexed == indexed
+
+
+def test_a_spec_folder_that_nothing_starts_with_names_the_nearest_and_starts_no_cooldown(place: Place) -> None:
+    place.memory("note", "# Note\n\nIts text.", folder="001-ordering")
+    workspace = place.open(index=False)
+    for wrong in ("001-odering", "ordering", "01-ordering"):
+        with pytest.raises(BadSpecFolder) as raised:
+            workspace.index(spec_folder=wrong, cooldown=True)
+        assert "001-ordering" in raised.value.hint
+    assert workspace.index(spec_folder="001", cooldown=True).indexed == 1
+    with pytest.raises(CoolingDown):
+        workspace.index(cooldown=True)
+
+
+def test_files_of_other_folders_are_left_alone(place: Place) -> None:
+    one = place.memory("note", "# One\n\nIts text.", folder="001-ordering")
+    two = place.memory("note", "# Two\n\nIts text.", folder="002-billing")
+    workspace = place.open()
+    one.unlink()
+    two.unlink()
+    assert workspace.index(spec_folder="001").deleted == 1
+    assert [card.title for card in workspace.list().memories] == ["Two"]

@@ -88,3 +88,21 @@ def test_a_section_at_the_end_of_a_file_ends_with_its_last_line(place: Place, an
     assert last <= 7
     assert loaded.next_line is None
     assert workspace.get("memory/end.md", lines=f"{first}-{last}").text == loaded.text
+
+
+def test_a_folder_and_an_anchor_find_the_newest_memory_that_has_it(place: Place) -> None:
+    def anchored(name: str, text: str) -> str:
+        return f"# {text}\n\n<!-- ANCHOR:{name} -->\n{text} of {name}.\n<!-- /ANCHOR:{name} -->"
+
+    place.write("specs/001-core/plan.md", anchored("risks", "Plan") + "\n")
+    place.memory("a", anchored("decisions-old", "First"), created="2026-01-01")
+    place.memory("b", anchored("decisions", "Second"), created="2026-01-02")
+    place.memory("c", anchored("summary", "Third"), created="2026-01-03")
+    workspace = place.open()
+    assert workspace.load(spec_folder="001-core").memory.title == "Third"
+    assert workspace.load(spec_folder="001-core", anchor_id="summary").memory.title == "Third"
+    assert workspace.load(spec_folder="001-core", anchor_id="decisions").memory.title == "Second"
+    assert "Second of decisions." in workspace.load(spec_folder="001-core", anchor_id="decisions").text
+    assert workspace.load(spec_folder="001-core", anchor_id="risks").memory.title == "Plan"
+    with pytest.raises(AnchorNotFound, match=r"c\.md has no anchor nothing"):
+        workspace.load(spec_folder="001-core", anchor_id="nothing")

@@ -327,11 +327,11 @@ def test_a_forgotten_file_comes_back_when_it_is_named(sync: Sync, store: Index, 
     assert live(store) == {"memory/a.md": memory_id}
 
 
-def test_a_scan_of_a_spec_folder_takes_whole_segments(sync: Sync, store: Index, aged: Write) -> None:
-    for folder in ("003-p", "003-p/004-c", "003-pq"):
+def test_a_scan_of_a_spec_folder_takes_those_whose_names_start_so(sync: Sync, store: Index, aged: Write) -> None:
+    for folder in ("003-p", "003-p/004-c", "003-pq", "004-p"):
         aged(f"specs/{folder}/memory/a.md", f"# {folder}\n\nText.\n")
     sync.scan(spec_folder="003-p")
-    assert sorted(live(store)) == ["specs/003-p/004-c/memory/a.md", "specs/003-p/memory/a.md"]
+    assert sorted(live(store)) == [f"specs/{name}/memory/a.md" for name in ("003-p/004-c", "003-p", "003-pq")]
 
 
 def test_a_scan_of_one_folder_leaves_the_others_rows(sync: Sync, store: Index, aged: Write, root: Path) -> None:

@@ -11,7 +11,7 @@ from spec_kit_memory.answers import IndexAnswer
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import VectorStatus
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import CoolingDown, SpecKitMemoryError
+from spec_kit_memory.errors import BadSpecFolder, CoolingDown, SpecKitMemoryError
 from spec_kit_memory.features import remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import paths, vector_queue
@@ -32,13 +32,16 @@ NAMED_PATHS = 3  # of each reason for which files are passed over
 
 def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     """Bring the index in step. With `embed`, vectors are made before this returns."""
+    folder = clean_folder(request.spec_folder) if request.spec_folder else None
+    if folder is not None:
+        _check_folder(runtime, folder)  # before the cooldown: a slip of the pen costs no minute
     if request.cooldown:
         _cool_down(runtime)
     if request.rebuild:
         runtime.whole.rebuild()
     started = time.perf_counter()
     report = runtime.sync.scan(
-        spec_folder=clean_folder(request.spec_folder) if request.spec_folder else None,
+        spec_folder=folder,
         force=request.force,
         progress=request.progress,
         cancel=request.cancelled,
@@ -50,6 +53,25 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
         runtime.embed_soon()
     seconds_vectors = time.perf_counter() - text_done
     return _answer(runtime, report, text_done - started, seconds_vectors, embedded=request.embed)
+
+
+def _check_folder(runtime: Runtime, start: str) -> None:
+    """Some spec folder must start so, in the index or on disk."""
+    names = {tally.spec_folder for tally in runtime.store.tally() if tally.spec_folder}
+    if any(name.startswith(start) for name in names):
+        return
+    names |= runtime.sync.spec_folders()
+    if any(name.startswith(start) for name in names):
+        return
+    from difflib import get_close_matches
+
+    within = [name for name in sorted(names) if start.split("-", 1)[-1] in name]
+    near = list(dict.fromkeys([*get_close_matches(start, sorted(names), n=3, cutoff=0.4), *within]))[:3]
+    raise BadSpecFolder(
+        f"no spec folder starts with {start!r}",
+        hint=f"the nearest: {', '.join(near)}" if near else "leave the spec folder out to index everything",
+        alternatives=near,
+    )
 
 
 def embed_pending(

@@ -67,7 +67,20 @@ def _wanted(runtime: Runtime, request: LoadRequest) -> Memory:
     found = found or runtime.store.find(Filter(spec_folder=folder), limit=1)
     if not found:
         raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with `stats()`")
+    if request.anchor_id and not _has(runtime, found[0], request.anchor_id):
+        return _newest_with(runtime, folder, request.anchor_id) or found[0]
     return found[0]
+
+
+def _newest_with(runtime: Runtime, folder: str, anchor_id: str) -> Memory | None:
+    """The newest memory of a folder that has that section, before its spec documents."""
+    everything = runtime.store.find(Filter(spec_folder=folder))
+    everything.sort(key=lambda memory: memory.source is not Source.MEMORY)  # stable: newest first among each
+    return next((memory for memory in everything if _has(runtime, memory, anchor_id)), None)
+
+
+def _has(runtime: Runtime, memory: Memory, anchor_id: str) -> bool:
+    return markdown.find_section(markdown.outline(runtime.store.text(memory.id)), anchor_id) is not None
 
 
 def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:

@@ -230,7 +230,7 @@ class Sync:
         cancel: Cancel | None = None,
         change: Change | None = None,
     ) -> ScanReport:
-        """Bring the index in step. `spec_folder` is a prefix of whole segments; `only` limits it to these paths.
+        """Bring the index in step. `spec_folder` is how their names start; `only` limits it to these paths.
 
         `count=False` does not count the markdown that no rule discovers, which spares a walk of the rest.
         """
@@ -296,6 +296,11 @@ class Sync:
             if live and not _covered(path, unreadable) and self._on_disk(path) and not self._is_memory(path):
                 found.lost.append(path)
         return found
+
+    def spec_folders(self) -> set[str]:
+        """The spec folders that have files now, as far as this session may see."""
+        files = discover.discover(self._settings, count=False).files
+        return {one.spec_folder for one in files if one.spec_folder and self._is_seen(one.path)}
 
     def _raw_hash(self, found: Found) -> str | None:
         try:
@@ -803,4 +808,4 @@ def _covered(path: str, places: Collection[str]) -> bool:
 
 
 def _below(folder: str | None, prefix: str | None) -> bool:
-    return prefix is None or (folder is not None and _covered(folder, (prefix,)))
+    return prefix is None or (folder is not None and folder.startswith(prefix))
