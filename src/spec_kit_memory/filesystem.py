@@ -43,6 +43,7 @@ __all__ = [
     "exists",
     "flush",
     "is_writable",
+    "link_or_copy",
     "look",
     "make_folders",
     "move",
@@ -460,6 +461,10 @@ class Staged:
         _system.fsync(self._descriptor)
         self._facts = os.fstat(self._descriptor)
 
+    def set_time(self, mtime_ns: int) -> None:
+        _system.utime(self._descriptor if os.utime in os.supports_fd else str(self.temporary), (mtime_ns, mtime_ns))
+        self._facts = os.fstat(self._descriptor)
+
     def install(self) -> None:
         """Give it its name, in the folder that was opened when it was staged."""
         if sys.platform == "win32":  # where an open file keeps its name
@@ -604,8 +609,23 @@ def copy(source: Place, target: Place) -> None:
     set_time(target, facts.st_mtime_ns)
 
 
+def link_or_copy(source: Place, target: Place) -> None:
+    """A second name of a file, or a copy where the disk cannot; nothing may stand there yet."""
+    with _spot(source) as old, _spot(target) as new:
+        _require_regular(source, old.look())
+        if old.handle is not None:
+            try:
+                _system.link(old.name, new.name, old.handle, new.handle)
+                return
+            except OSError as error:
+                if error.errno not in (*_NO_LINKS, errno.EXDEV):
+                    raise
+    copy(source, target)
+
+
 _PIECE = 1 << 20
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)  # of a file system without them
+# Of a file system without them, and of a disk that is so full that not even a second name fits.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.ENOSPC, errno.EDQUOT)
 
 
 def remove(place: Place) -> None:
@@ -626,16 +646,24 @@ def make_folders(place: Place, *, mode: int = 0o777) -> tuple[Place, ...]:
     for depth in range(1, len(place.names) + 1):
         folder = Place(place.base, place.names[:depth])
         with _spot(folder) as spot:
-            try:
+            if _is_folder(spot):
+                continue
+            with suppress(FileExistsError):  # another process was quicker
                 _system.mkdir(spot.name, mode, spot.handle)
                 made.append(folder)
-            except FileExistsError:
-                facts = spot.look()
-                if stat.S_ISLNK(facts.st_mode):
-                    raise Redirected(folder.path) from None
-                if not stat.S_ISDIR(facts.st_mode):
-                    raise
     return tuple(made)
+
+
+def _is_folder(spot: _Spot) -> bool:
+    try:
+        mode = spot.look().st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISLNK(mode):
+        raise Redirected(spot.place.path)
+    if not stat.S_ISDIR(mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(spot.place))
+    return True
 
 
 def set_time(place: Place, mtime_ns: int) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 import os
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from spec_kit_memory.errors import (
     MissingParameter,
     OutOfRange,
 )
-from spec_kit_memory.files import rewrite, trash
+from spec_kit_memory.files import rewrite
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 
@@ -123,16 +124,39 @@ def test_a_read_only_file_keeps_its_bytes_and_the_index_the_change(place: Place)
 
 def test_a_change_made_meanwhile_by_somebody_else_is_kept(place: Place) -> None:
     path = place.write("memory/a.md", "---\ntitle: One\n---\n\nText.\n")
+    workspace = place.open()
     calls = []
 
-    def edit(text: str) -> str:
-        calls.append(text)
-        if len(calls) == 1:
-            path.write_text(text.replace("Text.", "Text by another hand."), encoding="utf-8")
-        return text.replace("One", "Two")
+    class Meddling(filesystem.System):
+        """Somebody writes the file while the new text is on its way to the disk."""
 
-    assert rewrite.rewrite(filesystem.Place.of(path), edit)
+        def before(self, call: str, name: str) -> None:
+            if name.startswith(".a.md."):
+                calls.append(call)
+            if calls == ["create"]:
+                calls.append("meddled")
+                path.write_text(path.read_text(encoding="utf-8").replace("Text.", "Text by another hand."))
+
+    with filesystem.using(Meddling()):
+        workspace.update(workspace.list().memories[0].id, title="Two")
+    assert calls.count("create") == 2
     assert path.read_text(encoding="utf-8") == "---\ntitle: Two\n---\n\nText by another hand.\n"
+    assert workspace.search("another hand").results[0].title == "Two"
+
+
+def test_a_file_that_somebody_writes_all_the_time_is_left_to_them(place: Place) -> None:
+    path = place.write("memory/a.md", "---\ntitle: One\n---\n\nText.\n")
+    workspace = place.open()
+    numbers = count()
+
+    class Meddling(filesystem.System):
+        def before(self, call: str, name: str) -> None:
+            path.write_text(f"---\ntitle: One\n---\n\nText {next(numbers)}.\n", encoding="utf-8")
+
+    with filesystem.using(Meddling()), pytest.raises(AccessDenied, match="another program"):
+        workspace.update(workspace.list().memories[0].id, title="Two")
+    assert "title: One" in path.read_text(encoding="utf-8")
+    assert workspace.list().memories[0].title == "One", "and nothing is kept beside it instead"
 
 
 def test_an_update_reads_the_file_as_it_is_now(place: Place) -> None:
@@ -234,19 +258,24 @@ def test_a_deleted_file_goes_to_the_trash_and_undo_brings_it_back(place: Place) 
     assert workspace.search("tokens live fifteen").results[0].id == memory_id
 
 
-def test_a_scan_that_sees_the_file_go_before_the_memory_is_forgotten_changes_nothing(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scan_that_sees_the_file_go_before_the_memory_is_forgotten_changes_nothing(place: Place) -> None:
     workspace, memory_id, path = one(place, TEXT.encode())
-    discard = trash.discard
+    other = place.open(index=False)
+    scans: list[threading.Thread] = []
 
-    def seen(*given: Any, **named: Any) -> filesystem.Place:
-        moved = discard(*given, **named)
-        assert workspace.index().deleted == 1
-        return moved
+    class Watched(filesystem.System):
+        """Another process notices at once that the file is gone."""
 
-    monkeypatch.setattr(trash, "discard", seen)
-    assert workspace.delete(memory_id, delete_file=True).deleted == (memory_id,)
+        def unlink(self, name: str, handle: int | None) -> None:
+            super().unlink(name, handle)
+            if name == path.name:
+                scans.append(threading.Thread(target=other.index))
+                scans[0].start()
+                scans[0].join(timeout=0.5)  # it waits until the delete has ended
+
+    with filesystem.using(Watched()):
+        assert workspace.delete(memory_id, delete_file=True).deleted == (memory_id,)
+    scans[0].join()
     path.write_bytes(TEXT.encode())
     workspace.index()
     assert workspace.list().total == 0
@@ -354,9 +383,9 @@ def test_rewriting_asks_before_it_ignores_a_mode(place: Place) -> None:
     path = place.write("memory/a.md", "text\n")
     path.chmod(0o444)
     with pytest.raises(AccessDenied, match="read-only"):
-        rewrite.rewrite(filesystem.Place.of(path), str.upper)
+        rewrite.edited(filesystem.Place.of(path), str.upper)
     with pytest.raises(FileMissing):
-        rewrite.rewrite(filesystem.Place.of(place.root / "memory/none.md"), str.upper)
+        rewrite.edited(filesystem.Place.of(place.root / "memory/none.md"), str.upper)
 
 
 def test_a_scan_says_that_a_copy_of_something_deleted_stays_out(place: Place) -> None:

@@ -579,14 +579,14 @@ KILLED = """
 import os, signal, sys
 from datetime import datetime, UTC
 from pathlib import Path
-from spec_kit_memory.features import undo
+from spec_kit_memory.files.file_changes import Changes
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
-real = undo.file_undo.put_back
-def put_back(runtime, formers):
-    real(runtime, formers)
+real = Changes.make
+def make(changes, *steps):
+    real(changes, *steps)
     os.kill(os.getpid(), signal.SIGKILL)
-undo.file_undo.put_back = put_back
+Changes.make = make
 space = Workspace(Settings(root=Path(sys.argv[1]), semantic=Semantic(model="none")))
 space.undo()
 """

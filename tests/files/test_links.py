@@ -38,11 +38,9 @@ def test_a_state_folder_that_is_a_link_to_another_place_is_refused(tmp_path: Pat
     assert list(elsewhere.iterdir()) == []
 
 
-def test_links_within_the_workspace_and_a_linked_configuration_are_fine(tmp_path: Path) -> None:
-    root, shared = tmp_path / "work", tmp_path / "config.jsonc"
+def test_links_within_the_workspace_are_fine(tmp_path: Path) -> None:
+    root = tmp_path / "work"
     (root / ".spec-kit-memory").mkdir(parents=True)
-    shared.write_text("{}", encoding="utf-8")
-    (root / ".spec-kit-memory" / "config.jsonc").symlink_to(shared)
     (root / "trash").mkdir()
     (root / ".spec-kit-memory" / "trash").symlink_to(root / "trash", target_is_directory=True)
     with workspace(root) as opened:

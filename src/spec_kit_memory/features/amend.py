@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory import filesystem
 from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
@@ -27,7 +26,8 @@ from spec_kit_memory.errors import (
 )
 from spec_kit_memory.features import file_restore, freshness, remarks
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import discover, disk, paths, rewrite, trash
+from spec_kit_memory.files import discover, disk, file_changes, paths
+from spec_kit_memory.files.file_errors import is_read_only
 from spec_kit_memory.requests import DeleteRequest, TrustRequest, UpdateRequest
 
 # Files of these sources are the user's project: metadata is written into them.
@@ -37,6 +37,7 @@ _WRITTEN = (Source.MEMORY, Source.CONSTITUTIONAL, Source.SPEC)
 def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Operation | None = None) -> UpdateAnswer:
     """Change only what is given; `part_of` is what it is taken back with."""
     memory_id = request.id
+    file_changes.settle_dead(runtime.settings, runtime.whole)
     freshness.refresh(runtime, runtime.store.get(memory_id).path)
     memory = runtime.store.get(memory_id)
     wanted: dict[str, Any] = {
@@ -109,19 +110,18 @@ def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, opera
     done = operation.Update(id=operation_id, keys=keys, values=_plain(changes))
     if memory.source in _WRITTEN:
         try:
-            _write(runtime, memory, changes, done)
-        except AccessDenied:
-            pass  # a file that may not be written still has its metadata: ours, kept beside it
-        else:
-            _drop_overrides(runtime, memory.id, changes, done)
+            file_changes.retried(lambda: _write(runtime, memory, changes, done))
             return "file"
+        except AccessDenied as error:
+            if not is_read_only(error):
+                raise
+            # A file that may not be written still has its metadata: ours, kept beside it.
     change = runtime.change(f"update {', '.join(keys)}", replace(done, place="index"))
     runtime.store.override(memory.id, dict(changes), change)
     return "index"
 
 
 def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: operation.Update) -> None:
-    place = discover.file_to_change(runtime.settings, memory.path)
     previous: dict[str, Any] = {}
 
     def edit(text: str) -> str:
@@ -130,13 +130,15 @@ def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: o
         return front_edit.edit_front_matter(text, _plain(changes))
 
     # What was redacted stays out of the trash, too: undo then changes only the keys back.
-    data, _ = disk.read_bytes(place)
-    text = runtime.store.text(memory.id)
-    kept = None if memory.redactions else file_restore.keep_if_unspelled(runtime, place, data, text)
-    written = rewrite.rewrite(place, edit)
-    files = (operation.FileChange(memory.path, *written, trash=kept),) if written else ()
-    done = replace(done, previous=_plain(previous), files=files)
-    runtime.sync.index_file(place.path, runtime.change(f"update {', '.join(done.keys)}", done))
+    present, _ = disk.read_bytes(discover.file_to_change(runtime.settings, memory.path))
+    spelled = memory.redactions or file_restore.spells(runtime.store.text(memory.id), present)
+    drawer = None if spelled else file_changes.drawer(runtime.now())
+    step = file_changes.rewrite(runtime.settings, memory.path, edit, keep_in=drawer)
+    done = replace(done, previous=_plain(previous), files=(step.change,) if step else ())
+    with file_changes.applied(runtime.settings, runtime.store, done.id, [step] if step else []):
+        path = paths.absolute(runtime.settings, memory.path)
+        runtime.sync.index_file(path, runtime.change(f"update {', '.join(done.keys)}", done))
+        _drop_overrides(runtime, memory.id, changes, done)
 
 
 def _drop_overrides(runtime: Runtime, memory_id: int, changes: Mapping[str, Any], done: operation.Update) -> None:
@@ -160,6 +162,7 @@ def _plain(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
     """Forget one memory, or, with `confirm`, all of a spec folder after a checkpoint."""
+    file_changes.settle_dead(runtime.settings, runtime.whole)
     delete_file = request.delete_file
     if request.id is not None:
         if request.spec_folder is not None:
@@ -168,8 +171,8 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
                 hint="give id for one memory, or specFolder with confirm: true for all of a folder",
             )
         memory = runtime.store.get(request.id)
-        moved = _forget(runtime, memory, operation.Delete(), delete_file=delete_file, reason="delete")
-        return _deleted([memory], [moved] if moved else [], None)
+        moved = _forget(runtime, [memory], operation.Delete(), delete_file=delete_file, reason="delete")
+        return _deleted([memory], moved, None)
     folder = clean_folder(request.spec_folder or "")
     if not request.confirm:
         count = runtime.store.count(Filter(spec_folder=folder))
@@ -182,25 +185,31 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
         raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with `stats()`")
     from spec_kit_memory.features import checkpoints
 
-    name = checkpoints.automatic(runtime, "before-delete", spec_folder=folder)
-    reason = f"delete specFolder {folder}; checkpoint {name}"
-    done = operation.Delete(spec_folder=folder, checkpoint=name)
-    moved_files = [_forget(runtime, memory, done, delete_file=delete_file, reason=reason) for memory in memories]
-    return _deleted(memories, [path for path in moved_files if path], name)
+    with checkpoints.safety(runtime, "before-delete", spec_folder=folder) as name:
+        reason = f"delete specFolder {folder}; checkpoint {name}"
+        done = operation.Delete(spec_folder=folder, checkpoint=name)
+        moved = _forget(runtime, memories, done, delete_file=delete_file, reason=reason)
+    return _deleted(memories, moved, name)
 
 
-def _forget(runtime: Runtime, memory: Memory, done: operation.Delete, *, delete_file: bool, reason: str) -> Path | None:
-    """The file goes first, since the record says where to: a crash in between leaves it in the trash, not lost."""
-    done = replace(done, path=memory.path)
-    with_file = memory.source in _WRITTEN and delete_file
-    place = discover.file_to_change(runtime.settings, memory.path) if with_file else None
-    if place is None or not filesystem.exists(place):
-        runtime.store.forget(memory.id, runtime.change(reason, done))
-        return None
-    moved = trash.discard(place, settings=runtime.settings, at=runtime.now())
-    file = trash.as_change(memory.path, moved, settings=runtime.settings)
-    runtime.store.forget(memory.id, runtime.change(f"{reason}; file in {file.trash}", replace(done, files=(file,))))
-    return moved.path
+def _forget(
+    runtime: Runtime, memories: Sequence[Memory], done: operation.Delete, *, delete_file: bool, reason: str
+) -> list[Path]:
+    """All of them and their files, or none; returns where the files are now."""
+    drawer = file_changes.drawer(runtime.now())
+    moves: dict[int, file_changes.Move] = {}
+    for memory in memories:
+        if delete_file and memory.source in _WRITTEN:
+            step = file_changes.discard(runtime.settings, memory.path, to=drawer)
+            if step is not None:
+                moves[memory.id] = step
+    with file_changes.applied(runtime.settings, runtime.store, done.id, list(moves.values())):
+        for memory in memories:
+            files = (moves[memory.id].change,) if memory.id in moves else ()
+            where = "".join(f"; file in {file.trash}" for file in files)
+            change = runtime.change(f"{reason}{where}", replace(done, path=memory.path, files=files))
+            runtime.store.forget(memory.id, change)
+    return [step.trashed.path for step in moves.values()]
 
 
 def _deleted(memories: Sequence[Memory], moved: Sequence[Path], checkpoint: str | None) -> DeleteAnswer:
@@ -241,11 +250,12 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
             raise MemoryNotFound(f"{target} is not a memory of this workspace", hint="list them with `list()`")
         memory = found
     done = operation.Trust(trusted=trusted)
-    runtime.store.trust(memory.id, trusted, runtime.change("trust" if trusted else "trust revoked", done))
-    if memory.source is Source.CUSTOM:
-        # Its front matter counts now (or no longer): read it again.
-        change = runtime.change("trusted text read again", done)
-        runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
+    with runtime.store.together():
+        runtime.store.trust(memory.id, trusted, runtime.change("trust" if trusted else "trust revoked", done))
+        if memory.source is Source.CUSTOM:
+            # Its front matter counts now (or no longer): read it again.
+            change = runtime.change("trusted text read again", done)
+            runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
     after = runtime.store.get(memory.id)
     said = "is trusted: its triggers and tier count" if trusted else "is no longer trusted"
     return UpdateAnswer(

@@ -10,7 +10,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ from spec_kit_memory.errors import (
 from spec_kit_memory.features import file_restore, freshness
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
-from spec_kit_memory.files import git
+from spec_kit_memory.files import file_changes, git
 from spec_kit_memory.files.checkpoint_file import Checkpoint, Opened
 from spec_kit_memory.index.contract import EVERYTHING
 from spec_kit_memory.requests import (
@@ -79,11 +79,18 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     )
 
 
-def automatic(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) -> str:
-    """A checkpoint that the product makes by itself before something is lost; returns its name."""
+@contextmanager
+def safety(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) -> Iterator[str]:
+    """A checkpoint that the product makes by itself before something is lost; gone again where that is refused."""
     made = _make_automatic(runtime, prefix, spec_folder=spec_folder)
-    _prune(runtime, keep={made.name})
-    return made.name
+    try:
+        yield made.name
+    except BaseException:
+        with suppress(SpecKitMemoryError):  # the error that led here is the one to tell
+            shelf.remove(made)
+        raise
+    with suppress(SpecKitMemoryError):  # what it is for is done; the next one makes room
+        _prune(runtime, keep={made.name})
 
 
 def _make_automatic(
@@ -411,16 +418,22 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
         restore_files=restore_files,
     )
     try:
-        done = runtime.store.restore(opened.rows(), runtime.change(reason, restored), clear=clear_existing, where=where)
-    except SpecKitMemoryError:
-        shelf.remove(safety)  # nothing changed, so there is nothing to go back to
+        files = file_restore.Plan()
+        if restore_files:
+            previous = {row["id"]: row for row in _memories(_after_header(shelf.read(safety.place)))}
+            files = file_restore.plan(runtime, opened.rows(), previous)
+        with file_changes.applied(runtime.settings, runtime.store, restored.id, files.steps, at_once=False) as changes:
+            change = runtime.change(reason, restored)
+            done = runtime.store.restore(opened.rows(), change, clear=clear_existing, where=where)
+            told = f"file of checkpoint {header.name}"
+            filed = file_restore.write_back(runtime, files, changes, operation=restored, reason=told)
+    except BaseException:
+        with suppress(SpecKitMemoryError):
+            shelf.remove(safety)  # nothing changed, so there is nothing to go back to
         raise
-    filed = file_restore.Filed()
-    if restore_files:
-        previous = {row["id"]: row for row in _memories(_after_header(shelf.read(safety.place)))}
-        writing = file_restore.Writing(restored, f"file of checkpoint {header.name}", previous)
-        filed = file_restore.write_back(runtime, opened.rows(), writing)
-    pruned = _prune(runtime, keep={safety.name, header.name})
+    pruned: tuple[str, ...] = ()
+    with suppress(SpecKitMemoryError):  # the restore is done; the next checkpoint makes room
+        pruned = _prune(runtime, keep={safety.name, header.name})
     runtime.embed_soon()
     return CheckpointAnswer(
         summary=_summary(header, done),

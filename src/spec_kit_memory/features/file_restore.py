@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.core.memory import Source
-from spec_kit_memory.core.operation import FileChange, Operation
+from spec_kit_memory.core.memory import Memory, Source
+from spec_kit_memory.core.operation import Operation
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import discover, disk, trash, write_counters
-from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.files import discover, disk, file_changes, paths
+from spec_kit_memory.files.file_changes import Changes, Move, Step, Write
 from spec_kit_memory.files.index_entry import CHAT
 from spec_kit_memory.filesystem import Place
 
@@ -39,100 +39,116 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
-    """What all files of one restore have in common."""
+class _File:
+    """What the file of one row needs, if that row is restored."""
 
-    operation: Operation
-    reason: str
-    previous: Mapping[int, Mapping[str, Any]]  # the memories just before, by id, as rows of a snapshot
+    path: str
+    content_hash: str
+    write: Write | None = None
+    problem: str = ""  # why it stays as it is
 
 
-def write_back(runtime: Runtime, rows: Iterable[Mapping[str, Any]], writing: Writing) -> Filed:
-    """Write the files of restored memories, then index them."""
-    filed = Filed()
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a restore would do to files, all of it prepared before anything changes."""
+
+    files: tuple[_File, ...] = ()
+    # The memories just before, by id, as rows of a snapshot, and the files that would have to go, by their paths.
+    previous: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    moves: Mapping[str, Move] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> list[Step]:
+        return [*(file.write for file in self.files if file.write), *self.moves.values()]
+
+
+def plan(runtime: Runtime, rows: Iterable[Mapping[str, Any]], previous: Mapping[int, Mapping[str, Any]]) -> Plan:
+    """Look at every file that the rows are about. `previous` are the memories just before, by id."""
+    drawer = file_changes.drawer(runtime.now())
+    files, moves = [], {}
     for row in rows:
-        if row["kind"] != "memory" or row["path"].startswith(CHAT) or not _is_restored(runtime, row):
+        if row["kind"] != "memory" or row["path"].startswith(CHAT):
             continue
-        try:
-            problem = _write_one(runtime, row, writing)
-        except SpecKitMemoryError as error:
-            problem = error.message
-        if problem is None:
-            filed.written.append(row["path"])
-        elif problem:
-            filed.refused[row["path"]] = problem
+        files.append(_planned(runtime, row, drawer))
+        before = previous.get(row["id"])
+        move = _former_place(runtime, before, drawer) if before and before["path"] != row["path"] else None
+        if move is not None:
+            moves[move.path] = move
+    return Plan(tuple(files), previous, moves)
+
+
+def _planned(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> _File:
+    path, content_hash = row["path"], row["content_hash"]
+    try:
+        return _File(path, content_hash, *_write_of(runtime, row, drawer))
+    except SpecKitMemoryError as error:
+        return _File(path, content_hash, problem=error.message)
+
+
+def _write_of(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> tuple[Write | None, str]:
+    """What writes the file, or nothing where it says so already; or why it must not be written."""
+    if row["redactions"]:
+        return None, "its stored text was redacted"
+    if Source(row["source"]) not in WRITTEN:
+        return None, f"files of source {row['source']} are only read"
+    target = discover.file_to_change(runtime.settings, row["path"])
+    data = as_it_was(row["text"], row["raw_hash"])
+    present = disk.read_bytes(target)[0] if filesystem.exists(target) else None
+    if present == data:
+        return None, ""
+    problem = _unkept(runtime, target.path) if present is not None else ""
+    if problem or not _is_writable(target.parent):
+        return None, problem or "its folder may not be written"
+    # What is replaced is kept in the trash: its memory may be forgotten, and is in no checkpoint then.
+    mtime_ns = _time_of(row, data) or None
+    return file_changes.write(runtime.settings, row["path"], data, mtime_ns=mtime_ns, keep_in=drawer), ""
+
+
+def _is_writable(folder: Place) -> bool:
+    """May a file be made there, or the folders that are missing?"""
+    while folder.names and not filesystem.exists(folder):
+        folder = folder.parent
+    return filesystem.is_writable(folder)
+
+
+def _former_place(runtime: Runtime, previous: Mapping[str, Any], drawer: str) -> Move | None:
+    """The file that the same memory has in another place until then, unless somebody changed it."""
+    if previous["path"].startswith(CHAT):
+        return None
+    try:
+        move = file_changes.discard(runtime.settings, previous["path"], to=drawer)
+    except SpecKitMemoryError:
+        return None
+    return move if move is not None and move.digest == previous["raw_hash"] else None
+
+
+def write_back(runtime: Runtime, planned: Plan, changes: Changes, *, operation: Operation, reason: str) -> Filed:
+    """Write the files of those memories that were restored, and index them; in the transaction of the restore."""
+    filed = Filed()
+    for file in planned.files:
+        memory = runtime.store.by_path(file.path)
+        # A memory that was kept because it is newer keeps its file too.
+        if memory is None or memory.path != file.path or memory.content_hash != file.content_hash:
+            continue
+        if file.problem:
+            filed.refused[file.path] = file.problem
+            continue
+        away = _taken_away(runtime, memory, planned)
+        steps: list[Step] = [step for step in (file.write, away) if step is not None]
+        if steps:
+            changes.make(*steps)
+            change = runtime.change(reason, replace(operation, files=tuple(step.change for step in steps)))
+            runtime.sync.index_file(paths.absolute(runtime.settings, file.path), change, explicit=True)
+            filed.written.append(file.path)
     return filed
 
 
-def _is_restored(runtime: Runtime, row: Mapping[str, Any]) -> bool:
-    """A memory that was kept because it is newer keeps its file too."""
-    memory = runtime.store.by_path(row["path"])
-    return memory is not None and memory.path == row["path"] and memory.content_hash == row["content_hash"]
-
-
-def _write_one(runtime: Runtime, row: Mapping[str, Any], writing: Writing) -> str | None:
-    """Why the file was not written; "" where it says so already, None where it was written."""
-    if row["redactions"]:
-        return "its stored text was redacted"
-    if Source(row["source"]) not in WRITTEN:
-        return f"files of source {row['source']} are only read"
-    target = discover.file_to_change(runtime.settings, row["path"])
-    data = as_it_was(row["text"], row["raw_hash"])
-    files: list[FileChange] = []
-    present = disk.read_bytes(target)[0] if filesystem.exists(target) else None
-    if present != data:
-        problem = _unkept(runtime, target.path) if present is not None else ""
-        if problem:
-            return problem
-        files.append(_written(runtime, row, target, data, present))
-    files += _taken_away(runtime, row["path"], writing)
-    if not files:
-        return ""
-    change = runtime.change(writing.reason, replace(writing.operation, files=tuple(files)))
-    runtime.sync.index_file(target.path, change, explicit=True)
-    return None
-
-
-def _written(runtime: Runtime, row: Mapping[str, Any], target: Place, data: bytes, present: bytes | None) -> FileChange:
-    """Write it. What is replaced is kept in the trash: its memory may be forgotten, and is in no checkpoint then."""
-    kept, before = None, None
-    if present is not None:
-        before = hashlib.sha256(present).hexdigest()
-        copy = trash.keep(target, settings=runtime.settings, at=runtime.now())
-        kept = trash.as_change(row["path"], copy, settings=runtime.settings).trash
-    try:
-        filesystem.make_folders(target.parent)
-        filesystem.replace(target, data)
-        if mtime_ns := _time_of(row, data):
-            filesystem.set_time(target, mtime_ns)
-    except OSError as error:
-        raise disk_error(error, target.path) from error
-    write_counters.count(runtime.settings, atomic_writes=1)
-    return FileChange(row["path"], before=before, after=hashlib.sha256(data).hexdigest(), trash=kept)
-
-
-def keep_if_unspelled(runtime: Runtime, place: Place, data: bytes, text: str) -> str | None:
-    """Where its recorded text does not give the bytes of a file back, put them into the trash before it is rewritten.
-
-    Lines that end in several ways, for one: text is recorded with one.
-    """
-    if as_it_was(text, hashlib.sha256(data).hexdigest()) == data:
+def _taken_away(runtime: Runtime, memory: Memory, planned: Plan) -> Move | None:
+    """What takes its former file away, unless that is another memory's too."""
+    previous = planned.previous.get(memory.id)
+    if previous is None or previous["path"] == memory.path or runtime.store.by_path(previous["path"]) is not None:
         return None
-    copy = trash.keep(place, settings=runtime.settings, at=runtime.now())
-    return trash.as_change("", copy, settings=runtime.settings).trash
-
-
-def _taken_away(runtime: Runtime, stored: str, writing: Writing) -> list[FileChange]:
-    """The file that the same memory had in another place until then, unless somebody changed it or it is shared."""
-    memory = runtime.store.by_path(stored)
-    previous = writing.previous.get(memory.id) if memory else None
-    if previous is None or previous["path"] == stored or runtime.store.by_path(previous["path"]) is not None:
-        return []
-    place = discover.file_to_change(runtime.settings, previous["path"])
-    if not filesystem.exists(place) or disk.hash_of(place) != previous["raw_hash"]:
-        return []
-    moved = trash.discard(place, settings=runtime.settings, at=runtime.now())
-    return [trash.as_change(previous["path"], moved, settings=runtime.settings)]
+    return planned.moves.get(previous["path"])
 
 
 def _time_of(row: Mapping[str, Any], data: bytes) -> int:
@@ -152,6 +168,11 @@ def _unkept(runtime: Runtime, target: Path) -> str:
     if runtime.whole.text_of(present.content_hash) is None:
         return "the file holds text that is not indexed"
     return ""
+
+
+def spells(text: str, data: bytes) -> bool:
+    """Does recorded text give these bytes back? Not where lines end in several ways: text is recorded with one."""
+    return as_it_was(text, hashlib.sha256(data).hexdigest()) == data
 
 
 def as_it_was(text: str, raw_hash: str) -> bytes:

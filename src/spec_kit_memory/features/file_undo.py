@@ -1,26 +1,26 @@
 """How does a file come back to what it was before an operation?
 
 The operation says which bytes were there before and after, by their hash. A file is touched only while it is what
-the operation left: an edit since is never overwritten. What is taken away goes to the trash.
+the operation left: an edit since is never overwritten. What is taken away goes to the trash. Nothing is changed
+here: what has to be done is planned as steps of `files.file_changes`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.core.operation import FileChange
-from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features import file_restore
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import discover, disk, rewrite, trash
+from spec_kit_memory.files import discover, disk, file_changes, trash
+from spec_kit_memory.files.file_changes import Step
 from spec_kit_memory.filesystem import Place
 
-__all__ = ["Former", "PutBack", "edit_back", "obstacle", "put_back", "revert"]
+__all__ = ["Former", "edit_back", "obstacle", "put_back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,6 @@ class Former:
 
     file: FileChange
     texts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PutBack:
-    """What putting one file back changed, and the bytes that were there until then."""
-
-    file: FileChange
-    present: bytes | None
-    recalled: str | None = None  # the place in the trash that it came from
 
 
 def obstacle(runtime: Runtime, former: Former) -> str:
@@ -53,58 +44,40 @@ def obstacle(runtime: Runtime, former: Former) -> str:
     return f"the former text of {file.path} is kept nowhere"
 
 
-def put_back(runtime: Runtime, formers: Sequence[Former]) -> list[PutBack]:
-    """Make all of them what they were, the last change first, or none. Ask `obstacle` before."""
-    done: list[PutBack] = []
-    try:
-        for former in reversed(formers):
-            done += _put_one_back(runtime, former)
-    except BaseException:
-        revert(runtime, done)
-        raise
-    return done
+def put_back(runtime: Runtime, formers: Sequence[Former]) -> list[Step]:
+    """What makes all of them what they were. Ask `obstacle` before."""
+    drawer = file_changes.drawer(runtime.now())
+    steps = [_put_one_back(runtime, former, drawer) for former in _one_for_each_path(formers)]
+    return [step for step in steps if step is not None]
 
 
-def edit_back(runtime: Runtime, stored: str, edit: Callable[[str], str]) -> list[PutBack]:
-    """Change a file in place, where its former bytes cannot be put back as a whole."""
-    place = discover.file_to_change(runtime.settings, stored)
-    present, _ = disk.read_bytes(place)
-    written = rewrite.rewrite(place, edit)
-    return [PutBack(FileChange(stored, *written), present)] if written else []
+def _one_for_each_path(formers: Sequence[Former]) -> list[Former]:
+    """A file that was changed twice goes back to what it was before the first of the changes."""
+    by_path: dict[str, Former] = {}
+    for former in formers:
+        first = by_path.setdefault(former.file.path, former)
+        by_path[former.file.path] = replace(first, file=replace(first.file, after=former.file.after))
+    return list(by_path.values())
 
 
-def revert(runtime: Runtime, done: Sequence[PutBack]) -> None:
-    """The rest of an undo failed: files go back to where they were before it."""
-    for one in reversed(done):
-        with suppress(SpecKitMemoryError, OSError):  # the error that led here is the one to tell
-            place = discover.file_to_change(runtime.settings, one.file.path)
-            if one.recalled is not None:
-                trash.recall(place, settings=runtime.settings, to=trash.trashed(runtime.settings, one.recalled))
-            elif one.file.trash is not None:
-                trash.recall(trash.trashed(runtime.settings, one.file.trash), settings=runtime.settings, to=place)
-            elif one.present is not None:
-                disk.write_atomic(place, one.present)
-            else:
-                filesystem.remove(place)
+def edit_back(runtime: Runtime, stored: str, edit: Callable[[str], str]) -> list[Step]:
+    """What changes a file in place, where its former bytes cannot be put back as a whole."""
+    step = file_changes.rewrite(runtime.settings, stored, edit)
+    return [step] if step else []
 
 
-def _put_one_back(runtime: Runtime, former: Former) -> list[PutBack]:
+def _put_one_back(runtime: Runtime, former: Former, drawer: str) -> Step | None:
     file, present = former.file, _present(runtime, former.file)
     if _is_back(file, present):
-        return []  # an undo that was cut off came so far
-    place = discover.file_to_change(runtime.settings, file.path)
+        return None
     if not _was_there(file):
-        moved = trash.discard(place, settings=runtime.settings, at=runtime.now())
-        _remove_emptied(place.parent)
-        return [PutBack(trash.as_change(file.path, moved, settings=runtime.settings), present)]
-    data = _bytes_before(runtime, former) or b""
-    done = FileChange(file.path, before=_digest(present), after=_digest(data))
+        # An empty spec folder would still be offered.
+        return file_changes.discard(runtime.settings, file.path, to=drawer, prune=True)
     trashed = _trashed(runtime, file)
-    if present is None and trashed is not None and filesystem.exists(trashed):
-        trash.recall(trashed, settings=runtime.settings, to=place)
-        return [PutBack(done, None, recalled=file.trash)]
-    disk.write_new(place, data)  # what is replaced is recorded: it is what the operation wrote
-    return [PutBack(done, present)]
+    if present is None and file.trash is not None and trashed is not None and filesystem.exists(trashed):
+        return file_changes.recall(runtime.settings, file.path, trash_name=file.trash)
+    # What is replaced is recorded: it is what the operation wrote.
+    return file_changes.write(runtime.settings, file.path, _bytes_before(runtime, former) or b"")
 
 
 def _present(runtime: Runtime, file: FileChange) -> bytes | None:
@@ -138,13 +111,3 @@ def _bytes_before(runtime: Runtime, former: Former) -> bytes | None:
     spelled = [file_restore.as_it_was(text, file.before or "") for text in former.texts]
     exact = next((data for data in chain(kept, spelled) if file.before in (None, _digest(data))), None)
     return exact if exact is not None or file.after is not None else next(iter(spelled), None)
-
-
-def _remove_emptied(folder: Place) -> None:
-    """Folders that held nothing else: an empty spec folder would still be offered."""
-    while folder.names:
-        try:
-            filesystem.remove_folder(folder)
-        except OSError:
-            return
-        folder = folder.parent

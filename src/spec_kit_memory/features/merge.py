@@ -6,22 +6,18 @@ as they were are in the trash, and one operation tells of both, so that undo can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spec_kit_memory import filesystem
 from spec_kit_memory.answers import MergeAnswer
 from spec_kit_memory.core import document_merge, front_edit, markdown
 from spec_kit_memory.core.memory import Document, Memory, Source, Tier
-from spec_kit_memory.core.operation import FileChange, Merge
+from spec_kit_memory.core.operation import Merge
 from spec_kit_memory.core.tiers import TABLE
-from spec_kit_memory.errors import BadParameter, Invalid, SpecKitMemoryError
+from spec_kit_memory.errors import BadParameter, Invalid
 from spec_kit_memory.features import freshness, index_workspace
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import discover, disk, rewrite, trash
-from spec_kit_memory.filesystem import Place
+from spec_kit_memory.files import file_changes, paths
 from spec_kit_memory.requests import MergeRequest
 
 __all__ = ["Merged", "join", "merge", "obstacle", "text_of"]
@@ -69,25 +65,32 @@ def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
         raise BadParameter(
             f"memory {into} cannot be merged with itself", hint="give the ids of two different memories; `list()`"
         )
+    file_changes.settle_dead(runtime.settings, runtime.whole)
     for id_ in (memory_id, into):
         freshness.refresh(runtime, runtime.store.get(id_).path)
     old, new = runtime.store.get(memory_id), runtime.store.get(into)
     problem = obstacle(old, new)
     if problem:
         raise Invalid(problem, hint="nothing was changed")
-    place = discover.file_to_change(runtime.settings, new.path)
-    with _files_undone(runtime) as files:
-        taken_in = Merge(
-            merged=memory_id,
-            into=into,
-            files=files.rewrite(place, new, lambda text: text_of(runtime, text, old=old, new=new)),
-        )
-        given_way = replace(taken_in, files=files.discard(discover.file_to_change(runtime.settings, old.path), old))
-        with runtime.store.together():
-            runtime.sync.index_file(place.path, runtime.change(f"took in memory {memory_id}", taken_in))
-            runtime.store.merge(memory_id, into, runtime.change(f"merge into {into}", given_way))
-    trashed = next((file.trash for file in given_way.files), None)
+    trashed = file_changes.retried(lambda: _join(runtime, old=old, new=new))
     return Merged(runtime.store.get(into), old, trashed)
+
+
+def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:
+    """Both files and both rows, or none of them; returns where the file of the other one is."""
+    drawer = file_changes.drawer(runtime.now())
+    rewritten = file_changes.rewrite(
+        runtime.settings, new.path, lambda text: text_of(runtime, text, old=old, new=new), keep_in=drawer
+    )
+    discarded = file_changes.discard(runtime.settings, old.path, to=drawer)
+    taken_in = Merge(merged=old.id, into=new.id, files=(rewritten.change,) if rewritten else ())
+    given_way = replace(taken_in, files=(discarded.change,) if discarded else ())
+    steps = [step for step in (rewritten, discarded) if step is not None]
+    with file_changes.applied(runtime.settings, runtime.store, taken_in.id, steps):
+        path = paths.absolute(runtime.settings, new.path)
+        runtime.sync.index_file(path, runtime.change(f"took in memory {old.id}", taken_in))
+        runtime.store.merge(old.id, new.id, runtime.change(f"merge into {new.id}", given_way))
+    return discarded.trash if discarded else None
 
 
 # --- the text ---------------------------------------------------------------------
@@ -124,51 +127,3 @@ def _changes(old: Memory, new: Memory, mine: Document) -> dict[str, Any]:
         elif end > mine.front.expires_at:
             changes["expires_at"] = end
     return changes
-
-
-# --- the files --------------------------------------------------------------------
-
-
-class _Files:
-    """The files that a merge touches, each kept as it was."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._back: list[Callable[[], object]] = []
-
-    def rewrite(self, place: Place, memory: Memory, edit: Callable[[str], str]) -> tuple[FileChange, ...]:
-        kept: list[Place] = []
-
-        def kept_and_edited(text: str) -> str:
-            kept.append(trash.keep(place, settings=self._runtime.settings, at=self._runtime.now()))
-            return edit(text)
-
-        written = rewrite.rewrite(place, kept_and_edited)
-        if written is None:
-            return ()
-        copy = trash.as_change(memory.path, kept[-1], settings=self._runtime.settings)
-        self._back.append(lambda: disk.write_atomic(place, disk.read_bytes(kept[-1])[0]))
-        return (FileChange(memory.path, *written, trash=copy.trash),)
-
-    def discard(self, place: Place, memory: Memory) -> tuple[FileChange, ...]:
-        if not filesystem.exists(place):
-            return ()
-        moved = trash.discard(place, settings=self._runtime.settings, at=self._runtime.now())
-        self._back.append(lambda: trash.recall(moved, settings=self._runtime.settings, to=place))
-        return (trash.as_change(memory.path, moved, settings=self._runtime.settings),)
-
-    def undo(self) -> None:
-        for back in reversed(self._back):
-            with suppress(OSError, SpecKitMemoryError):  # the error that led here is the one to tell
-                back()
-
-
-@contextmanager
-def _files_undone(runtime: Runtime) -> Iterator[_Files]:
-    """A merge that is refused has changed no file."""
-    files = _Files(runtime)
-    try:
-        yield files
-    except BaseException:
-        files.undo()
-        raise

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 from spec_kit_memory import filesystem
@@ -32,10 +33,10 @@ from spec_kit_memory.core.memory import (
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import Invalid
 from spec_kit_memory.features import file_restore, file_undo, freshness, index_workspace, link_undo, undo_restore
-from spec_kit_memory.features.file_undo import Former, PutBack
+from spec_kit_memory.features.file_undo import Former
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.undoable import Act, Step, acts
-from spec_kit_memory.files import discover, disk, locks, paths
+from spec_kit_memory.files import discover, disk, file_changes, locks, paths
 
 _LOCK_SECONDS = 30.0
 _WAITING = (VectorStatus.PENDING, VectorStatus.RETRY)
@@ -62,6 +63,7 @@ def undo(runtime: Runtime) -> UndoAnswer:
     with locks.Lock(runtime.settings, "undo.lock") as lock:  # two at once would take back the same one
         with suppress(OSError):  # where no lock can be made nothing can be written either
             lock.wait(seconds=_LOCK_SECONDS)
+        file_changes.settle_dead(runtime.settings, runtime.whole)
         return _undo(runtime)
 
 
@@ -107,23 +109,16 @@ def _name(act: Act) -> str:
 
 
 @contextmanager
-def _applied(runtime: Runtime, files: Callable[[], list[PutBack]]) -> Iterator[list[PutBack]]:
-    """Files first, then everything in the index at once; if that fails, files are as they were.
-
-    Killed in between, the files are back already, which the next undo notices.
-    """
-    done = files()
-    try:
-        with runtime.store.together():
-            yield done
-    except BaseException:
-        file_undo.revert(runtime, done)
-        raise
+def _applied(runtime: Runtime, change: Change, files: Sequence[file_changes.Step]) -> Iterator[None]:
+    """The files are back inside, and everything in the index comes at once; if anything fails, all is as it was."""
+    assert change.operation is not None
+    with file_changes.applied(runtime.settings, runtime.store, change.operation.id, files):
+        yield
 
 
-def _with_files(change: Change, files: Sequence[PutBack]) -> Change:
+def _with_files(change: Change, files: Sequence[file_changes.Step]) -> Change:
     told = change.operation
-    return replace(change, operation=replace(told, files=tuple(one.file for one in files))) if told else change
+    return replace(change, operation=replace(told, files=tuple(step.change for step in files))) if told else change
 
 
 def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
@@ -156,25 +151,33 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
         raise _Impossible("; ".join(hints))
     formers = [former for step, memory in left for former in _formers(runtime, step, memory)]
     _refuse(runtime, formers)
-    with _applied(runtime, lambda: file_undo.put_back(runtime, formers)) as files:
+    files = file_undo.put_back(runtime, formers)
+    copies = [_beside(runtime, memory) for memory in beside]
+    with _applied(runtime, change, [*files, *copies]):
         for _, memory in left:
-            own = [one for one in files if one.file.path == memory.path]
+            own = [step for step in files if step.path == memory.path]
             runtime.store.recall(memory.id, _with_files(change, own))
+        for copy in copies:
+            runtime.sync.index_file(copy.place.path, _with_files(change, [copy]), explicit=True)
     for _, memory in left:
         hints += _read_again(runtime, memory)
-    hints += [_bring_back_beside(runtime, memory, change) for memory in beside]
+    for memory, copy in zip(beside, copies, strict=True):
+        hints.append(f"{memory.path} holds another memory now; this one is in {copy.path}")
     back = [*(memory for _, memory in left), *beside]
     names = ", ".join(f"{memory.title} (#{memory.id})" for memory in back[:3])
     what = names if len(back) <= 3 else counted(len(back), "memory")
     return _Done(f"took back the delete of {what}", [memory.id for memory in back], hints)
 
 
-def _bring_back_beside(runtime: Runtime, memory: Memory, change: Change) -> str:
+def _beside(runtime: Runtime, memory: Memory) -> file_changes.Write:
     """A forgotten file that was edited since is another memory: the text that was deleted gets a file of its own."""
-    path = discover.file_to_change(runtime.settings, memory.path).path
-    saved = runtime.sync.save(path.parent, path.stem, runtime.store.text(memory.id), change)
-    where = paths.stored_form(runtime.settings, saved.path)
-    return f"{memory.path} holds another memory now; this one is in {where}"
+    stem, dot, suffix = memory.path.rpartition(".")
+    for number in count(2):
+        stored = f"{stem}-{number}{dot}{suffix}"
+        taken = filesystem.exists(discover.file_to_change(runtime.settings, stored)) or runtime.store.stored(stored)
+        if not taken:
+            break
+    return file_changes.write(runtime.settings, stored, runtime.store.text(memory.id).encode())
 
 
 def _formers(runtime: Runtime, step: Step, memory: Memory) -> list[Former]:
@@ -213,15 +216,15 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
                 hints.append(f"memory {told.into} keeps the text that it took over: {problem}")
             else:
                 formers.append(former)
-    with _applied(runtime, lambda: file_undo.put_back(runtime, formers)) as files:
-        runtime.store.recall(old.id, _with_files(change, [one for one in files if one.file.path == old.path]))
+    files = file_undo.put_back(runtime, formers)
+    with _applied(runtime, change, files):
+        runtime.store.recall(old.id, _with_files(change, [step for step in files if step.path == old.path]))
         for link in runtime.store.links([old.id]):
             if link.key == (told.into, old.id, Relation.SUPERSEDES) and _made_by(link, act):
                 runtime.store.drop_link(link.id, change)
-        for one in files:
-            if one.file.path != old.path:
-                path = paths.absolute(runtime.settings, one.file.path)
-                runtime.sync.index_file(path, _with_files(change, [one]))
+        for file in files:
+            if file.path != old.path:
+                runtime.sync.index_file(file.place.path, _with_files(change, [file]))
     hints += _read_again(runtime, old)
     if not any(former.file.path != old.path for former in formers) and not hints:
         hints.append(f"memory {told.into} keeps the text that it took over")
@@ -243,7 +246,7 @@ class _Plan:
     summary: str
     memory_ids: tuple[int, ...]
     apply: Callable[[Change], object]
-    file: Callable[[], list[PutBack]] = list
+    files: Callable[[], list[file_changes.Step]] = list
     hints: tuple[str, ...] = ()
 
 
@@ -259,9 +262,13 @@ def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
         plans += [plan] if plan else []
     if not plans:
         raise _Impossible("; ".join(hints) or "nothing of it is left")
-    with _applied(runtime, lambda: [one for plan in plans for one in plan.file()]):
-        for plan in plans:
-            plan.apply(change)
+
+    def attempt() -> None:
+        with _applied(runtime, change, [step for plan in plans for step in plan.files()]):
+            for plan in plans:
+                plan.apply(change)
+
+    file_changes.retried(attempt)
     ids = [memory_id for plan in plans for memory_id in plan.memory_ids]
     return _Done(plans[-1].summary, ids, [*(hint for plan in plans for hint in plan.hints), *hints])
 
@@ -293,7 +300,7 @@ def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
     changed_since: list[str] = []
     whole = former is not None and not file_undo.obstacle(runtime, former)
 
-    def write() -> list[PutBack]:
+    def write() -> list[file_changes.Step]:
         if former is not None and whole:
             return file_undo.put_back(runtime, [former])
         return file_undo.edit_back(runtime, memory.path, _edit_of(runtime, step, memory, changed_since))
@@ -424,30 +431,41 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
     found = undo_restore.prepare(runtime, act)
     if found.is_empty:
         raise _Impossible("; ".join(found.hints) or "everything that it changed was changed since")
-    with _applied(runtime, lambda: file_undo.put_back(runtime, found.formers)) as files:
+    files = file_undo.put_back(runtime, found.formers)
+    with _applied(runtime, change, files):
         undo_restore.apply(runtime, found, change)
-    # After the transaction: what follows from a file is decided by what is there, which others must be able to see.
-    for one in files:
-        if one.file.after is not None:
-            _note_file(runtime, one, change)
+        written = [step for step in files if step.change.after is not None]
+        otherwise = [step for step in written if _says_otherwise(runtime, step)]
+        for step in written:
+            if step not in otherwise:
+                runtime.sync.index_file(step.place.path, _with_files(change, [step]), explicit=True)
+    for step in otherwise:
+        _note_file(runtime, step, change)
     runtime.embed_soon()
     hints = [
-        f"{one.file.path}, which the restore had written, is in {one.file.trash}"
-        for one in files
-        if one.file.after is None
+        f"{step.path}, which the restore had written, is in {step.change.trash}"
+        for step in files
+        if step.change.after is None
     ]
     return _Done(found.summary, sorted(found.memory_ids), [*hints, *found.hints])
 
 
-def _note_file(runtime: Runtime, put_back: PutBack, change: Change) -> None:
-    """The index knows the file again; a memory that had said something else than its file goes on to do so."""
-    path = paths.absolute(runtime.settings, put_back.file.path)
-    memory = runtime.store.by_path(put_back.file.path)
-    differs = memory is not None and memory.content_hash != runtime.sync.preview(path).content_hash
-    where = Filter(ids=frozenset({memory.id} if memory is not None and differs else ()))
+def _says_otherwise(runtime: Runtime, step: file_changes.Step) -> bool:
+    """Had the memory said something else than its file before the restore?"""
+    memory = runtime.store.by_path(step.path)
+    return memory is not None and memory.content_hash != runtime.sync.preview(step.place.path).content_hash
+
+
+def _note_file(runtime: Runtime, step: file_changes.Step, change: Change) -> None:
+    """The index knows the file again; a memory that had said something else than its file goes on to do so.
+
+    After the transaction: what the memory says now is read from a snapshot, which does not see into it.
+    """
+    memory = runtime.store.by_path(step.path)
+    where = Filter(ids=frozenset({memory.id} if memory is not None else ()))
     kept = [row for row in runtime.store.snapshot(where) if row["kind"] != "link"]
-    runtime.sync.index_file(path, _with_files(change, [put_back]), explicit=True)
-    if differs:
+    with runtime.store.together():
+        runtime.sync.index_file(step.place.path, _with_files(change, [step]), explicit=True)
         runtime.store.restore(kept, change, clear=True, where=where, links=False)
 
 

@@ -40,7 +40,7 @@ from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import BadFile
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Discovery", "Found", "areas", "discover", "file_to_change", "locate", "place"]
+__all__ = ["Discovery", "Found", "areas", "discover", "file_to_change", "file_to_recover", "locate", "place"]
 
 DEEPEST = 100  # folders in folders; what is asked of every folder above a file must not grow without end
 COUNTED_FOLDERS = 20_000  # beyond the rules' own places a walk only counts, and a home folder must not hold it up
@@ -561,7 +561,15 @@ def file_to_change(settings: Settings, stored: str) -> Place:
     Decided anew each time, on what the path leads to now: it must be in the caller's scope, lead to no other file
     than the index says, and lie where discovery finds memories, other than by the user's `extraPaths`.
     """
-    real = paths.contained(settings, stored)
+    return _changeable(settings, stored, paths.contained(settings, stored))
+
+
+def file_to_recover(settings: Settings, stored: str) -> Place:
+    """`file_to_change` for what another session left unfinished, whoever that was."""
+    return _changeable(settings, stored, paths.resolved(settings, stored).path)
+
+
+def _changeable(settings: Settings, stored: str, real: Path) -> Place:
     if paths.stored_form(settings, real) != stored:
         raise _not_ours(stored, "its path leads to another place now")
     if not _is_home(settings, real):

@@ -26,6 +26,8 @@ from spec_kit_memory.settings import Settings
 __all__ = [
     "MAX_BYTES",
     "FileText",
+    "clear_dead",
+    "clear_dead_in",
     "decode",
     "ensure_state_folder",
     "hash_of",
@@ -40,7 +42,6 @@ __all__ = [
     "text_of",
     "write_atomic",
     "write_lines",
-    "write_new",
 ]
 
 MAX_BYTES = 1024 * 1024
@@ -149,15 +150,6 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
     return count
 
 
-def write_new(place: Place, content: str | bytes) -> Stamp:
-    """`write_atomic` for a file whose folder may be missing too."""
-    try:
-        filesystem.make_folders(place.parent)
-    except OSError as error:
-        raise disk_error(error, place.path) from error
-    return write_atomic(place, content)
-
-
 def hash_of(place: Place) -> str | None:
     """The SHA-256 of a file's bytes; None where there is no file that could be read."""
     try:
@@ -245,6 +237,20 @@ def keep_private(settings: Settings) -> None:
     """Close the state folder to others: git makes it open to all where a configuration came with a repository."""
     with suppress(OSError):  # not there yet, or on a disk that cannot be written
         filesystem.private(paths.state_folder(settings))
+
+
+def clear_dead(settings: Settings) -> None:
+    """Remove what writers in the state folder left behind that were killed."""
+    for names in ((), ("checkpoints",)):
+        with suppress(OSError):
+            clear_dead_in(paths.state_folder(settings, *names))
+
+
+def clear_dead_in(folder: Place, *, of: str = "") -> None:
+    """Remove temporary files of ours whose writers died, or those that were to replace that one file."""
+    for name in filesystem.names(folder):
+        if name.startswith(f".{of}") and name.endswith(filesystem.TEMPORARY):
+            remove_if_dead(folder / name)
 
 
 def ensure_state_folder(settings: Settings) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from spec_kit_memory.errors import AccessDenied, BadPath, FileMissing, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.filesystem import NotAFile, Redirected
 
-__all__ = ["disk_error", "printable"]
+__all__ = ["disk_error", "is_read_only", "printable"]
 
 _NO_FILE = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)
 
@@ -40,6 +40,12 @@ def disk_error(error: OSError | ValueError, path: Path | str) -> SpecKitMemoryEr
         hint = "close other programs or raise the limit of open files, then run the command again"
     reason = os.strerror(error.errno) if error.errno else str(error)
     return AccessDenied(f"{name}: {reason}", hint=hint, path=name)
+
+
+def is_read_only(error: SpecKitMemoryError) -> bool:
+    """Was it refused because this user may not write there, and not because writing failed?"""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def printable(path: Path | str) -> str:

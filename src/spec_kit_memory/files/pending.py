@@ -1,7 +1,7 @@
 """How does a new memory file appear together with its row, and what becomes of a save that died?
 
-Each save has a record in `.spec-kit-memory/pending/`, named after the file it will make and locked
-while the save lives. Taking the record claims the name; recovery reads records and never walks.
+Each save has a record (`files.journal`), named after the file it will make and locked while the save lives.
+Taking the record claims the name; recovery reads records and never walks.
 
     record, synced -> <name>_pending.md, synced -> row committed -> renamed to <name>.md -> record removed
 """
@@ -10,26 +10,25 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Warning_
 from spec_kit_memory.errors import BadPath, SpecKitMemoryError
-from spec_kit_memory.files import disk, paths, write_counters
+from spec_kit_memory.files import disk, journal, paths, write_counters
 from spec_kit_memory.files.discovery_rules import PENDING
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.files.journal import Record
 from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Recovery", "Saved", "adopt", "pending_of", "recover", "save"]
+__all__ = ["Recovery", "Saved", "adopt", "pending_of", "recover", "save", "settle"]
 
 _OURS = re.compile(r"\d\d-\d\d-\d\d_\d\d-\d\d__.*_pending\.md", re.DOTALL)
 _MOST_NAMES = 10_000
@@ -81,30 +80,43 @@ def save(
     """
     data = text.encode("utf-8")
     place = paths.resolved(settings, folder)
+    made: tuple[Place, ...] = ()
     try:
-        filesystem.make_folders(place)
-        record = _claim(settings, place, stem, taken)
+        made = filesystem.make_folders(place)
+        claim = _claim(settings, place, stem, taken)
     except OSError as error:
+        _remove_folders(made)
         raise _failed(settings, error, folder / f"{stem}.md") from error
-    with record:
+    with claim.record as record:
         step("claimed")
         try:
-            record.write(settings, data)
+            claim.write(settings, data)
             step("recorded")
-            _write_pending(record.pending, data, step)
+            _write_pending(claim.pending, data, step)
         except OSError as error:
-            _remove_all(record)
-            raise _failed(settings, error, record.final.path) from error
-        result = _indexed(settings, record, disk.read(record.pending), index)
+            with contextlib.suppress(OSError):  # nothing was acknowledged; the next recovery removes what is left
+                filesystem.remove(claim.pending)
+                record.remove()
+                _remove_folders(made)
+            raise _failed(settings, error, claim.final.path) from error
+        result = _indexed(settings, claim, disk.read(claim.pending), index)
         step("indexed")
-        final = _rename(record)
+        final = _named(settings, claim)
         step("renamed")
-        if final != record.final:  # somebody else took the name meanwhile
+        if final != claim.final:  # somebody else took the name meanwhile
             result = index(final.path, disk.read(final))
-        record.remove()
+        with contextlib.suppress(OSError):  # all is done: the next recovery finds that, too
+            record.remove()
     step("done")
     write_counters.count(settings, atomic_writes=1)
     return Saved(final.path, result)
+
+
+def _remove_folders(made: Sequence[Place]) -> None:
+    """Folders that were made for a file that there is not; one that is not empty any more stays."""
+    with contextlib.suppress(OSError):
+        for folder in reversed(made):
+            filesystem.remove_folder(folder)
 
 
 def _write_pending(place: Place, data: bytes, step: Step) -> None:
@@ -121,34 +133,43 @@ def _write_pending(place: Place, data: bytes, step: Step) -> None:
     step("written")
 
 
-def _remove_all(record: _Record) -> None:
-    """Nothing was acknowledged yet. What cannot be removed now, the next recovery removes."""
-    with contextlib.suppress(OSError):
-        filesystem.remove(record.pending)
-        record.remove()
-
-
-def _indexed(settings: Settings, record: _Record, text: FileText, index: Callable[[Path, FileText], T]) -> T:
+def _indexed(settings: Settings, claim: _Claim, text: FileText, index: Callable[[Path, FileText], T]) -> T:
     try:
-        return index(record.final.path, text)
+        return index(claim.final.path, text)
     except SpecKitMemoryError as error:
-        kept = _keep(settings, record)
+        kept = _keep(settings, claim)
         raise type(error)(
             f"{error.message} The text is kept in {kept.as_posix()}.",
             hint=f"{error.hint} Then run `index()`.".strip(),
             **{**error.details, "path": kept.as_posix()},
         ) from error
     except BaseException as error:
-        error.add_note(f"The text is kept in {_keep(settings, record).as_posix()}; `index()` will find it.")
+        error.add_note(f"The text is kept in {_keep(settings, claim).as_posix()}; `index()` will find it.")
         raise
 
 
-def _keep(settings: Settings, record: _Record) -> Path:
+def _keep(settings: Settings, claim: _Claim) -> Path:
     """Indexing failed: give the text its name, so that the next scan finds it."""
     write_counters.count(settings, errors=1)
-    final = _rename(record)
-    record.remove()
+    try:
+        final = _rename(claim.final)
+        claim.record.remove()
+    except OSError:
+        return claim.pending.path  # then the next recovery does
     return final.path
+
+
+def _named(settings: Settings, claim: _Claim) -> Place:
+    """The row is there; a file that cannot get its name now keeps its record, and the next start gives it."""
+    try:
+        return _rename(claim.final)
+    except OSError as error:
+        kept = _failed(settings, error, claim.final.path)
+        raise type(kept)(
+            f"{kept.message}. The text is kept in {claim.pending.path.as_posix()}.",
+            hint=f"{kept.hint}; then run `index()`, which gives it its name",
+            path=claim.pending.path.as_posix(),
+        ) from error
 
 
 def _failed(settings: Settings, error: OSError, path: Path) -> SpecKitMemoryError:
@@ -156,104 +177,58 @@ def _failed(settings: Settings, error: OSError, path: Path) -> SpecKitMemoryErro
     return disk_error(error, path)
 
 
-def _rename(record: _Record) -> Place:
-    """Give the pending file its name without ever replacing another file."""
+def _rename(wanted: Place) -> Place:
+    """Give the pending file its name, or one with a number, without ever replacing another file."""
     for number in range(1, _MOST_NAMES):
-        final = record.final if number == 1 else _numbered(record.final, number)
+        final = wanted if number == 1 else _numbered(wanted, number)
         try:
-            filesystem.move_new(record.pending, final)
+            filesystem.move_new(_pending_place(wanted), final)
         except FileExistsError:
             continue
         filesystem.sync(final.parent)
         return final
-    raise BadPath(f"there are too many files named like {record.final.name}", hint="choose another title")
+    raise BadPath(f"there are too many files named like {wanted.name}", hint="choose another title")
 
 
 def _numbered(final: Place, number: int) -> Place:
     return final.beside(f"{final.name.removesuffix('.md')}-{number}.md")
 
 
-# --- records ------------------------------------------------------------------
+# --- claims on names ------------------------------------------------------------
 
 
-class _Record:
-    """A claim on a name, locked by the save that made it."""
+class _Claim:
+    """A name that this save has for itself, by a record of the file it will make."""
 
-    def __init__(self, place: Place, descriptor: int, final: Place) -> None:
-        self.place = place
+    def __init__(self, record: Record, final: Place) -> None:
+        self.record = record
         self.final = final
         self.pending = _pending_place(final)
-        self._descriptor = descriptor
 
     def write(self, settings: Settings, data: bytes) -> None:
-        fields = {
-            "final": paths.stored_form(settings, self.final.path),
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
-        filesystem.write_all(self._descriptor, json.dumps(fields).encode())
-        filesystem.flush(self._descriptor)
-        filesystem.sync(self.place.parent)
-
-    def remove(self) -> None:
-        if sys.platform == "win32":
-            self.close()  # an open file cannot be removed there
-        filesystem.remove(self.place)
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def __enter__(self) -> _Record:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        stored = paths.stored_form(settings, self.final.path)
+        self.record.write({"final": stored, "sha256": hashlib.sha256(data).hexdigest()})
 
 
-def _records(settings: Settings) -> Place:
-    return paths.state_folder(settings, "pending")
+def _record_name(settings: Settings, final: Place) -> str:
+    return hashlib.sha256(paths.stored_form(settings, final.path).encode()).hexdigest()[:24]
 
 
-def _record_place(settings: Settings, final: Place) -> Place:
-    name = hashlib.sha256(paths.stored_form(settings, final.path).encode()).hexdigest()[:24]
-    return _records(settings) / f"{name}.json"
-
-
-def _claim(settings: Settings, folder: Place, stem: str, taken: Callable[[Path], bool]) -> _Record:
+def _claim(settings: Settings, folder: Place, stem: str, taken: Callable[[Path], bool]) -> _Claim:
     """Take the first free name of `<stem>.md`, `<stem>-2.md`, ... for this process alone."""
-    disk.ensure_state_folder(settings)
-    filesystem.make_folders(_records(settings), mode=0o700)
     first = folder / f"{stem}.md"
     for number in range(1, _MOST_NAMES):
         final = first if number == 1 else _numbered(first, number)
-        record = _take(_record_place(settings, final), final)
+        record = journal.take(settings, _record_name(settings, final))
         if record is None:
             continue
+        claim = _Claim(record, final)
         # Looked at after the claim: a save that finished before it has made the file by now.
-        if not filesystem.exists(record.pending) and not filesystem.exists(final) and not taken(final.path):
-            return record
+        if not filesystem.exists(claim.pending) and not filesystem.exists(final) and not taken(final.path):
+            return claim
         record.remove()
         record.close()
     raise BadPath(f"there are too many files named like {first.name}", hint="choose another title")
-
-
-def _take(place: Place, final: Place) -> _Record | None:
-    try:
-        descriptor = filesystem.create(place, mode=0o600)
-    except FileExistsError:
-        return None
-    if filesystem.try_lock(descriptor) and _is_same(descriptor, place):
-        return _Record(place, descriptor, final)
-    os.close(descriptor)  # a recovery was quicker and took it for a dead one's
-    return None
-
-
-def _is_same(descriptor: int, place: Place) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), filesystem.look(place))
-    except FileNotFoundError:
-        return False
 
 
 # --- recovery -----------------------------------------------------------------
@@ -266,14 +241,12 @@ def recover(settings: Settings, *, index: Callable[[Path], object] = lambda fina
     `index` is called with each completed file; what it cannot do now, the next scan does.
     """
     done = Recovery()
-    try:
-        folder = _records(settings)
-        records = [folder / name for name in filesystem.names(folder) if name.endswith(".json")]
-    except OSError:
-        return done
-    for place in records:
+    for record in journal.dead(settings):
+        fields = record.read()
+        if fields and "final" not in fields:
+            continue  # of changes together with the index, which `file_changes` settles
         try:
-            _recover_one(settings, place, index, done)
+            settle(settings, record, fields, index, done)
         except OSError:
             write_counters.count(settings, errors=1)  # read-only or taken away: the next start tries again
     if done.completed or done.removed:
@@ -281,26 +254,14 @@ def recover(settings: Settings, *, index: Callable[[Path], object] = lambda fina
     return done
 
 
-def _recover_one(settings: Settings, place: Place, index: Callable[[Path], object], done: Recovery) -> None:
-    try:
-        descriptor = filesystem.open_lock(place, make=False)
-    except FileNotFoundError:
-        return
-    except (Redirected, NotAFile):  # a repository can bring these along; none of them is ours
-        return
-    try:
-        if not filesystem.try_lock(descriptor) or not _is_same(descriptor, place):
-            return
-        final, expected = _read_record(settings, os.read(descriptor, 65_536))
-        if final is None:
-            filesystem.remove(place)
-            return
-        record = _Record(place, descriptor, final)
-        _settle(settings, record, expected, index, done)
-        record.remove()
-    finally:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
+def settle(
+    settings: Settings, record: Record, fields: Mapping[str, Any], index: Callable[[Path], object], done: Recovery
+) -> None:
+    """Complete or remove one save that died."""
+    final, expected = _read_fields(settings, fields)
+    if final is not None:
+        _complete(settings, _Claim(record, final), expected, index, done)
+    record.remove()
 
 
 def _try_index(settings: Settings, final: Path, index: Callable[[Path], object]) -> None:
@@ -310,10 +271,9 @@ def _try_index(settings: Settings, final: Path, index: Callable[[Path], object])
         write_counters.count(settings, errors=1)
 
 
-def _read_record(settings: Settings, data: bytes) -> tuple[Place | None, str]:
-    """What a record says, if it is whole and names a file of the workspace in a place of memories."""
+def _read_fields(settings: Settings, fields: Mapping[str, Any]) -> tuple[Place | None, str]:
+    """What a record says, if it is whole and names a file of the workspace."""
     try:
-        fields = json.loads(data)
         stored, expected = str(fields["final"]), str(fields["sha256"])
         final = paths.place(settings, stored)
     except (ValueError, KeyError, TypeError, OSError, SpecKitMemoryError):
@@ -322,19 +282,19 @@ def _read_record(settings: Settings, data: bytes) -> tuple[Place | None, str]:
     return (final, expected) if inside else (None, "")
 
 
-def _settle(
-    settings: Settings, record: _Record, expected: str, index: Callable[[Path], object], done: Recovery
+def _complete(
+    settings: Settings, claim: _Claim, expected: str, index: Callable[[Path], object], done: Recovery
 ) -> None:
-    text, final = _hash(record.pending), _hash(record.final)
+    text, final = _hash(claim.pending), _hash(claim.final)
     if text is not None and text != expected:
-        filesystem.remove(record.pending)  # half written, so never acknowledged
-        done.removed.append(record.pending.path)
+        filesystem.remove(claim.pending)  # half written, so never acknowledged
+        done.removed.append(claim.pending.path)
         return
-    completed = record.final
+    completed = claim.final
     if text is not None and final == expected:
-        filesystem.remove(record.pending)  # died between the two halves of the rename
+        filesystem.remove(claim.pending)  # died between the two halves of the rename
     elif text is not None:
-        completed = _rename(record)
+        completed = _rename(claim.final)
     elif final != expected:
         return  # nothing was written, or a person has changed it since
     done.completed.append(completed.path)
@@ -361,7 +321,7 @@ def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
                 done.removed.append(path)
             continue
         final = place.beside(path.name.removesuffix(PENDING) + ".md")
-        if filesystem.exists(_record_place(settings, final)):
+        if filesystem.exists(journal.folder(settings) / f"{_record_name(settings, final)}{journal.SUFFIX}"):
             continue  # a living save, or one that `recover` looks after
         if _OURS.fullmatch(path.name):
             _adopt_one(settings, place, final, done)
@@ -379,7 +339,7 @@ def _adopt_one(settings: Settings, place: Place, final: Place, done: Recovery) -
             filesystem.remove(place)
             done.removed.append(place.path)
         else:
-            done.completed.append(_rename(_Record(_record_place(settings, final), -1, final)).path)
+            done.completed.append(_rename(final).path)
     except FileNotFoundError:
         return  # its save has just finished
     except OSError as error:

@@ -28,7 +28,7 @@ from spec_kit_memory.errors import (
     DatabaseUnusable,
     SpecKitMemoryError,
 )
-from spec_kit_memory.files import discover, disk, index_entry, paths, pending, spec_links, write_batch
+from spec_kit_memory.files import discover, disk, file_changes, index_entry, paths, pending, spec_links, write_batch
 from spec_kit_memory.files.discover import Discovery, Found
 from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
 from spec_kit_memory.files.disk import FileText
@@ -236,8 +236,10 @@ class Sync:
         """
         started = time.perf_counter()
         disk.keep_private(self._settings)
+        disk.clear_dead(self._settings)
         only = None if only is None else sorted({paths.canonical(path) for path in only})
         with self._one_scan, self._alone(cancel):
+            file_changes.settle_dead(self._settings, self._store)
             seen, recovered, stored = self._look(only, count=count and only is None)
             scan = _Scan(
                 stored, {}, seen.unreadable, _told(change or self._change("scan")), force, ScanReport(), self._is_seen
@@ -735,7 +737,8 @@ class Sync:
         return self._put(self._entry(found, index_entry.parse(file, scanned=scanned)), change, explicit=True)
 
     def recover(self) -> Recovery:
-        """What saves that died have left, completed or removed."""
+        """What saves and other operations that died have left, completed or taken back."""
+        file_changes.settle_dead(self._settings, self._store)
         change = self._change("recovered after a crash")
 
         def index(final: Path) -> None:

@@ -137,7 +137,7 @@ class Index(Protocol):
         """Inside, this thread's writes are one transaction: all of them or, if one fails, none.
 
         Others see them, and who waits to write may, when the block is left: stay for a moment only. To this
-        thread `get`, `by_path`, `find`, `alike` and `links` tell of them at once.
+        thread `get`, `by_path`, `find`, `alike`, `links` and `stored` with its kin tell of them at once.
         """
         ...
 

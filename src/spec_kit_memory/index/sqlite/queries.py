@@ -233,7 +233,7 @@ def _known(database: Database, scope: Scope | None, test: str, values: list[Any]
         " presence, vector_status, 1, spec_folder FROM alias JOIN memory ON memory.id = alias.memory_id"
         f" LEFT JOIN document ON document.memory_id = memory.id WHERE {there} AND {seen}"
     )
-    with database.reading() as connection:
+    with database.reading(own=True) as connection:
         found = {row[0]: _stored(row) for row in connection.execute(own, [*values, *bound])}
         for row in connection.execute(second, [*values, *bound]):
             if row[0] not in found or found[row[0]].presence is not Presence.LIVE:

@@ -1,0 +1,555 @@
+"""How do files change together with the index: all of it or nothing, also if the process dies?
+
+An operation plans its steps (`discard`, `recall`, `write`, `rewrite`), which changes nothing, and makes them with
+`applied`, in this order; whatever fails on the way leaves files and index as they were:
+
+    record of the steps (`files.journal`)
+    -> new contents written beside their files, former ones kept, folders made
+    -> the index locked for writing (E025: no file was touched)
+    -> files moved into place, folders synced
+    -> what the caller writes to the index, in one transaction with the operation's id in the ledger
+    -> committed -> record removed
+
+Where a process died, `settle` asks the index whether the operation was committed. Then what is left of it is done;
+else what was done is taken back. A file that somebody else has changed since is left alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from spec_kit_memory import filesystem
+from spec_kit_memory.core.operation import FileChange
+from spec_kit_memory.errors import AccessDenied, BadPath, SpecKitMemoryError
+from spec_kit_memory.files import discover, disk, journal, trash, write_counters
+from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.files.journal import Record
+from spec_kit_memory.files.rewrite import edited
+from spec_kit_memory.filesystem import NotAFile, Place, Redirected
+from spec_kit_memory.index.contract import Index
+from spec_kit_memory.settings import Settings
+
+__all__ = [
+    "Changed",
+    "Changes",
+    "Move",
+    "Step",
+    "Write",
+    "applied",
+    "discard",
+    "drawer",
+    "recall",
+    "retried",
+    "rewrite",
+    "settle",
+    "settle_dead",
+    "write",
+]
+
+logger = logging.getLogger(__name__)
+
+_MOST_BYTES = 64 << 20
+TRIES = 5
+
+T = TypeVar("T")
+
+
+# --- steps ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A memory's file goes to the trash or comes back from it."""
+
+    path: str  # stored
+    place: Place
+    trash: str  # below the state folder
+    trashed: Place
+    digest: str  # SHA-256 of its bytes
+    discards: bool
+    prunes: bool = False  # folders that hold nothing else go, too
+
+    @property
+    def source(self) -> Place:
+        return self.place if self.discards else self.trashed
+
+    @property
+    def target(self) -> Place:
+        return self.trashed if self.discards else self.place
+
+    @property
+    def change(self) -> FileChange:
+        if self.discards:
+            return FileChange(self.path, before=self.digest, trash=self.trash)
+        return FileChange(self.path, after=self.digest)
+
+    def plain(self) -> dict[str, Any]:
+        return {"path": self.path, "trash": self.trash, "digest": self.digest, "discards": self.discards}
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A memory's file gets new content, or there is one where there was none."""
+
+    path: str  # stored
+    place: Place
+    before: str | None  # SHA-256 of what is replaced; None: there is no file yet
+    after: str
+    data: bytes = b""
+    mtime_ns: int | None = None
+    keep: str | None = None  # where in the trash a copy of what is replaced stays
+    kept: Place | None = None
+
+    @property
+    def change(self) -> FileChange:
+        return FileChange(self.path, before=self.before, after=self.after, trash=self.keep)
+
+    def plain(self) -> dict[str, Any]:
+        return {"path": self.path, "before": self.before, "after": self.after, "keep": self.keep}
+
+
+Step = Move | Write
+
+
+def drawer(at: datetime) -> str:
+    """The part of the trash that one operation fills: no two files of it have the same path."""
+    return f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+
+
+def discard(settings: Settings, stored: str, *, to: str, prune: bool = False) -> Move | None:
+    """A file goes to the trash, into that drawer; None where there is none."""
+    place = discover.file_to_change(settings, stored)
+    if not filesystem.exists(place):
+        return None
+    data, _ = _bytes(place)
+    named = trash.name_for(settings, place, drawer=to)
+    trashed, digest = trash.trashed(settings, named), hashlib.sha256(data).hexdigest()
+    return Move(stored, place, named, trashed, digest, discards=True, prunes=prune)
+
+
+def recall(settings: Settings, stored: str, *, trash_name: str) -> Move:
+    """A file comes back from the trash."""
+    place, trashed = discover.file_to_change(settings, stored), trash.trashed(settings, trash_name)
+    data, _ = _bytes(trashed)
+    return Move(stored, place, trash_name, trashed, hashlib.sha256(data).hexdigest(), discards=False)
+
+
+def write(
+    settings: Settings, stored: str, data: bytes, *, mtime_ns: int | None = None, keep_in: str | None = None
+) -> Write:
+    """A file gets this content. With `keep_in`, what it replaces stays in that drawer of the trash."""
+    place = discover.file_to_change(settings, stored)
+    before = hashlib.sha256(_bytes(place)[0]).hexdigest() if filesystem.exists(place) else None
+    return _planned(settings, stored, place, data, before, mtime_ns, keep_in)
+
+
+def rewrite(settings: Settings, stored: str, edit: Callable[[str], str], *, keep_in: str | None = None) -> Write | None:
+    """A file's text is edited; None where that changes nothing. Encoding and line ends are the editor's to keep."""
+    place = discover.file_to_change(settings, stored)
+    data, changed = edited(place, edit)
+    if changed == data:
+        return None
+    return _planned(settings, stored, place, changed, hashlib.sha256(data).hexdigest(), None, keep_in)
+
+
+def _planned(
+    settings: Settings,
+    stored: str,
+    place: Place,
+    data: bytes,
+    before: str | None,
+    mtime_ns: int | None,
+    keep_in: str | None,
+) -> Write:
+    keep = trash.name_for(settings, place, drawer=keep_in) if keep_in and before is not None else None
+    after = hashlib.sha256(data).hexdigest()
+    return Write(stored, place, before, after, data, mtime_ns, keep, trash.trashed(settings, keep) if keep else None)
+
+
+def _bytes(place: Place) -> tuple[bytes, Any]:
+    try:
+        return filesystem.read(place, limit=_MOST_BYTES)
+    except OSError as error:
+        raise disk_error(error, place.path) from error
+
+
+# --- making them --------------------------------------------------------------------
+
+
+class _Job(Protocol):
+    """A step on its way."""
+
+    def prepare(self, stack: ExitStack) -> None: ...
+    def do(self) -> None: ...
+    def undo(self) -> None: ...
+    def clean(self, *, done: bool) -> None: ...
+    def folders(self) -> Iterable[Place]: ...
+
+
+@dataclass(slots=True)
+class _Moving:
+    step: Move
+    made: tuple[Place, ...] = ()
+    done: bool = False
+
+    def prepare(self, stack: ExitStack) -> None:
+        self.made = filesystem.make_folders(self.step.target.parent, mode=0o700 if self.step.discards else 0o777)
+
+    def do(self) -> None:
+        _move(self.step.source, self.step.target)
+        self.done = True
+
+    def undo(self) -> None:
+        if self.done:
+            _move(self.step.target, self.step.source)
+            self.done = False
+
+    def clean(self, *, done: bool) -> None:
+        if not done:
+            _remove_folders(reversed(self.made))
+        elif not self.step.discards:
+            _remove_folders(_above(self.step.trashed))
+        elif self.step.prunes:
+            _remove_folders(_parents(self.step.place))
+
+    def folders(self) -> Iterable[Place]:
+        return self.step.source.parent, self.step.target.parent
+
+
+@dataclass(slots=True)
+class _Writing:
+    step: Write
+    backup: Place
+    made: list[Place] = field(default_factory=list)
+    staged: filesystem.Staged | None = None
+
+    def prepare(self, stack: ExitStack) -> None:
+        step = self.step
+        self.made += filesystem.make_folders(step.place.parent)
+        if step.before is not None:
+            self.made += filesystem.make_folders(self.backup.parent, mode=0o700)
+            filesystem.link_or_copy(step.place, self.backup)
+        self.staged = stack.enter_context(filesystem.stage(step.place, step.data))
+        if step.mtime_ns:
+            self.staged.set_time(step.mtime_ns)
+
+    def do(self) -> None:
+        assert self.staged is not None
+        if _digest(self.step.place) != self.step.before:
+            raise Changed(self.step.place)
+        self.staged.install()
+
+    def undo(self) -> None:
+        if self.staged is None or not self.staged.installed:
+            return
+        _take_back(self.step.place, self.backup if self.step.before is not None else None)
+        self.staged.installed = False
+
+    def clean(self, *, done: bool) -> None:
+        if self.step.before is not None and not (done and self.step.keep):
+            filesystem.remove(self.backup)
+        if not done:
+            _remove_folders(reversed(self.made))
+
+    def folders(self) -> Iterable[Place]:
+        return (self.step.place.parent, *((self.backup.parent,) if self.step.before is not None else ()))
+
+
+class Changed(AccessDenied):
+    """Somebody else wrote the file since it was read: their text is not overwritten."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(f"{place.path.as_posix()} is being written by another program", hint="try again in a moment")
+
+
+class Changes:
+    """The steps of one operation, prepared; inside its transaction each is made once."""
+
+    def __init__(self, jobs: Mapping[int, _Job]) -> None:
+        self._jobs = jobs
+        self.made: list[_Job] = []
+
+    def make(self, *steps: Step) -> None:
+        """Move these files into place."""
+        for step in steps:
+            job = self._jobs[id(step)]
+            self.made.append(job)
+            try:
+                job.do()
+            except FileExistsError as error:
+                raise BadPath(f"{step.path} exists again", hint="move it away, then try again") from error
+            except OSError as error:
+                raise disk_error(error, step.place.path) from error
+
+    def sync(self) -> None:
+        """What was moved survives a power cut, before the index says that it was."""
+        for folder in dict.fromkeys(folder for job in self.made for folder in job.folders()):
+            try:
+                filesystem.sync(folder)
+            except OSError as error:
+                raise disk_error(error, folder.path) from error
+
+    def take_back(self) -> bool:
+        """Everything as it was; False where that could not be done, and the record must stay."""
+        whole = True
+        for job in reversed(self.made):
+            try:
+                job.undo()
+            except OSError as error:
+                logger.warning("a file could not be put back, the next start tries again: %s", error)
+                whole = False
+        return whole
+
+
+def retried(attempt: Callable[[], T]) -> T:
+    """Plan and make changes again while somebody else keeps writing the same file: their text is taken in."""
+    for _ in range(TRIES - 1):
+        with suppress(Changed):
+            return attempt()
+    return attempt()
+
+
+@contextmanager
+def applied(
+    settings: Settings, index: Index, operation_id: str, steps: Sequence[Step], *, at_once: bool = True
+) -> Iterator[Changes]:
+    """Inside, the files are as they will be, and what this thread writes to the index is one transaction.
+
+    The operation with that id must be on the ledger when the block ends. With `at_once=False` the caller makes those
+    steps that turn out to be wanted, by `Changes.make`.
+    """
+    if not steps:
+        with index.together():
+            yield Changes({})
+        return
+    with ExitStack() as stack:
+        record = _recorded(settings, operation_id, steps)
+        stack.enter_context(record)
+        jobs = {id(step): _job(settings, operation_id, number, step) for number, step in enumerate(steps)}
+        changes, committing = Changes(jobs), False
+        try:
+            _prepare(jobs.values(), steps, stack)
+            with index.together():
+                if at_once:
+                    changes.make(*steps)
+                yield changes
+                changes.sync()
+                committing = True
+        except BaseException:
+            write_counters.count(settings, errors=1)
+            # A commit that failed may be found committed after all, once the index is opened again.
+            if changes.take_back() and not committing:
+                _clean(record, jobs.values(), made=frozenset())
+            raise
+        made = frozenset(map(id, changes.made))
+        _clean(record, jobs.values(), made=made)
+    _count(settings, [step for step in steps if id(jobs[id(step)]) in made])
+
+
+def _recorded(settings: Settings, operation_id: str, steps: Sequence[Step]) -> Record:
+    try:
+        record = journal.take(settings, operation_id)
+        if record is None:
+            raise BadPath(f"the operation {operation_id} is under way already", hint="try again")
+        try:
+            record.write({"operation": operation_id, "steps": [step.plain() for step in steps]})
+        except BaseException:
+            with suppress(OSError):
+                record.remove()
+            record.close()
+            raise
+    except OSError as error:
+        write_counters.count(settings, errors=1)
+        raise disk_error(error, settings.state_folder / journal.FOLDER) from error
+    return record
+
+
+def _job(settings: Settings, operation_id: str, number: int, step: Step) -> _Job:
+    if isinstance(step, Move):
+        return _Moving(step)
+    return _Writing(step, step.kept or _backup(settings, operation_id, number))
+
+
+def _backup(settings: Settings, operation_id: str, number: int) -> Place:
+    return journal.folder(settings) / f"{operation_id}-{number}.old"
+
+
+def _prepare(jobs: Iterable[_Job], steps: Sequence[Step], stack: ExitStack) -> None:
+    for job, step in zip(jobs, steps, strict=True):
+        try:
+            job.prepare(stack)
+        except OSError as error:
+            raise disk_error(error, step.place.path) from error
+
+
+def _clean(record: Record, jobs: Iterable[_Job], *, made: Collection[int]) -> None:
+    """Remove what was only needed on the way. The next recovery removes what cannot be removed now."""
+    with suppress(OSError):
+        for job in jobs:
+            job.clean(done=id(job) in made)
+        record.remove()
+
+
+def _count(settings: Settings, steps: Sequence[Step]) -> None:
+    deletes = sum(isinstance(step, Move) and step.discards for step in steps)
+    write_counters.count(settings, deletes=deletes, atomic_writes=sum(isinstance(step, Write) for step in steps))
+
+
+def _move(source: Place, target: Place) -> None:
+    try:
+        filesystem.move_new(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        filesystem.copy(source, target)  # on another disk: copy, sync, then remove
+        filesystem.remove(source)
+
+
+def _take_back(place: Place, backup: Place | None) -> None:
+    if backup is None:
+        filesystem.remove(place)
+        return
+    try:
+        filesystem.move(backup, place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        data, facts = filesystem.read(backup, limit=_MOST_BYTES)
+        filesystem.replace(place, data)
+        filesystem.set_time(place, facts.st_mtime_ns)
+
+
+def _digest(place: Place) -> str | None:
+    """None: there is no file of ours."""
+    try:
+        return hashlib.sha256(filesystem.read(place, limit=_MOST_BYTES)[0]).hexdigest()
+    except (FileNotFoundError, NotADirectoryError, Redirected, NotAFile):
+        return None
+
+
+def _parents(place: Place) -> Iterator[Place]:
+    while place.parent.names:
+        place = place.parent
+        yield place
+
+
+def _above(trashed: Place) -> Iterator[Place]:
+    """The folders of a drawer, innermost first; the trash itself stays."""
+    while trash.FOLDER in trashed.parent.names[:-1]:
+        trashed = trashed.parent
+        yield trashed
+
+
+def _remove_folders(folders: Iterable[Place]) -> None:
+    """Those that are empty; others hold something else by now."""
+    with suppress(OSError):
+        for folder in folders:
+            filesystem.remove_folder(folder)
+
+
+# --- settling what a dead process left --------------------------------------------------
+
+
+def settle_dead(settings: Settings, index: Index) -> int:
+    """Settle every operation whose process died; returns how many.
+
+    Called before an operation looks at the files it will change: what a dead one left is no state to start from.
+    """
+    count = 0
+    for record in journal.dead(settings):
+        fields = record.read()
+        if "operation" in fields:
+            count += settle(settings, record, fields, index)
+    if count:
+        write_counters.count(settings, recoveries=count)
+    return count
+
+
+def settle(settings: Settings, record: Record, fields: Mapping[str, Any], index: Index) -> bool:
+    """Complete one operation, or take it back; False where that cannot be done now."""
+    try:
+        steps = [_read_step(settings, plain) for plain in fields["steps"]]
+        committed = index.is_committed(str(fields["operation"]))
+        for number, step in reversed(list(enumerate(steps))):
+            backup = _backup(settings, str(fields["operation"]), number)
+            if isinstance(step, Move):
+                _settle_move(step, committed=committed)
+            else:
+                _settle_write(settings, step, step.kept or backup, committed=committed)
+            filesystem.remove(backup)
+        record.remove()
+    except (KeyError, TypeError, ValueError, AttributeError):
+        with suppress(OSError):
+            record.remove()  # not one of ours: those are whole before anything is done
+        return False
+    except (OSError, SpecKitMemoryError) as error:
+        logger.warning("%s cannot be settled now: %s", record.place, error)
+        return False
+    return True
+
+
+def _read_step(settings: Settings, plain: Mapping[str, Any]) -> Step:
+    """What a record says, judged like everything that a repository could bring along."""
+    path = str(plain["path"])
+    place = discover.file_to_recover(settings, path)
+    if "discards" in plain:
+        named = str(plain["trash"])
+        trashed = trash.trashed(settings, named)
+        return Move(path, place, named, trashed, str(plain["digest"]), discards=bool(plain["discards"]))
+    keep = None if plain["keep"] is None else str(plain["keep"])
+    before = None if plain["before"] is None else str(plain["before"])
+    kept = trash.trashed(settings, keep) if keep else None
+    return Write(path, place, before, str(plain["after"]), keep=keep, kept=kept)
+
+
+def _settle_move(step: Move, *, committed: bool) -> None:
+    """Finish a move that was cut in two, or bring a file to where the index says that it is.
+
+    A move to the trash that was committed was made before that: what stands in the file's place has come since.
+    """
+    done, undone = (step.target, step.source) if committed else (step.source, step.target)
+    if _digest(undone) != step.digest:
+        return
+    if filesystem.exists(done):
+        if _is_same(done, undone):
+            filesystem.remove(undone)
+    elif not (committed and step.discards):
+        filesystem.make_folders(done.parent, mode=0o777 if done == step.place else 0o700)
+        _move(undone, done)
+    filesystem.sync(step.place.parent)
+
+
+def _is_same(one: Place, other: Place) -> bool:
+    return os.path.samestat(filesystem.look(one), filesystem.look(other))
+
+
+def _settle_write(settings: Settings, step: Write, backup: Place, *, committed: bool) -> None:
+    with suppress(FileNotFoundError):
+        disk.clear_dead_in(step.place.parent, of=f"{step.place.name}.")
+    if committed:
+        return
+    if _digest(step.place) == step.after:
+        if step.before is None:
+            _discard_leftover(settings, step.place)
+        elif _digest(backup) == step.before:
+            _take_back(step.place, backup)
+        filesystem.sync(step.place.parent)
+    if step.kept is not None:
+        filesystem.remove(step.kept)
+        _remove_folders(_above(step.kept))
+
+
+def _discard_leftover(settings: Settings, place: Place) -> None:
+    """A file that should not be there, by what a record says; it is not destroyed on its word alone."""
+    target = trash.trashed(settings, trash.name_for(settings, place, drawer=f"recovered-{secrets.token_hex(3)}"))
+    filesystem.make_folders(target.parent, mode=0o700)
+    _move(place, target)

@@ -1,0 +1,119 @@
+"""What was a process about to do with files when it died? Records of intent, in `.spec-kit-memory/pending/`.
+
+Each is a small JSON file that is synced before the first file changes, locked while its process lives, and removed
+when everything it tells of is done. One that nobody holds is a dead process's: `dead` gives it to whoever settles it.
+New memory files (`files.pending`) and changes of files together with the index (`files.file_changes`) both keep one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from spec_kit_memory import filesystem
+from spec_kit_memory.files import disk, paths
+from spec_kit_memory.filesystem import NotAFile, Place, Redirected
+from spec_kit_memory.settings import Settings
+
+__all__ = ["FOLDER", "Record", "dead", "folder", "take"]
+
+FOLDER = "pending"
+SUFFIX = ".json"
+_MOST_BYTES = 64 << 20
+
+
+class Record:
+    """A record that this process holds the lock of."""
+
+    def __init__(self, place: Place, descriptor: int) -> None:
+        self.place = place
+        self._descriptor = descriptor
+
+    def write(self, fields: Mapping[str, Any]) -> None:
+        filesystem.write_all(self._descriptor, json.dumps(fields).encode())
+        filesystem.flush(self._descriptor)
+        filesystem.sync(self.place.parent)
+
+    def read(self) -> dict[str, Any]:
+        """What it says; nothing where it is not whole, since nothing was done then."""
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        data = b""
+        while len(data) < _MOST_BYTES and (piece := os.read(self._descriptor, 1 << 20)):
+            data += piece
+        try:
+            fields = json.loads(data)
+        except (ValueError, RecursionError):
+            return {}
+        return fields if isinstance(fields, dict) else {}
+
+    def remove(self) -> None:
+        if sys.platform == "win32":
+            self.close()  # an open file cannot be removed there
+        filesystem.remove(self.place)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def folder(settings: Settings) -> Place:
+    return paths.state_folder(settings, FOLDER)
+
+
+def take(settings: Settings, name: str) -> Record | None:
+    """Make a record under that name; None if there is one already, or a recovery was quicker."""
+    disk.ensure_state_folder(settings)
+    place = folder(settings)
+    filesystem.make_folders(place, mode=0o700)
+    record = place / f"{name}{SUFFIX}"
+    try:
+        descriptor = filesystem.create(record, mode=0o600)
+    except FileExistsError:
+        return None
+    if filesystem.try_lock(descriptor) and _is_same(descriptor, record):
+        return Record(record, descriptor)
+    os.close(descriptor)  # a recovery took it for a dead one's
+    return None
+
+
+def _is_same(descriptor: int, place: Place) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), filesystem.look(place))
+    except FileNotFoundError:
+        return False
+
+
+def dead(settings: Settings) -> Iterator[Record]:
+    """The records that no living process holds, each held by us while it is looked at.
+
+    A repository can bring records of its own along: whoever settles one judges every path in it.
+    """
+    try:
+        place = folder(settings)
+        names = [name for name in filesystem.names(place) if name.endswith(SUFFIX)]
+    except OSError:
+        return
+    for name in names:
+        try:
+            descriptor = filesystem.open_lock(place / name, make=False)
+        except (FileNotFoundError, Redirected, NotAFile):
+            continue
+        except OSError:
+            continue  # read-only: the next start tries again
+        record = Record(place / name, descriptor)
+        with record:
+            if filesystem.try_lock(descriptor) and _is_same(descriptor, place / name):
+                yield record
+        with suppress(OSError):
+            record.close()
