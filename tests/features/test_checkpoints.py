@@ -149,12 +149,12 @@ def test_the_newer_of_two_stays_unless_clearing_and_the_report_says_so(filled: P
     answer = workspace.checkpoint_restore("all")
     assert (answer.restored, answer.kept_newer, answer.skipped) == (0, 1, 2)
     assert "newer" in answer.summary
-    assert any("clearExisting" in hint for hint in answer.hints)
+    assert any("clear_existing" in hint for hint in answer.hints)
     assert workspace.load(id_).memory.title == "Newer"
     cleared = workspace.checkpoint_restore("all", clear_existing=True)
     assert cleared.restored == 1
-    assert not any("clearExisting" in hint for hint in cleared.hints)
-    assert any("restoreFiles" in hint for hint in cleared.hints)
+    assert not any("clear_existing" in hint for hint in cleared.hints)
+    assert any("restore_files" in hint for hint in cleared.hints)
     assert workspace.load(id_).memory.title == "Login tokens"
 
 

@@ -56,7 +56,7 @@ def test_a_near_copy_is_saved_and_named(workspace: Workspace) -> None:
     assert new.created
     assert [row["id"] for row in new.similar] == [old.id]
     assert new.similar[0]["score"] >= 0.92
-    assert "onSimilar merge" in new.hints[0]
+    assert "on_similar='merge'" in new.hints[0]
     assert workspace.list().total == 2
 
 

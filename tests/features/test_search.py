@@ -693,7 +693,7 @@ def test_a_budget_without_room_is_not_told_as_nothing_found(place: Place) -> Non
     answer = place.open().search("access tokens", max_tokens=20)
     assert not answer.results
     assert answer.summary.startswith("1 memory found")
-    assert any("maxTokens" in hint for hint in answer.hints)
+    assert any("max_tokens" in hint for hint in answer.hints)
 
 
 def test_sections_without_room_are_counted_not_dropped_silently(place: Place) -> None:

@@ -16,7 +16,7 @@ def test_unused_memories_are_held_back_and_named(place: Place, clock: Clock) -> 
     assert titles(answer) == []
     assert answer.held_back.archived == 1
     assert answer.held_back.best[0]["title"] == "Login tokens"
-    assert any("includeArchived" in hint for hint in answer.hints)
+    assert any("include_archived" in hint for hint in answer.hints)
     assert titles(workspace.search("access tokens", include_archived=True)) == ["Login tokens"]
     assert titles(workspace.search("access tokens", state_filter="ARCHIVED")) == ["Login tokens"]
 
@@ -52,7 +52,7 @@ def test_dormant_memories_come_up_when_they_are_relevant(place: Place, clock: Cl
     answer = workspace.search("access tokens live fifteen minutes")
     assert titles(answer) == ["Login tokens"]
     assert answer.held_back.dormant == 1
-    assert answer.hints[-1] == "older matches were held back; minState=DORMANT brings dormant ones"
+    assert answer.hints[-1] == "older matches were held back; `min_state='DORMANT'` brings dormant ones"
     assert len(workspace.search("access tokens live fifteen minutes", min_state="DORMANT").results) == 2
 
 

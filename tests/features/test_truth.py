@@ -155,7 +155,7 @@ def test_a_passage_that_cannot_be_embedded_is_named_where_its_memory_is_shown(pl
     embedder.error = EmbeddingFailed("too odd")
     workspace.index()
     embedder.error = None
-    told = "1 of its passages has no vector: E001 too odd"
+    told = "1 passage has no vector: E001 too odd"
     assert [card.problems for card in workspace.list().memories] == [(told,), (told,)]
     assert told in workspace.load(1).hints
     assert workspace.stats().embedding["failures"] == {"E001 too odd": 2}

@@ -145,7 +145,7 @@ def bounds(states: Collection[State], *, now: datetime, always: frozenset[int] =
     """
     chain = [each for each in STATES if each in states and each is not State.HOT]
     if chain and len(chain) != STATES.index(chain[-1]) - STATES.index(chain[0]) + 1:
-        raise BadParameter(f"the states {', '.join(chain)} are not neighbours", hint="ask for one, or use minState")
+        raise BadParameter(f"the states {', '.join(chain)} are not neighbours", hint="ask for one, or use `min_state`")
     used: dict[Tier, tuple[float, float]] = {}
     for tier in Tier:
         intervals = _intervals(tier, now.timestamp())

@@ -95,7 +95,7 @@ def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None
             )
         elif not confirm:
             problems.append("a constitutional memory is a rule for every session, so a person must confirm it")
-            then = "; ask the person, then say confirm: true"
+            then = "; ask the person, then say `confirm=True`"
     if tier and memory.source is Source.CONSTITUTIONAL and tier is not Tier.CONSTITUTIONAL:
         problems.append(f"{memory.path} lies in a folder of rules; move the file to change its tier")
     if changes.get("triggers") and not memory.trusted:
@@ -167,8 +167,8 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
     if request.id is not None:
         if request.spec_folder is not None:
             raise BadParameter(
-                f"delete was given id {request.id} and specFolder {request.spec_folder}",
-                hint="give id for one memory, or specFolder with confirm: true for all of a folder",
+                f"delete was given id {request.id} and `spec_folder` {request.spec_folder}",
+                hint="give id for one memory, or `spec_folder` with `confirm=True` for all of a folder",
             )
         memory = runtime.store.get(request.id)
         moved = _forget(runtime, [memory], operation.Delete(), delete_file=delete_file, reason="delete")
@@ -178,7 +178,7 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
         count = runtime.store.count(Filter(spec_folder=folder))
         raise MissingParameter(
             f"deleting all of {folder}, {counted(count, 'memory')}, must be confirmed",
-            hint="ask the person, then call again with confirm: true",
+            hint="ask the person, then call again with `confirm=True`",
         )
     memories = runtime.store.find(Filter(spec_folder=folder))
     if not memories:

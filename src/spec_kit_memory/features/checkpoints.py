@@ -467,7 +467,7 @@ def _refuse_renamed(runtime: Runtime, opened: Opened) -> None:
         now = ", ".join(sorted({memory.spec_folder or "no spec folder" for memory in moved}))
         raise RestoreFailed(
             f"spec folder {folder} was renamed: {counted(len(moved), 'memory')} of it in {now}",
-            hint="nothing was changed; rename it back, or use restoreFiles: true to write the old files again",
+            hint="nothing was changed; rename it back, or use `restore_files=True` to write the old files again",
         )
 
 
@@ -491,9 +491,9 @@ def _hints(
     runtime: Runtime, filed: file_restore.Filed, done: Mapping[str, int], restored: operation.Restore
 ) -> Iterable[str]:
     if done["kept_newer"]:
-        yield "clearExisting: true takes back what is newer, too; see what that is with `checkpoint_diff(NAME)`"
+        yield "`clear_existing=True` takes back what is newer, too; see what that is with `checkpoint_diff(NAME)`"
     if done["restored"] and not restored.restore_files:
-        yield "files stay as they are; restoreFiles: true writes them back"
+        yield "files stay as they are; `restore_files=True` writes them back"
     if runtime.store.is_committed(restored.id):
         yield "take it back with `undo()`"
     else:
@@ -502,4 +502,4 @@ def _hints(
     missing = len(freshness.stale(runtime))
     if missing:
         without = counted(missing, "memory has", "memories have")
-        yield f"{without} no file; the next scan takes out what restoreFiles: true does not write"
+        yield f"{without} no file; the next scan takes out what `restore_files=True` does not write"

@@ -210,7 +210,7 @@ def _undecided(decision: Decision, existing: set[str]) -> UndecidedSpecFolder:
     offered = ", ".join(f"{row['name']} ({row['score']:.0f})" for row in best)
     return UndecidedSpecFolder(
         f"no spec folder fits well enough; the best: {offered}" if best else "there are no spec folders yet",
-        hint="name one with specFolder; with create: true a new one",
+        hint="name one with `spec_folder`; with `create=True` a new one",
         alternatives=best,
     )
 

@@ -174,12 +174,12 @@ def _moment_of(runtime: Runtime, as_of: str) -> datetime:
     moment = dates.read(as_of)
     if moment is None:
         raise BadParameter(
-            f"asOf {as_of!r} is neither a date nor a checkpoint",
+            f"`as_of` {as_of!r} is neither a date nor a checkpoint",
             hint="give 2026-03-01, 2026-03-01T14:00Z, or a name from `checkpoint_list()`",
         )
     now = runtime.now()
     if moment > now:
-        raise OutOfRange(f"asOf {as_of} is in the future", hint=f"give a moment up to {_iso(now)}")
+        raise OutOfRange(f"`as_of` {as_of} is in the future", hint=f"give a moment up to {_iso(now)}")
     if _DAY.fullmatch(as_of.strip()):
         # A day means all that was known when it ended.
         moment = min(now, moment + timedelta(days=1) - timedelta(microseconds=1))
@@ -278,7 +278,9 @@ def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment
         return ["there is no record yet: it begins when files are first indexed, with `index()`"]
     hints = ["use is not recorded over time: states and recency then are judged by changes, not by reads"]
     if history[0].at > moment:
-        hints.append(f"the record starts at {_iso(history[0].at)}, when files were first indexed; ask for a later asOf")
+        hints.append(
+            f"the record starts at {_iso(history[0].at)}, when files were first indexed; ask for a later `as_of`"
+        )
     began: dict[int, datetime] = {}
     for entry in history:
         began.setdefault(entry.memory_id, entry.at)

@@ -173,7 +173,7 @@ def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     every = remarks.with_problems(map(runtime.card, found), problems)
     cards = budget.first_that_fit(every, max_tokens=request.max_tokens)
     shown = offset + len(cards)
-    hints = (f"{total - shown} more: offset={shown}",) if shown < total else ()
+    hints = (f"{total - shown} more: `offset={shown}`",) if shown < total else ()
     what = "forgotten memory" if forgotten else "memory"
     advice = "" if total or forgotten else "index the workspace with `index()`"
     if total and forgotten:

@@ -396,6 +396,6 @@ def _hints(similar: tuple[Mapping[str, Any], ...], on_similar: str, memory_id: i
     if not others or on_similar != "warn":
         return ()
     return (
-        f"memory {others[0]} says nearly the same: save this again with onSimilar merge to join the two"
+        f"memory {others[0]} says nearly the same: save this again with `on_similar='merge'` to join the two"
         f" (`merge({others[0]}, {memory_id})`), or leave both",
     )

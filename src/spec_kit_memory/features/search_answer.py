@@ -750,12 +750,12 @@ def _summary(request: Request, ranking: Ranking, found: Sequence[Found], shown: 
 def _what_brings(request: Request, held: HeldBack) -> str:
     """The way to each kind that was held back, and none that was taken already."""
     if request.state_filter or request.min_state:
-        return "stateFilter or minState left them out"
+        return "`state_filter` or `min_state` left them out"
     ways = []
     if (held.archived or held.expired) and not request.include_archived:
-        ways.append("includeArchived: true brings archived and expired ones")
+        ways.append("`include_archived=True` brings archived and expired ones")
     if held.dormant:
-        ways.append("minState=DORMANT brings dormant ones")
+        ways.append("`min_state='DORMANT'` brings dormant ones")
     return ", ".join(ways)
 
 
@@ -771,10 +771,10 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories:
     left_out = min(request.limit, found) - len(results) if request.group_by == "memory" else 0
     if left_out > 0 or (found and not results):
         hints.append(
-            f"{max(left_out, 1)} more did not fit the token budget; a larger maxTokens or a narrower question helps"
+            f"{max(left_out, 1)} more did not fit the token budget; a larger `max_tokens` or a narrower question helps"
         )
     if held.min_score:
-        hints.append(f"{counted(held.min_score, 'match is', 'matches are')} below minScore {request.min_score}")
+        hints.append(f"{counted(held.min_score, 'match is', 'matches are')} below `min_score` {request.min_score}")
     if not results and not found:
         hints += _when_empty(request, ranking, memories)
     return hints
@@ -811,12 +811,12 @@ def _when_empty(request: Request, ranking: Ranking, memories: int) -> list[str]:
     tried = [
         name
         for name, value in (
-            ("specFolder", request.spec_folder),
+            ("`spec_folder`", request.spec_folder),
             ("tier", request.tier),
-            ("contextType", request.context_type),
+            ("`context_type`", request.context_type),
             ("source", request.only_source),
-            ("stateFilter", request.state_filter),
-            ("minState", request.min_state),
+            ("`state_filter`", request.state_filter),
+            ("`min_state`", request.min_state),
         )
         if value
     ]

@@ -80,26 +80,21 @@ def envelope(answer: Answer, *, tool: str = "", characters: int | None = None, s
 
 def _advised(data: dict[str, Any], say: Say) -> dict[str, Any]:
     """Advice inside the data is said to whom it is for, too."""
-    if isinstance(found := data.get("problems"), list):
-        data["problems"] = [
-            {name: say(part) if name in ("hint", "message") else part for name, part in problem.items()}
-            if isinstance(problem, dict)
-            else problem
-            for problem in found
-        ]
-    for name in ("unavailable", "warnings"):
+    for name in ("problems", "unavailable", "warnings", "bad"):
         if isinstance(found := data.get(name), list):
-            data[name] = [_said(part, say) for part in found]
-    memories = data.get("memories")
-    for card in (*(memories if isinstance(memories, list) else ()), data.get("memory")):
-        if isinstance(card, dict) and isinstance(found := card.get("problems"), list):
-            card["problems"] = [_said(part, say) for part in found]
+            data[name] = [_advice(part, say) for part in found]
     return data
 
 
 def _said(part: Any, say: Say) -> Any:
     if isinstance(part, dict):
         return {name: say(value) if name == "message" else value for name, value in part.items()}
+    return say(part) if isinstance(part, str) else part
+
+
+def _advice(part: Any, say: Say) -> Any:
+    if isinstance(part, dict):
+        return {name: say(text) if name in ("hint", "message") else text for name, text in part.items()}
     return say(part) if isinstance(part, str) else part
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index.contract import Remark
 from spec_kit_memory.index.sqlite import conditions, declared_links
 from spec_kit_memory.index.sqlite.connection import Database, fetch
@@ -69,6 +70,6 @@ def _failures(connection: apsw.Connection, where: str, bound: list[Any]) -> list
         f" JOIN memory ON memory.id = memory_id WHERE vector_id IS NULL AND {where} GROUP BY 1, 2, 3"
     )
     return [
-        Remark(memory_id, path, "vector", f"{count} of its passages {'has' if count == 1 else 'have'} no vector: {why}")
+        Remark(memory_id, path, "vector", f"{counted(count, 'passage has', 'passages have')} no vector: {why}")
         for memory_id, path, why, count in fetch(connection, sql, bound)
     ]

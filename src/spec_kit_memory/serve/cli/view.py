@@ -289,7 +289,7 @@ def _triggers(answer: answers.TriggerAnswer, *, now: datetime) -> Iterator[Block
 def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good")
     for bad in answer.bad:
-        yield Line(f"{bad.get('code')} {bad.get('path')}: {bad.get('message')}", "bad")
+        yield Line(f"{bad.get('code')} {bad.get('path')}: {for_person(str(bad.get('message')))}", "bad")
     for group in answer.skipped:
         more = ", …" if group["count"] > len(group["paths"]) else ""
         yield Line(f"not read, {group['reason']}: {group['count']} ({', '.join(group['paths'])}{more})", "dim")
@@ -314,7 +314,7 @@ def _warnings(warnings: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
         room -= len(shown) - 1
         for warning in shown:
             line = f":{warning['line']}" if warning.get("line") else ""
-            yield Line(f"{path}{line}: {warning.get('message')}", "dim")
+            yield Line(f"{path}{line}: {for_person(str(warning.get('message')))}", "dim")
         if len(found) > len(shown):
             yield Line(f"{path}: {counted(len(found) - len(shown), 'more warning')}; --json lists all", "dim")
     if len(by_file) > len(files):
