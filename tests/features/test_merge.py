@@ -68,7 +68,7 @@ def test_the_merge_that_a_warning_offers_can_be_done_afterwards_by_saving_again(
     new = save(workspace, changed(nextSteps=["ship it"]))
     assert f"merge({old.id}, {new.id})" in new.hints[0]
     done = save(workspace, changed(nextSteps=["ship it"]), on_similar="merge")
-    assert (done.id, done.merged) == (new.id, old.id)
+    assert (done.id, done.merged, done.similar) == (new.id, old.id, ())
     assert ids(workspace) == {new.id}
     text = text_of(place, new)
     assert "- ship it\n- measure the load\n" in text

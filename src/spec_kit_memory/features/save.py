@@ -308,7 +308,7 @@ def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
         answer,
         summary=f"{answer.summary}; it takes in and supersedes memory {other.id}",
         merged=other.id,
-        similar=others,
+        similar=tuple(row for row in others if row["id"] != other.id),
         triggers=done.memory.attributes.triggers,
         tier=done.memory.tier,
     )
