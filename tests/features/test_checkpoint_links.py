@@ -61,7 +61,7 @@ def test_a_link_made_since_goes_is_on_the_ledger_and_is_brought_back_by_undo(
     (entry,) = entries(workspace, before)
     assert (str(entry.type), entry.memory_ids) == ("restore", (one, two))
     assert isinstance(ledger_operations.operation_of(entry), operation.Restore)
-    row = workspace.history(one).entries[0]
+    row = workspace._runtime.store.history(one)[0]
     assert (row.before or {})["link"] is not None
     assert (row.after or {})["link"] is None
     undone = workspace.undo()

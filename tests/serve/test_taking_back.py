@@ -45,7 +45,7 @@ def data(*arguments: str) -> Any:
 
 
 def cards() -> dict[int, dict[str, Any]]:
-    return {card["id"]: card for card in data("list", "--limit", "100")["memories"]}
+    return {card["id"]: card for card in data("list", "--limit", "100", "--max-tokens", "100000")["memories"]}
 
 
 def files(root: Path) -> dict[str, bytes]:
