@@ -106,3 +106,18 @@ def test_a_folder_and_an_anchor_find_the_newest_memory_that_has_it(place: Place)
     assert workspace.load(spec_folder="001-core", anchor_id="risks").memory.title == "Plan"
     with pytest.raises(AnchorNotFound, match=r"c\.md has no anchor nothing"):
         workspace.load(spec_folder="001-core", anchor_id="nothing")
+
+
+def test_a_line_that_is_too_long_for_what_is_left_is_shown_as_far_as_it_goes(place: Place) -> None:
+    line = " ".join(f"Entry {number}: ropes were checked." for number in range(2_000))
+    place.memory("long", f"# Big\n\n{line}\n\nThe end.")
+    workspace = place.open()
+    loaded = workspace.load(place.id_of(workspace, "long"), max_tokens=300)
+    assert loaded.text.startswith("# Big\n\nEntry 0: ropes were checked.")
+    assert loaded.text.endswith("…")
+    assert loaded.lines == "1-3"
+    assert any("line 3 is shown up to character" in hint for hint in loaded.hints)
+    assert len(loaded.text.encode()) <= 1_300
+    alone = workspace.get("specs/001-core/memory/long.md", lines="3-3")
+    assert line.startswith(alone.text.rstrip("…"))
+    assert len(alone.text) > 10 * len(loaded.text)

@@ -6,14 +6,13 @@ overlap, and are exactly the lines they name. Fences and tables stay whole if th
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spec_kit_memory.core import tokens
+from spec_kit_memory.core import long_lines, tokens
 from spec_kit_memory.core.markdown import normalise
-from spec_kit_memory.core.memory import Anchor, Conversation, Document, Heading, Passage, Turn, embedded
+from spec_kit_memory.core.memory import Anchor, Conversation, Document, Heading, Passage, Turn
 from spec_kit_memory.core.structure import Structure, metadata_fence, scan, scanned
 
 __all__ = ["split", "turns"]
@@ -104,7 +103,7 @@ def split(document: Document) -> tuple[Passage, ...]:
         runs = _cut(page, [_Run(1, len(lines), (), (), page.bytes_of(1, len(lines)))])
         if not runs:
             runs = [_everything(lines)]
-    return tuple(_passage(page.lines, ordinal, run) for ordinal, run in enumerate(runs))
+    return tuple(_passages(page.lines, runs))
 
 
 def _everything(lines: Sequence[str]) -> _Run:
@@ -351,20 +350,45 @@ def _by_size(page: _Page, first: int, last: int, *, whole: int = LARGE_TOKENS) -
     yield start, last
 
 
-def _passage(lines: Sequence[str], ordinal: int, run: _Run, *, speaker: str = "") -> Passage:
-    text = "\n".join(lines[run.first - 1 : run.last])
-    read = embedded(run.headings, text)
-    return Passage(
-        ordinal=ordinal,
-        first_line=run.first,
-        last_line=run.last,
-        text=text,
-        hash=hashlib.sha256(read.encode("utf-8", "surrogatepass")).hexdigest(),
-        tokens=tokens.count(text),
-        anchor=run.anchors[-1] if run.anchors else "",
-        headings=run.headings,
-        speaker=speaker,
-    )
+def _passages(lines: Sequence[str], runs: Iterable[_Run], *, ordinal: int = 0, speaker: str = "") -> Iterator[Passage]:
+    for run in runs:
+        for first, last, text in _texts(lines, run):
+            yield Passage(
+                ordinal=ordinal,
+                first_line=first,
+                last_line=last,
+                text=text,
+                hash=long_lines.passage_hash(run.headings, text),
+                tokens=tokens.count(text),
+                anchor=run.anchors[-1] if run.anchors else "",
+                headings=run.headings,
+                speaker=speaker,
+            )
+            ordinal += 1
+
+
+def _texts(lines: Sequence[str], run: _Run) -> Iterator[tuple[int, int, str]]:
+    """The run as it is, or, where it has lines that are longer than a passage, those in parts and the rest between."""
+    own = lines[run.first - 1 : run.last]
+    if not any(map(long_lines.is_long, own)):
+        yield run.first, run.last, "\n".join(own)
+        return
+    first = run.first
+    for number in range(run.first, run.last + 1):
+        if long_lines.is_long(lines[number - 1]):
+            yield from _between(lines, first, number - 1)
+            yield from ((number, number, part.strip()) for part in long_lines.parts(lines[number - 1]) if part.strip())
+            first = number + 1
+    yield from _between(lines, first, run.last)
+
+
+def _between(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, int, str]]:
+    while first <= last and not lines[first - 1].strip():
+        first += 1
+    while last >= first and not lines[last - 1].strip():
+        last -= 1
+    if first <= last:
+        yield first, last, "\n".join(lines[first - 1 : last])
 
 
 def turns(conversation: Conversation) -> tuple[str, tuple[Passage, ...]]:
@@ -403,5 +427,10 @@ def _turn_passages(block: str, turn: Turn, *, first_line: int, ordinal: int) -> 
     pieces = list(_pieces(page, _Run(1, len(lines), (), (), page.bytes_of(1, len(lines)))))
     for index, piece in enumerate(pieces):
         run = _Run(piece.first, piece.last, (_name(turn),) if index else (), ())
-        passage = _passage(lines, ordinal + index, run, speaker=turn.speaker)
-        yield replace(passage, first_line=piece.first + first_line - 1, last_line=piece.last + first_line - 1)
+        for passage in _passages(lines, [run], ordinal=ordinal, speaker=turn.speaker):
+            ordinal += 1
+            yield replace(
+                passage,
+                first_line=passage.first_line + first_line - 1,
+                last_line=passage.last_line + first_line - 1,
+            )

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from spec_kit_memory.answers import ContextAnswer
-from spec_kit_memory.core import markdown, packing, tokens
+from spec_kit_memory.core import long_lines, markdown, packing, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, StoredPassage
@@ -263,8 +263,8 @@ def _decided_on(runtime: Runtime, prompt: str | None, folder: str | None) -> dic
                 break
             passage, section = _decision_of(found) if found.memory.trusted else (None, False)
             if passage is not None and found.memory.id not in decided:
-                lines = runtime.store.text(found.memory.id).split("\n")[passage.first_line - 1 : passage.last_line]
-                text = _replaced(found) + sessions.without_tags("\n".join(lines))
+                words = long_lines.text_of(runtime.store.text(found.memory.id).split("\n"), passage)
+                text = _replaced(found) + sessions.without_tags(words)
                 decided[found.memory.id] = _Decided(found.memory, passage, text, section)
     return decided
 
@@ -301,7 +301,7 @@ def _nearest(runtime: Runtime, page: _Page, prompt: str, folder: str | None) -> 
 def _words(runtime: Runtime, found: searching.Found) -> tuple[StoredPassage, str] | None:
     """Its best passage that is more than a heading."""
     lines = runtime.opened(found.memory).lines
-    said = ((p, sessions.without_tags("\n".join(lines[p.first_line - 1 : p.last_line]))) for p in found.matched)
+    said = ((p, sessions.without_tags(long_lines.text_of(lines, p))) for p in found.matched)
     return next(((passage, words) for passage, words in said if words.strip()), None)
 
 

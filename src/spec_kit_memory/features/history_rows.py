@@ -6,14 +6,13 @@ before overrides, or the stamp of the file.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from spec_kit_memory.core import markdown, passages
-from spec_kit_memory.core.memory import Document, Memory, Source, embedded
+from spec_kit_memory.core import long_lines, markdown, passages
+from spec_kit_memory.core.memory import Document, Memory, Source
 from spec_kit_memory.features.runtime import Runtime
 
 __all__ = ["EXTRAS", "State", "snapshot_row"]
@@ -98,5 +97,4 @@ def _passages(
 def _says_the_same(passage: Any, lines: list[str]) -> bool:
     if passage.last_line > len(lines):
         return False
-    words = embedded(passage.headings, "\n".join(lines[passage.first_line - 1 : passage.last_line]))
-    return bool(hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest() == passage.hash)
+    return bool(long_lines.passage_hash(passage.headings, long_lines.text_of(lines, passage)) == passage.hash)

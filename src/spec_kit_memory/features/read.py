@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from spec_kit_memory.answers import GetAnswer, ListAnswer, LoadAnswer
-from spec_kit_memory.core import markdown, tokens
+from spec_kit_memory.core import long_lines, markdown, tokens
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
 from spec_kit_memory.core.wording import counted
@@ -96,7 +96,7 @@ def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
 
 
 def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int, list[str]]:
-    """Whole lines within the budget, or the beginning of the first; the last line that fitted; what was cut."""
+    """Whole lines within the budget and the beginning of one that is too long for it; the last line; what was cut."""
     if last < first:
         return "", last, []  # a section with nothing in it
     if len(lines[first - 1].encode("utf-8", "surrogatepass")) > budget_tokens * 4:
@@ -105,8 +105,16 @@ def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple
         return part, first, [f"line {first} is shown up to character {len(part):,} of {len(line):,}"]
     used, end = 0, first
     for number in range(first, last + 1):
-        used += len(lines[number - 1].encode("utf-8", "surrogatepass")) + 1
+        line = lines[number - 1]
+        size = len(line.encode("utf-8", "surrogatepass")) + 1
+        room = budget_tokens * 4 - used
+        used += size
         if used > budget_tokens * 4 and number > first:
+            if long_lines.is_long(line) and (part := tokens.clip(line, room // 4)):
+                said = (
+                    f"line {number} is shown up to character {len(part):,} of {len(line):,}; ask for it alone for more"
+                )
+                return "\n".join([*lines[first - 1 : end], f"{part}…"]), number, [said]
             break
         end = number
     return "\n".join(lines[first - 1 : end]), end, []

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from spec_kit_memory.core import decay, tokens, usage
+from spec_kit_memory.core.long_lines import Layout
 from spec_kit_memory.core.memory import Actor, Change, Document, Filter, Memory, Scope, State, Tier
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
@@ -150,12 +151,20 @@ class Opened:
         self.lines = text.split("\n")
         self._offsets: list[int] | None = None
         self._outline: Document | None = None
+        self._layout: Layout | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The lines as an answer may show them: very long ones in parts."""
+        if self._layout is None:
+            self._layout = Layout(self.lines)
+        return self._layout
 
     @property
     def offsets(self) -> list[int]:
-        """What the lines before each take in an answer."""
+        """What the lines of the layout before each take in an answer."""
         if self._offsets is None:
-            self._offsets = tokens.offsets(self.text)
+            self._offsets = tokens.offsets("\n".join(self.layout.lines))
         return self._offsets
 
     @property

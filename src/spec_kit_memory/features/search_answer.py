@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from spec_kit_memory.answers import Card, FlatResult, HeldBack, Meta, Result, Rule, SearchAnswer, ShownPassage
-from spec_kit_memory.core import markdown, packing, tokens, triggers, words
+from spec_kit_memory.core import long_lines, markdown, packing, tokens, triggers, words
 from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.long_lines import Layout
 from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, Source, State, StoredPassage, Tier
 from spec_kit_memory.core.packing import Block, Packed, Piece, Prices, Shown
 from spec_kit_memory.core.ranking import Scored
@@ -322,7 +323,7 @@ class _Desk:
             beside=self._beside,
             clip=_clip,
         )
-        packed = {block.id: block for block in fitted.blocks}
+        packed = {block.id: _in_lines(block, self._opened[block.id].layout) for block in fitted.blocks}
         return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed]
 
     def remember(self, shown_ids: Sequence[int], rules: Iterable[str]) -> None:
@@ -341,11 +342,11 @@ class _Desk:
         wholes = self._unsent(f) if self.request.include_content else ()
         return Block(
             id=f.memory.id,
-            lines=opened.lines,
+            lines=opened.layout.lines,
             offsets=opened.offsets,
-            pieces=[Piece(p.first_line, p.last_line, s.score) for p, s in fresh],
+            pieces=[Piece(*opened.layout.place(p), s.score) for p, s in fresh],
             apart=f.memory.source is Source.CHAT,
-            wholes=[Piece(first, last, f.scored.score + 1) for first, last in wholes],
+            wholes=[Piece(*opened.layout.laid(first, last), f.scored.score + 1) for first, last in wholes],
             sections=tuple if wholes else partial(_ranges, opened, self._had(f)),
             header=self._header_bytes(f) + 2 * len(str(len(opened.lines))),
             score=f.scored.score,
@@ -519,7 +520,7 @@ class _Desk:
         for _, f, passage, scored in ordered[: self.request.limit]:
             sent = bool(self._sent) and self._has(f, passage)
             lines = self.runtime.opened(f.memory).lines
-            text = "" if sent else "\n".join(lines[passage.first_line - 1 : passage.last_line])
+            text = "" if sent else _passage_text(lines, passage)
             known = any(result.id == f.memory.id for result in results)
             room -= _flat_bytes(f, passage, scored, self.request.explain, sent)
             room -= 0 if known else self._near_tokens(f.memory) * BYTES
@@ -577,7 +578,30 @@ def _ranges(opened: Opened, had: Sequence[tuple[int, int]]) -> list[tuple[int, i
     ranges = [(a.first_line, a.last_line) for a in document.anchors]
     ranges += [(h.first_line, h.last_line) for h in document.headings if h.level > 1]
     ranges.append((document.body_first_line, len(opened.lines)))
-    return [(first, last) for first, last in ranges if not any(a <= last and first <= b for a, b in had)]
+    fresh = [(first, last) for first, last in ranges if not any(a <= last and first <= b for a, b in had)]
+    return [opened.layout.laid(first, last) for first, last in fresh]
+
+
+def _in_lines(packed: Packed, layout: Layout) -> Packed:
+    """What is shown by the numbers of real lines; a part of one says so in its text, and counts as clipped."""
+    return replace(packed, shown=tuple(_in_real_lines(shown, layout) for shown in packed.shown))
+
+
+def _in_real_lines(shown: Shown, layout: Layout) -> Shown:
+    first, last = layout.real(shown.first_line, shown.last_line)
+    whole = layout.is_whole(shown.first_line, shown.last_line)
+    text = shown.text if shown.clipped else layout.text(shown.first_line, shown.last_line)
+    return replace(shown, first_line=first, last_line=last, text=text, clipped=shown.clipped or not whole)
+
+
+def _passage_text(lines: Sequence[str], passage: StoredPassage) -> str:
+    """A passage by itself; a part of a line says that it is one."""
+    text = long_lines.text_of(lines, passage)
+    line = lines[passage.first_line - 1] if passage.first_line <= len(lines) else ""
+    if passage.first_line != passage.last_line or len(text) == len(line.strip()) or not long_lines.is_long(line):
+        return text
+    before = "" if line.lstrip().startswith(text) else "…"
+    return f"{before}{text}{'' if line.rstrip().endswith(text) else '…'}"
 
 
 def _place(f: Found, score: float, best: Mapping[int, float]) -> tuple[float, bool]:

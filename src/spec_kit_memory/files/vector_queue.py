@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import VectorStatus, embedded
 from spec_kit_memory.embed import Embedder, Embedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
@@ -179,9 +180,7 @@ def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
         return done
     lines = store.text(memory_id).split("\n")
     work = {
-        one.hash: VectorWork(
-            memory_id, one.hash, embedded(one.headings, "\n".join(lines[one.first_line - 1 : one.last_line]))
-        )
+        one.hash: VectorWork(memory_id, one.hash, embedded(one.headings, long_lines.text_of(lines, one)))
         for one in store.passages_of(memory_id)
     }
     try:

@@ -9,10 +9,11 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import LinkClaim, Origin, Passage, Relation, Source, Stamp
 from spec_kit_memory.errors import RestoreFailed
 from spec_kit_memory.index.sqlite import rows
@@ -101,17 +102,18 @@ def _passages(row: Mapping[str, Any]) -> Iterable[Passage]:
         first, last = given["first_line"], given["last_line"]
         if not 1 <= first <= last <= len(lines):
             raise ValueError(f"a passage of {row['path']} lies outside its text")
-        yield Passage(
+        passage = Passage(
             ordinal=ordinal,
             first_line=first,
             last_line=last,
-            text="\n".join(lines[first - 1 : last]),
+            text="",
             hash=_text(given["hash"]),
             tokens=int(given["tokens"]),
             anchor=_text(given["anchor"]),
             headings=tuple(_text(heading) for heading in given["headings"]),
             speaker=_text(given["speaker"]),
         )
+        yield replace(passage, text=long_lines.text_of(lines, passage))
 
 
 def _text(value: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import apsw
 
+from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import Passage, StoredPassage, VectorStatus, embedded
 from spec_kit_memory.index.sqlite import rows
 from spec_kit_memory.index.sqlite.connection import first
@@ -145,7 +146,7 @@ def show_again(connection: apsw.Connection, memory_id: int, title: str, text: st
 
 
 def cut(lines: Sequence[str], passage: StoredPassage) -> str:
-    return "\n".join(lines[passage.first_line - 1 : passage.last_line])
+    return long_lines.text_of(lines, passage)
 
 
 def prune_vectors(connection: apsw.Connection, hashes: set[str]) -> None:

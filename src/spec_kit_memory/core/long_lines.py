@@ -1,0 +1,144 @@
+"""How is a line read that is longer than a passage? In parts, cut at sentences, else words, else characters.
+
+The parts of a line follow from the line alone. A passage that is one of them names its line, and its hash tells which
+part it is, so that nothing more has to be kept with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol
+from unicodedata import category
+
+from spec_kit_memory.core import tokens
+from spec_kit_memory.core.memory import embedded
+
+__all__ = ["LONGEST_LINE_BYTES", "Layout", "is_long", "parts", "passage_hash", "text_of"]
+
+PART_BYTES = 400 * tokens.BYTES_PER_TOKEN  # as long as a passage gets
+LONGEST_LINE_BYTES = 480 * tokens.BYTES_PER_TOKEN  # one that is little longer stays whole, as other passages do
+_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*\s+|[。！？]+[」』”）]*")
+_SPACE = re.compile(r"\s+")
+
+
+class _Placed(Protocol):
+    @property
+    def first_line(self) -> int: ...
+    @property
+    def last_line(self) -> int: ...
+    @property
+    def hash(self) -> str: ...
+    @property
+    def headings(self) -> tuple[str, ...]: ...
+
+
+def passage_hash(headings: tuple[str, ...], text: str) -> str:
+    return hashlib.sha256(embedded(headings, text).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_long(line: str) -> bool:
+    """Is it too long for one passage? Most lines are told by their number of characters."""
+    if len(line) * 4 <= LONGEST_LINE_BYTES:
+        return False
+    return len(line) > LONGEST_LINE_BYTES or _size(line) > LONGEST_LINE_BYTES
+
+
+@lru_cache(maxsize=32)
+def parts(line: str) -> tuple[str, ...]:
+    """The line in pieces of about equal size, which together are the line."""
+    if not is_long(line):
+        return (line,)
+    size = _size(line)
+    count = -(-size // PART_BYTES)
+    width = max(1, len(line) * (size // count) // size)  # characters of a part, if all take alike
+    found = []
+    start = 0
+    while start < len(line):
+        rest = line[start : start + LONGEST_LINE_BYTES + 1]
+        end = _cut(line, start, width) if _size(rest) > LONGEST_LINE_BYTES else len(line)
+        found.append(line[start:end])
+        start = end
+    return tuple(found)
+
+
+def _cut(line: str, start: int, width: int) -> int:
+    """Where the part that starts here ends: behind a sentence of its last third, else a word, else a character."""
+    most = start + width
+    while _size(line[start:most]) > PART_BYTES and most > start + 1:
+        most -= max(1, (most - start) // 8)  # here characters take more than elsewhere
+    least = start + (most - start) * 2 // 3
+    for pattern, first in ((_SENTENCE_END, least), (_SPACE, start + 1)):
+        ends = [match.end() for match in pattern.finditer(line, first, most) if match.end() <= most]
+        if ends:
+            return ends[-1]
+    while most > start + 1 and most < len(line) and (category(line[most])[0] == "M" or line[most] == "\u200d"):
+        most -= 1
+    return most
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def text_of(lines: Sequence[str], passage: _Placed) -> str:
+    """A passage's text: its lines, or the part of its line that it is."""
+    text = "\n".join(lines[passage.first_line - 1 : passage.last_line])
+    if passage.first_line != passage.last_line or not is_long(text):
+        return text
+    stripped = map(str.strip, parts(text))
+    return next((part for part in stripped if passage_hash(passage.headings, part) == passage.hash), text)
+
+
+class Layout:
+    """Lines with the parts of long ones as lines of their own, so that an answer can show some of them.
+
+    Numbers of both kinds count from 1.
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines: list[str] = []
+        self._real: list[int] = []  # the number of the line that each is a part of
+        for number, line in enumerate(lines, 1):
+            pieces = parts(line)
+            self.lines += pieces
+            self._real += [number] * len(pieces)
+
+    @property
+    def last_line(self) -> int:
+        """How many lines there really are."""
+        return self._real[-1] if self._real else 0
+
+    def laid(self, first_line: int, last_line: int) -> tuple[int, int]:
+        """Where these lines are in the layout."""
+        return bisect_left(self._real, first_line) + 1, bisect_left(self._real, last_line + 1)
+
+    def place(self, passage: _Placed) -> tuple[int, int]:
+        first, last = self.laid(passage.first_line, passage.last_line)
+        if passage.first_line == passage.last_line and last > first:
+            for at in range(first, last + 1):
+                if passage_hash(passage.headings, self.lines[at - 1].strip()) == passage.hash:
+                    return at, at
+        return first, last
+
+    def real(self, first: int, last: int) -> tuple[int, int]:
+        """The lines that these are parts of."""
+        return self._real[first - 1], self._real[last - 1]
+
+    def text(self, first: int, last: int) -> str:
+        """As it is shown: parts of one line together, and a sign where the line goes on."""
+        shown = [self.lines[first - 1]]
+        for at in range(first, last):
+            shown.append("" if self._real[at] == self._real[at - 1] else "\n")
+            shown.append(self.lines[at])
+        before = "…" if first > 1 and self._real[first - 2] == self._real[first - 1] else ""
+        behind = "…" if last < len(self._real) and self._real[last] == self._real[last - 1] else ""
+        text = "".join(shown)
+        return f"{before}{text.rstrip() if behind else text}{behind}"
+
+    def is_whole(self, first: int, last: int) -> bool:
+        """Are these whole lines?"""
+        return self.laid(*self.real(first, last)) == (first, last)
