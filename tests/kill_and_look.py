@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.features import save
+from spec_kit_memory.features import index_workspace, save
 from spec_kit_memory.files import pending
 from spec_kit_memory.index.sqlite import recorder
 from spec_kit_memory.settings import Semantic, Settings
@@ -77,7 +77,7 @@ def cut_at(point: str, *, after: int) -> None:
 
     wrap(pending, "save", lambda save: lambda *a, **k: save(*a, **{**k, "step": reached}))
     wrap(recorder.Recorder, "entry", lambda entry: also(entry, lambda: reached("in the transaction")))
-    wrap(save, "_embed", lambda embed: also(embed, lambda: reached("embedded")))
+    wrap(index_workspace, "embed_memory", lambda embed: also(embed, lambda: reached("embedded")))
     wrap(save, "_metadata", lambda write: also(write, lambda: reached("metadata")))
 
     def half(write: Callable[..., Any]) -> Callable[..., Any]:

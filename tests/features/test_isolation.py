@@ -171,7 +171,7 @@ READS: dict[str, list[Callable[[World], Any]]] = {
     ],
     "stats": [lambda w: w.ours.stats(limit=100)],
     "health": [lambda w: w.ours.health()],
-    "index": [lambda w: w.ours.index(), lambda w: w.ours.index(spec_folder="002-zebra")],
+    "index": [lambda w: w.ours.index(), lambda w: attempt(lambda: w.ours.index(spec_folder="002-z"))],
     "history": [lambda w: w.ours.history(limit=1000), lambda w: w.ours.history(spec_folder="002-zebra")],
     "ledger_verify": [lambda w: w.ours.ledger_verify()],
     "ledger_head": [lambda w: w.ours.ledger_head()],
