@@ -562,7 +562,7 @@ def test_an_empty_answer_says_what_to_try(place: Place) -> None:
     place.memory("tokens", TOKENS)
     workspace.index()
     hints = workspace.search("tokens", spec_folder="009-none", tier="critical").hints
-    assert any("specFolder, tier" in hint for hint in hints)
+    assert any("`spec_folder`, tier" in hint for hint in hints)
 
 
 def test_a_leading_specs_in_a_folder_name_is_accepted(place: Place) -> None:
