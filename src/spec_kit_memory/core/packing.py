@@ -27,6 +27,10 @@ _ROUND = 64
 _EXCERPT_SHARE = 5
 # A piece of a passage for less than this is not worth showing.
 _LEAST_CUT = 96
+# What each result keeps for its passage while better ones are shown whole.
+_FEW_WORDS = 200
+# Results with less than this share of the best one's score were hardly ever wanted: they are named, not quoted.
+_FAR = 0.15
 _PAID = -(10**9)
 
 _RULES_TOKENS = 500
@@ -107,8 +111,13 @@ def fit(
     weigh: Weigh = len,
     beside: Beside = lambda named, room: 0,
     clip: Clip = lambda line, room: ("", 0),
+    breadth: bool = False,
+    enough: int | None = None,
 ) -> Fitted:
     """Pack results, best first, under a budget.
+
+    `breadth`: every result has its best passage, shortened if need be, before anybody's second; there must be room.
+    `enough`: what goes beyond that is not filled only because there is room.
 
     `weigh` says how much a line has to do with the question, for passages that must be cut. `beside` is told which
     results are named and what room is left once the hits are in, and again at the end; it returns what it took.
@@ -116,15 +125,25 @@ def fit(
     """
     trays = [_Tray(block, prices) for block in blocks]
     room = budget - _wholes(trays, budget)
-    room -= _hits(trays, room, weigh)
+    spare = 0
+    quoted = trays if enough is None else _near_the_best(trays)
+    if breadth:
+        room -= _first_of_each(trays, quoted, room, weigh, clip)
+        if enough is not None:
+            spare = room - max(0, min(room, enough - (budget - room)))
+            room -= spare
+    room -= _hits(quoted, room, weigh)
     if not any(tray.named for tray in trays):
         room -= _rest(trays[:1], room, weigh)
     for tray in trays[:1]:
         room -= tray.show_beginning(room, weigh, clip)
-    room -= beside([tray.block.id for tray in trays if tray.named], room)
-    room -= _rest(trays, room, weigh)
-    room -= beside([tray.block.id for tray in trays if tray.named], room)
+    took = beside([tray.block.id for tray in trays if tray.named], room + spare)
+    room, spare = _paid(took, room, spare)
+    room -= _rest(trays, room, weigh, quoted=quoted)
+    took = beside([tray.block.id for tray in trays if tray.named], room + spare)
+    room, spare = _paid(took, room, spare)
     room -= _widen(trays, room)
+    room += spare
     return Fitted(
         blocks=tuple(tray.packed() for tray in trays if tray.named),
         size=budget - room,
@@ -143,6 +162,36 @@ def _wholes(trays: Sequence[_Tray], room: int) -> int:
                 tray.state, room = before, room_before
                 break
             room -= took
+    return start - room
+
+
+def _paid(took: int, room: int, spare: int) -> tuple[int, int]:
+    """What was taken comes from what is to be filled, then from what is to be spared."""
+    return room - min(took, room), spare - (took - min(took, room))
+
+
+def _near_the_best(trays: Sequence[_Tray]) -> list[_Tray]:
+    """What is far below the best is named only."""
+    best = max((tray.best_score for tray in trays), default=0.0)
+    return [tray for tray in trays if tray.best_score >= _FAR * best]
+
+
+def _first_of_each(trays: Sequence[_Tray], quoted: Sequence[_Tray], room: int, weigh: Weigh, clip: Clip) -> int:
+    """Name every result and show its best passage: whole while those below keep some room, then in like shares."""
+    start = room
+    for tray in trays:
+        if not tray.named and tray.bare <= room:
+            tray.named = True
+            room -= tray.bare
+    waiting = [tray for tray in quoted if tray.named and not tray.ranges and tray.block.pieces]
+    for number, tray in enumerate(waiting):
+        # Whole as long as those below keep enough for a few words; what is then left is shared.
+        left = len(waiting) - number
+        piece = max(tray.block.pieces, key=lambda each: each.score)
+        took = tray.show(piece, max(room - _FEW_WORDS * (left - 1), room // left))
+        if took is None:
+            took = tray.show_excerpt(piece, room // left, weigh)
+        room -= took if took is not None else tray.show_beginning(room // left, weigh, clip)
     return start - room
 
 
@@ -237,10 +286,10 @@ def _worth(promise: float, price: int) -> float:
     return promise / (max(price, 0) + _BASE_PRICE)
 
 
-def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
+def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh, *, quoted: Sequence[_Tray] | None = None) -> int:
     """The best lines of hits that are too long, then the names of the others."""
     start = room
-    for tray in trays:
+    for tray in trays if quoted is None else quoted:
         if tray.block.pieces and all(each.cut for each in tray.ranges):
             room -= tray.show_excerpt(max(tray.block.pieces, key=lambda each: each.score), room, weigh) or 0
     for tray in trays:
@@ -292,6 +341,10 @@ class _Tray:
     def bare(self) -> int:
         """What it costs to name the result without a text."""
         return self.block.header + self._prices.empty
+
+    @property
+    def best_score(self) -> float:
+        return max((piece.score for piece in self.block.pieces), default=0.0)
 
     def matched(self) -> Sequence[Piece]:
         """Its passages; a bare reference where there are none."""

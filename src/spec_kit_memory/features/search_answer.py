@@ -29,6 +29,8 @@ from spec_kit_memory.requests import SearchRequest as Request
 
 # An answer of this many tokens says everything about itself first; a smaller one shows the hits first.
 AMPLE_TOKENS = 2000
+# An answer whose size nobody asked for ends about here, though it may have more.
+ENOUGH_TOKENS = 1500
 # With so many for each result, every one of them says all that it has to say.
 ROOMY_TOKENS = 150
 # What every result has beside its path and source; and the comma after it.
@@ -322,6 +324,8 @@ class _Desk:
             weigh=_weigher(self.keywords),
             beside=self._beside,
             clip=_clip,
+            breadth=self.frame.roomy and not all(f.memory.source is Source.CHAT for f in found),
+            enough=ENOUGH_TOKENS * BYTES if self.request.max_tokens is None else None,
         )
         packed = {block.id: _in_lines(block, self._opened[block.id].layout) for block in fitted.blocks}
         return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed]
@@ -385,8 +389,10 @@ class _Desk:
             waiting.pop("id")
         if self.frame.roomy:
             waiting.pop("match", None)
-        if self.frame.ample and f.memory.source is not Source.CHAT and f.memory.title not in f.memory.path:
+        if self.frame.roomy and f.memory.source is not Source.CHAT:
             waiting.pop("title")
+        if self.frame.ample and f.memory.source is not Source.CHAT and f.memory.title not in f.memory.path:
+            waiting.pop("title", None)
         if self.request.anchors:
             waiting.clear()
         self._waiting[f.memory.id] = waiting
