@@ -60,7 +60,7 @@ def test_a_list_ends_where_its_budget_does_and_goes_on_from_there(large: Workspa
         assert answer.memories
         titles += [card.title for card in answer.memories]
         if len(titles) < 39:
-            assert answer.hints[0] == f"{39 - len(titles)} more: offset={len(titles)}"
+            assert answer.hints[0] == f"{39 - len(titles)} more: `offset={len(titles)}`"
     assert len(set(titles)) == 39
 
 

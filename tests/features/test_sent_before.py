@@ -52,7 +52,7 @@ def test_content_after_a_short_memory_was_sent_is_a_reference_and_says_so(place:
 
 
 def test_a_passage_that_was_sent_is_named_beside_one_that_is_new(place: Place) -> None:
-    filler = "Filler words stand here to make a passage of its own. " * 40
+    filler = "Filler words stand here to make a passage of its own. " * 33
     place.memory(
         "handbook",
         f"# Handbook\n\n## One\n\nThe compass is blue. {filler}\n\n## Two\n\nThe compass needs oil. {filler}",

@@ -398,6 +398,9 @@ class _Desk:
         self._waiting[f.memory.id] = waiting
         said = sum(_about(f).values()) - sum(waiting.values())
         more = len('"content":"",') if self.request.include_content else 0
+        layout = self.runtime.opened(f.memory).layout
+        if layout.last_line != len(layout.lines):  # parts of long lines are shown with a sign at each end
+            more += 2 * len("…".encode()) * len(f.passages)
         more += _entry("sentBefore", self._sent_before(f)) + len('"alreadySent":true,') if self._sent else 0
         if self.request.include_content:
             more += sum(_size(f"{_sent_line(first, last)}\n") for first, last in self._had(f))
