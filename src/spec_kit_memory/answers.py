@@ -231,6 +231,8 @@ class IndexAnswer(Answer):
     vectors: Mapping[str, int] = field(default_factory=dict)  # per status
     vector_failures: Mapping[str, int] = field(default_factory=dict)  # reason -> passages
     vector_problem: str = ""  # why nothing can be embedded now
+    # After a rebuild: where the index as it was is kept, and per recorded table what was read, made again and lost.
+    rebuilt: Mapping[str, Any] = field(default_factory=dict)
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0
 

@@ -458,7 +458,7 @@ class IndexRequest(Request, verb="index"):
     rebuild: bool = parameter(
         "boolean",
         default=False,
-        help="Drop what is derived from files and make it again; keep what is recorded",
+        help="Make a new index of what is recorded and of all files; keep the old one aside",
         reach="command",
     )
     embed: bool = parameter(

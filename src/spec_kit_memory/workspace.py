@@ -113,7 +113,8 @@ class Workspace:
             from spec_kit_memory.files import past_folder
 
             past_folder.sweep(settings)
-        whole = store or open_index(index_file(settings))
+        # One that is damaged opens too, so that it can be rebuilt: until then every verb says what is wrong.
+        whole = store or open_index(index_file(settings), damaged_ok=True)
         self._runtime = Runtime(
             settings=settings,
             store=whole.within(scope_of(settings)),
@@ -418,7 +419,10 @@ class Workspace:
             self._background.settle()
         try:
             answer = verb()
+            if _is_empty(answer) or isinstance(answer, _COMPLETE):
+                self._runtime.whole.require_sound(quick=not _is_empty(answer))
         except MemoryNotFound as error:
+            self._runtime.whole.require_sound()
             if not self._unread:
                 raise
             raise MemoryNotFound(error.message, hint=f"{self._unread}; {error.hint}", **error.details) from error
@@ -434,6 +438,15 @@ class Workspace:
     @property
     def _unread(self) -> str:
         return self._background.unread if self._background else ""
+
+
+# Answers that say how much there is.
+_COMPLETE = (answers.ListAnswer, answers.StatsAnswer, answers.HistoryAnswer)
+
+
+def _is_empty(answer: object) -> bool:
+    """Does it say that there is nothing? Then that must be true of the files, and not only of a damaged index."""
+    return any(getattr(answer, name, None) == () for name in ("results", "memories", "entries"))
 
 
 def _sync(whole: Index, settings: Settings, now: Callable[[], datetime]) -> Sync:

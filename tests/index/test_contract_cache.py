@@ -53,7 +53,7 @@ CHANGES: dict[str, Callable[[Index], object]] = {
     "vectors": lambda store: embed_all(store),
     "failed vectors": lambda store: store.vectors_failed([store.passages_of(1)[0].hash], "because"),
     "another model": lambda store: store.use_model("other", 3, "weights"),
-    "rebuild": lambda store: store.rebuild(),
+    "rebuild": lambda store: store.rebuild(BY_USER),
 }
 
 

@@ -124,7 +124,7 @@ def test_an_empty_file_was_cut_off_and_is_no_new_index(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(DatabaseCorrupt, match="cut off") as refused:
             open_index(path)
-        assert "index()" in refused.value.hint
+        assert "index(rebuild=True)" in refused.value.hint
     assert path.read_bytes() == b""
 
 

@@ -140,9 +140,11 @@ def test_a_rebuild_keeps_what_is_recorded_and_drops_the_rest(tmp_path: Path) -> 
     store.override(2, {"tier": Tier.CRITICAL}, BY_USER)
     store.forget(3, change(minutes=1))
     entries, generation = len(list(store.ledger())), store.generation()
-    store.rebuild()
+    store.rebuild(BY_USER)
     assert store.generation() > generation
-    assert (store.match_text(["words"], Filter(), 9), store.triggers(), store.bad_files()) == ([], [], [])
+    # Nobody read the files: what is found until then is what was last known of them.
+    assert [hit.memory_id for hit in store.match_text(["words"], Filter(), 9)] == [1, 2]
+    assert (store.triggers(), store.bad_files()) == ([(1, "phrase a"), (2, "phrase b")], [])
     assert [link.relation for link in store.links()] == [Relation.CAUSED]
     assert len(list(store.ledger())) == entries
     assert store.stored()["memory/a.md"].raw_hash == "", "its file must be read again"
@@ -163,7 +165,7 @@ def test_conversations_survive_a_rebuild(tmp_path: Path) -> None:
     store = SqliteIndex(tmp_path / "index.sqlite")
     store.put(entry("chat://1", "user: hello there\nassistant: hi", source=Source.CHAT, triggers=["greeting"]), BY_USER)
     embed_all(store)
-    store.rebuild()
+    store.rebuild(BY_USER)
     assert [hit.memory_id for hit in store.match_text(["hello"], Filter(), 9)] == [1]
     assert store.triggers() == [(1, "greeting")]
     assert len(store.vector_work(9)) == 2
@@ -176,7 +178,7 @@ def test_a_rebuild_makes_a_damaged_text_index_anew(tmp_path: Path) -> None:
     store = healthy(path)
     plant(path, "UPDATE passage_fts_data SET block = x'ffffffffffff' WHERE id > 1")
     assert "integrity" in wrong(store)
-    store.rebuild()
+    store.rebuild(BY_USER)
     for name in "abc":
         store.put(entry(f"memory/{name}.md", f"words {name}\nmore {name}", title=f"Title {name}"), change(minutes=1))
     embed_all(store)
@@ -186,7 +188,7 @@ def test_a_rebuild_makes_a_damaged_text_index_anew(tmp_path: Path) -> None:
 
 def test_metadata_can_be_changed_between_rebuild_and_scan(tmp_path: Path) -> None:
     store = healthy(tmp_path / "index.sqlite")
-    store.rebuild()
+    store.rebuild(BY_USER)
     store.override(1, {"weight": 0.9}, change(minutes=1))
     store.forget(2, change(minutes=1))
     store.recall(2, change(minutes=2))

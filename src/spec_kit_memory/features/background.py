@@ -76,7 +76,9 @@ class Background:
         self._new_index = threading.Event()
         self._embedding = False
         self.scanned = threading.Event()
-        self.unread = "" if runtime.whole.count() else _FIRST  # why answers may lack something
+        self.unread = ""  # why answers may lack something
+        with suppress(SpecKitMemoryError):  # each call meets it as well, and says so
+            self.unread = "" if runtime.whole.count() else _FIRST
 
     def start(self) -> None:
         from spec_kit_memory.files.watch import Watcher

@@ -203,7 +203,7 @@ _HINTS = {
     "documents": "repair: true reads the files again",
     "ledger": "restore index.sqlite from a backup; `ledger_verify()` names the entry",
     "record": "something else than this program wrote to index.sqlite: restore it from a backup or a checkpoint",
-    "integrity": "`index(rebuild=True)`; if that fails, move index.sqlite away and index again",
+    "integrity": "`index(rebuild=True)` makes a new index of what can be read, and keeps this one",
 }
 
 

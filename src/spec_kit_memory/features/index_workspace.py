@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory import filesystem
@@ -21,6 +22,7 @@ from spec_kit_memory.requests import IndexRequest
 
 if TYPE_CHECKING:
     from spec_kit_memory.files.scan import ScanReport
+    from spec_kit_memory.index.contract import Rebuilt, TableReport
 
 Progress = Callable[[str, int, int], None]
 Cancelled = Callable[[], bool]
@@ -37,22 +39,28 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
         _check_folder(runtime, folder)  # before the cooldown: a slip of the pen costs no minute
     if request.cooldown:
         _cool_down(runtime)
-    if request.rebuild:
-        runtime.whole.rebuild()
     started = time.perf_counter()
-    report = runtime.sync.scan(
-        spec_folder=folder,
-        force=request.force,
-        progress=request.progress,
-        cancel=request.cancelled,
-    )
+    rebuilt: Rebuilt | None = None
+    if request.rebuild:  # of all files, or those of other folders would be missing from the new index
+        change = runtime.change("rebuild")
+        rebuilt, report = runtime.sync.rebuild(change, progress=request.progress, cancel=request.cancelled)
+    else:
+        report = runtime.sync.scan(
+            spec_folder=folder,
+            force=request.force,
+            progress=request.progress,
+            cancel=request.cancelled,
+        )
     text_done = time.perf_counter()
     if request.embed:
         embed_pending(runtime, progress=request.progress, cancelled=request.cancelled)
     else:
         runtime.embed_soon()
     seconds_vectors = time.perf_counter() - text_done
-    return _answer(runtime, report, text_done - started, seconds_vectors, embedded=request.embed)
+    answer = _answer(runtime, report, text_done - started, seconds_vectors, embedded=request.embed)
+    if request.rebuild and rebuilt is None:
+        return replace(answer, summary="the rebuild was stopped; nothing was changed")
+    return answer if rebuilt is None else _with_rebuilt(runtime, answer, rebuilt)
 
 
 def _check_folder(runtime: Runtime, start: str) -> None:
@@ -203,6 +211,31 @@ def _answer(
 
 def bad_files(report: ScanReport) -> tuple[Mapping[str, str], ...]:
     return tuple({"path": bad.path, "code": bad.code, "message": bad.message} for bad in report.bad)
+
+
+def _with_rebuilt(runtime: Runtime, answer: IndexAnswer, rebuilt: Rebuilt) -> IndexAnswer:
+    """What could not be read comes first: it is the one thing that nobody sees later."""
+    kept = paths.stored_form(runtime.settings, rebuilt.kept)
+    told: dict[str, Any] = {"kept": kept}
+    hints = [f"the index as it was is kept as {kept}; delete it when you need it no more"]
+    summary = f"rebuilt; {answer.summary}"
+    if not runtime.isolated:  # numbers of the whole are not for a part
+        told["tables"] = [{"table": name, **asdict(table)} for name, table in rebuilt.tables.items()]
+        losses = [_loss(name, table) for name, table in rebuilt.tables.items() if table.lost or not table.complete]
+        if losses:
+            summary = f"rebuilt, and not everything could be read; {answer.summary}"
+            hints = [f"could not be read: {', '.join(losses)}", *hints]
+            hints.append("what a checkpoint has of it comes back with `checkpoint_restore(name)`")
+    return replace(answer, summary=summary, hints=(*hints, *answer.hints), rebuilt=told)
+
+
+def _loss(name: str, table: TableReport) -> str:
+    whole = table.read + table.restored + table.lost
+    if table.complete:
+        return f"{table.lost} of {whole} rows of {name}"
+    if not table.read:
+        return f"whatever {name} held"
+    return f"at least {table.lost} of {whole} rows of {name}" if table.lost else f"a part of {name}"
 
 
 def _skipped(report: ScanReport) -> tuple[Mapping[str, Any], ...]:

@@ -19,7 +19,13 @@ from spec_kit_memory.core.memory import Actor, Change, Document, Filter, Memory,
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
 from spec_kit_memory.embed.guarded import Guarded
-from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, ProviderUnavailable, SpecKitMemoryError
+from spec_kit_memory.errors import (
+    DatabaseBusy,
+    DatabaseCorrupt,
+    DatabaseUnusable,
+    ProviderUnavailable,
+    SpecKitMemoryError,
+)
 from spec_kit_memory.features import worker
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.settings import Settings
@@ -291,7 +297,7 @@ class Runtime:
             return
         try:
             self.store.record_use(due, now)
-        except (DatabaseBusy, DatabaseUnusable) as error:
+        except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable) as error:
             logger.info("use is counted later: %s %s", error.code, error.message)
             self.accesses.put_back(due, at=now)
 

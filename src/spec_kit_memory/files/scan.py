@@ -35,7 +35,7 @@ from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.files.index_entry import Parsed
 from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.files.pending import Recovery, Saved, Step
-from spec_kit_memory.index.contract import BadFile, Index, PutResult, Stored
+from spec_kit_memory.index.contract import BadFile, Index, PutResult, Rebuilt, Stored
 from spec_kit_memory.index.sqlite import conditions
 from spec_kit_memory.settings import Settings
 
@@ -198,6 +198,10 @@ class _Scan:
         return found
 
 
+class _CancelledError(Exception):
+    """A rebuild was cancelled while it read the files."""
+
+
 class Sync:
     """Keeps one workspace's index in step. It needs a store without a scope: files belong to all."""
 
@@ -234,32 +238,76 @@ class Sync:
 
         `count=False` does not count the markdown that no rule discovers, which spares a walk of the rest.
         """
-        started = time.perf_counter()
         disk.keep_private(self._settings)
         disk.clear_dead(self._settings)
         only = None if only is None else sorted({paths.canonical(path) for path in only})
         with self._one_scan, self._alone(cancel):
             file_changes.settle_dead(self._settings, self._store)
-            seen, recovered, stored = self._look(only, count=count and only is None)
-            scan = _Scan(
-                stored, {}, seen.unreadable, _told(change or self._change("scan")), force, ScanReport(), self._is_seen
+            seen = self._look(only, count=count and only is None)
+            return self._scan(
+                *seen, spec_folder=spec_folder, force=force, only=only, progress=progress, cancel=cancel, change=change
             )
-            scan.ask = None if only is None else self._store.stored_like
-            self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
-            work = self._work(scan)
-            failed = self._has_unlinked()
-            if failed and only is None:
-                scan.spec_places.update(_place(path) for path in scan.ids if _name(path) in SPEC_DOCUMENTS)
-            if work or scan.missing or scan.spec_places:
-                # Unchanged documents are not read again, so it is noted that they may need links.
+
+    def rebuild(
+        self, change: Change, *, progress: Progress | None = None, cancel: Cancel | None = None
+    ) -> tuple[Rebuilt | None, ScanReport]:
+        """Make the index anew from what is recorded and from all files, and put it in its place as a whole.
+
+        One that is cancelled has changed nothing and says so in its report.
+        """
+        reports: list[ScanReport] = []
+
+        def fill(fresh: Index) -> None:
+            file_changes.settle_dead(self._settings, fresh)
+            sync = Sync(fresh, self._settings, now=self._now)
+            seen = sync._look(None, count=True)
+            reports.append(sync._scan(*seen, force=True, progress=progress, cancel=cancel, change=change))
+            if reports[-1].cancelled:
+                raise _CancelledError
+
+        disk.keep_private(self._settings)
+        disk.clear_dead(self._settings)
+        with self._one_scan, self._alone(cancel) as lock:
+            if not lock.held:
+                raise DatabaseBusy("another process is scanning", hint="try again when it has finished")
+            try:
+                return self._store.rebuild(change, fill), reports[-1]
+            except _CancelledError:
+                return None, reports[-1]
+
+    def _scan(
+        self,
+        seen: Discovery,
+        recovered: Recovery,
+        stored: dict[str, Stored],
+        *,
+        spec_folder: str | None = None,
+        force: bool,
+        only: Sequence[Path] | None = None,
+        progress: Progress | None,
+        cancel: Cancel | None,
+        change: Change | None,
+    ) -> ScanReport:
+        started = time.perf_counter()
+        scan = _Scan(
+            stored, {}, seen.unreadable, _told(change or self._change("scan")), force, ScanReport(), self._is_seen
+        )
+        scan.ask = None if only is None else self._store.stored_like
+        self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
+        work = self._work(scan)
+        failed = self._has_unlinked()
+        if failed and only is None:
+            scan.spec_places.update(_place(path) for path in scan.ids if _name(path) in SPEC_DOCUMENTS)
+        if work or scan.missing or scan.spec_places:
+            # Unchanged documents are not read again, so it is noted that they may need links.
+            with suppress(OSError):
+                filesystem.rewrite(paths.state(self._settings, UNLINKED), b"")
+            with self._store.bulk():  # leaving it writes, which an unchanged workspace must not cost
+                self._run(scan, work, progress, cancel)
+            if only is None or not failed:  # a limited scan does not know the others' documents
                 with suppress(OSError):
-                    filesystem.rewrite(paths.state(self._settings, UNLINKED), b"")
-                with self._store.bulk():  # leaving it writes, which an unchanged workspace must not cost
-                    self._run(scan, work, progress, cancel)
-                if only is None or not failed:  # a limited scan does not know the others' documents
-                    with suppress(OSError):
-                        filesystem.remove(paths.state(self._settings, UNLINKED))
-            self._report_bad(scan)
+                    filesystem.remove(paths.state(self._settings, UNLINKED))
+        self._report_bad(scan)
         scan.report.seconds = time.perf_counter() - started
         scan.report.elsewhere = scan.hidden.changed
         return scan.report

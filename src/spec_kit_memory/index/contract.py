@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Protocol
 
 from spec_kit_memory.core.memory import (
@@ -37,7 +38,18 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
 )
 
-__all__ = ["EVERYTHING", "BadFile", "Index", "PutResult", "Remark", "Stored", "Tally", "VectorWork"]
+__all__ = [
+    "EVERYTHING",
+    "BadFile",
+    "Index",
+    "PutResult",
+    "Rebuilt",
+    "Remark",
+    "Stored",
+    "TableReport",
+    "Tally",
+    "VectorWork",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +115,22 @@ class Remark:
     kind: str  # file: a slip in it; link: one without its other end; vector: why passages have none
     message: str
     line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What a rebuild took over of one table that cannot be read from files."""
+
+    read: int
+    restored: int = 0  # made again from what is known elsewhere
+    lost: int = 0  # known to be missing
+    complete: bool = True  # False: there may be more that nothing tells of
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    kept: Path  # the index as it was
+    tables: Mapping[str, TableReport]
 
 
 EVERYTHING = Filter()  # no condition
@@ -363,6 +391,14 @@ class Index(Protocol):
         """
         ...
 
+    def require_sound(self, *, quick: bool = False) -> None:
+        """Raise DatabaseCorrupt if what answers are looked up in is damaged: to be asked before "there is nothing".
+
+        It is looked at once a minute at most, and for a moment only. `quick` is for "that is all": what lists and
+        numbers are made of, as far as a twentieth of a second goes.
+        """
+        ...
+
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
         """Name of each check -> what is wrong. Sessions are looked at only with `now`.
 
@@ -375,6 +411,10 @@ class Index(Protocol):
         """Mend what can be mended (never the ledger); name -> how many."""
         ...
 
-    def rebuild(self) -> None:
-        """Drop what is derived; keep what is recorded."""
+    def rebuild(self, change: Change, fill: Callable[[Index], object] = lambda index: None) -> Rebuilt:
+        """Make a new index of what is recorded here, as far as it can be read, and put it in this one's place.
+
+        What is derived is not taken over: `fill` gets the new index before anybody else sees it, to read the files
+        into it. If it raises, nothing has happened. Others read meanwhile, and who would write waits.
+        """
         ...

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -31,6 +32,7 @@ __all__ = ["EXACT_BYTES", "Vectors"]
 EXACT_BYTES = 640_000_000  # about 400,000 vectors of 384 dimensions
 _CANDIDATES = 4_000  # read exactly when only bits are in memory; measured in docs/explain/storage.md
 _PAGE = 4_096
+_LONGEST = 1.05  # squared, with room for rounding
 _SHARED_ROWS, _STRETCH = 20_000, 8_192
 _SPARSE = 0.15  # of a smaller share of the rows it is faster to take them out first
 
@@ -156,11 +158,23 @@ class Vectors:
         at = len(self._ids)
         cursor = connection.execute("SELECT id, vector FROM vector WHERE id > ? ORDER BY id", (last,))
         while page := _take(cursor, _PAGE):
-            block = np.frombuffer(b"".join(blob for _, blob in page), "<f4").reshape(len(page), self._dimensions)
+            block = _block(page, self._dimensions)
             ids[at : at + len(page)] = [vector_id for vector_id, _ in page]
             matrix[at : at + len(page)] = _bits(block) if coarse else block
             at += len(page)
         self._ids, self._matrix = ids, matrix[:total]
+
+
+def _block(rows: Sequence[tuple[Any, ...]], dimensions: int) -> npt.NDArray[np.float32]:
+    """The vectors of these rows. All that were ever stored have length 1: a longer one would outdo every other."""
+    block: npt.NDArray[np.float32] = np.frombuffer(b"".join(row[1] for row in rows), "<f4").reshape(
+        len(rows), dimensions
+    )
+    with np.errstate(all="ignore"):
+        lengths = np.vecdot(block, block)
+    if not bool((lengths <= _LONGEST).all()):  # nor is one that is no number
+        raise ValueError("a vector is not one that was stored")
+    return block
 
 
 def _room(old: npt.NDArray[Any], total: int) -> npt.NDArray[Any]:
@@ -212,7 +226,7 @@ def _exact_from_file(
     scores = np.full(len(vector_ids), -np.inf, np.float32)
     if found:
         ids = np.array([vector_id for vector_id, _ in found], np.int64)
-        block = np.frombuffer(b"".join(blob for _, blob in found), "<f4").reshape(len(found), len(query))
+        block = _block(found, len(query))
         place = np.minimum(np.searchsorted(ids, vector_ids), len(ids) - 1)
         known = ids[place] == vector_ids
         scores[known] = np.vecdot(block, query)[place[known]]

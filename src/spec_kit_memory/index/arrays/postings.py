@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,13 +71,25 @@ class Postings:
         self._last: tuple[_Asked | None, npt.NDArray[np.float32]] = (None, np.zeros(0, np.float32))
 
     def match(
-        self, database: Database, columns: Columns, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int
+        self,
+        database: Database,
+        columns: Columns,
+        scope: Scope | None,
+        terms: Sequence[str],
+        where: Filter,
+        limit: int,
+        *,
+        confirm_nothing: Callable[[], None] = lambda: None,
     ) -> list[RawHit]:
+        """`confirm_nothing` is called before it is believed that no passage has any of the words."""
         with database.reading() as connection:
             lookups = self._lookups(connection, terms)
-        if not lookups or limit <= 0 or not len(columns.passage_ids):
+        if not lookups or limit <= 0:
             return []
         scores = self._scores(database, columns, scope, lookups)
+        if not scores.any():
+            confirm_nothing()
+            return []
         wanted = columns.passages(columns.mask(scope, where))
         return best(columns, scores, wanted & (scores > 0), limit)
 

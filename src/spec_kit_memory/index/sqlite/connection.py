@@ -37,6 +37,7 @@ _WRITER_CACHE_KIB = 16_384
 _LOG_BYTES = 64_000_000  # a log that grew in one long write is cut back to this
 _WAL_PAGES = 4_000  # a checkpoint every 16 MB: scans spend less time copying pages
 _REFUSED_SECONDS = 5.0  # before what a read leaves behind asks a full disk again
+_LEAST_BYTES = 100  # the header: SQLite takes less than that for a new file
 _LOCKING_BYTE = 0x40000000  # SQLite leaves the page with this byte out
 _abandoned: list[object] = []  # connections of a parent process: closing them here would harm the parent's log
 
@@ -62,7 +63,9 @@ class _Access(Enum):
 class Database:
     """A file and the connections to it. `on_new_file` is called when another file took its place."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self, path: Path, *, read_only: bool = False, damaged_ok: bool = False, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
         self.path = path
         self._name_on_disk = str(path)
         self._asked_to_read = read_only
@@ -72,7 +75,11 @@ class Database:
         self._bulks = threading.local()  # which file each thread's bulk is about; a new file does not change that
         self._reads = _Reads()
         self._reset()
-        self._open()
+        try:
+            self._open()
+        except DatabaseCorrupt:
+            if not damaged_ok:  # else it is opened at each use, which says what is wrong until it was rebuilt
+                raise
 
     def _reset(self) -> None:
         """Everything that belongs to one process and one file."""
@@ -99,7 +106,7 @@ class Database:
     # --- opening
 
     def _open(self) -> None:
-        with self._translated():
+        with self.translated():
             making = self._prepare_file()
             try:
                 if self._asked_to_read or not self._may_write():
@@ -131,9 +138,9 @@ class Database:
                 os.close(os.open(self._making, os.O_CREAT | os.O_RDWR, 0o600))
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             return True
-        if self.path.stat().st_size:
+        if self.path.stat().st_size >= _LEAST_BYTES:
             return False
-        if not self._making.exists() and not self.path.stat().st_size:
+        if not self._making.exists() and self.path.stat().st_size < _LEAST_BYTES:
             raise self._cut_off()
         return True
 
@@ -262,11 +269,11 @@ class Database:
 
         A file that was cut off under us must neither be read on nor opened anew.
         """
-        with self._measuring, self._translated():
+        with self._measuring, self.translated():
             size = self._size_on_disk()
             if size >= self._size:
                 return
-            if not size and self.path.exists():  # SQLite would throw its log away
+            if size < _LEAST_BYTES and self.path.exists():  # SQLite would throw its log away
                 raise self._cut_off()
             connection = self._connect_again()  # one that has not begun to read
             try:
@@ -413,7 +420,7 @@ class Database:
     @contextmanager
     def _reading_own(self) -> Iterator[apsw.Connection]:
         assert self._joined
-        with self._translated():
+        with self.translated():
             yield self._joined
 
     @contextmanager
@@ -422,12 +429,16 @@ class Database:
 
         Nobody else closes it, so nobody waits for its end.
         """
-        with self._translated():
+        with self.translated():
             read, connection = self._undisturbed(self._connect_again)
             read.end()
             try:
                 connection.execute("BEGIN")
                 yield connection
+            except Exception as error:
+                if failures.shows_damage(error) and not isinstance(error, failures.FOREIGN):
+                    raise failures.damaged(self.path, repr(error)) from error
+                raise
             finally:
                 connection.close()
 
@@ -446,7 +457,7 @@ class Database:
         self._ensure_current()
         seconds = min(self.busy_seconds, ASIDE_SECONDS) if aside or self._hurried else self.busy_seconds
         deadline = time.monotonic() + seconds
-        with self._alone(seconds), self._translated():
+        with self._alone(seconds), self.translated():
             connection = self._begun(deadline, aside=aside)
             try:
                 yield connection
@@ -510,7 +521,7 @@ class Database:
         """A write inside `together`: where it fails it may be half done, so all of the block is undone at once."""
         _require_whole(connection)
         try:
-            with self._translated():
+            with self.translated():
                 yield
         except BaseException:
             _roll_back(connection)
@@ -579,6 +590,10 @@ class Database:
                 with self.writing() as connection:
                     connection.execute("UPDATE counter SET synced = synced + 1")
 
+    def content_replaced(self) -> None:
+        """All that is in the file is new: what was cached of it is worthless."""
+        self.on_new_file()
+
     def close(self) -> None:
         if self._closed:
             return
@@ -599,7 +614,7 @@ class Database:
     # --- errors
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
         try:
             yield
         except failures.FOREIGN as error:
@@ -644,6 +659,8 @@ class _Reading:
             self._read.end()
         if isinstance(error, failures.FOREIGN):
             raise self._database._as_ours(error) from error
+        if failures.shows_damage(error):
+            raise failures.damaged(self._database.path, repr(error)) from error
 
 
 class _Read:

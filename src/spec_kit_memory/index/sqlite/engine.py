@@ -6,7 +6,7 @@ Views made by `within` share the database and the arrays in memory; only their s
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -29,19 +29,31 @@ from spec_kit_memory.core.memory import (
     StoredPassage,
 )
 from spec_kit_memory.index.arrays.row_cache import Kept
-from spec_kit_memory.index.contract import EVERYTHING, NOBODY, BadFile, PutResult, Remark, Stored, Tally, VectorWork
+from spec_kit_memory.index.contract import (
+    EVERYTHING,
+    NOBODY,
+    BadFile,
+    Index,
+    PutResult,
+    Rebuilt,
+    Remark,
+    Stored,
+    Tally,
+    VectorWork,
+)
 from spec_kit_memory.index.sqlite import (
     documents,
     maintenance,
     metadata,
     queries,
+    rebuild,
     remarks,
     restore,
     snapshot,
     statistics,
     vectors,
 )
-from spec_kit_memory.index.sqlite.connection import BUSY_SECONDS, Database
+from spec_kit_memory.index.sqlite.connection import BUSY_SECONDS, Database, first
 
 if TYPE_CHECKING:
     from spec_kit_memory.index.arrays.columns import LiveColumns
@@ -62,6 +74,7 @@ class _Shared:
         self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
         self.when_new: list[Callable[[], None]] = []
         self.generations: dict[Scope, tuple[int, int]] = {}
+        self.soundness = maintenance.Soundness()
         self.kept = Kept()
         self.forget_arrays()
         database.on_new_file = self._new_file
@@ -93,8 +106,10 @@ class _Shared:
 
 
 class SqliteIndex:
-    def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
-        self._database = Database(path, read_only=read_only, busy_seconds=busy_seconds)
+    def __init__(
+        self, path: Path, *, read_only: bool = False, damaged_ok: bool = False, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
+        self._database = Database(path, read_only=read_only, damaged_ok=damaged_ok, busy_seconds=busy_seconds)
         self._shared = _Shared(self._database)
         self._scope: Scope | None = None
 
@@ -121,7 +136,7 @@ class SqliteIndex:
 
     def _generation(self) -> int:
         with self._database.reading() as connection:
-            found: int = connection.execute("SELECT generation FROM counter").get
+            found: int = first(connection, "SELECT generation FROM counter")[0]
         self._shared.last_generation = found + self._shared.generation_offset
         return self._shared.last_generation
 
@@ -332,7 +347,7 @@ class SqliteIndex:
     def match_text(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
         columns, postings, _ = self._shared.arrays()
         now = columns.current(self._database)
-        return postings.match(self._database, now, self._scope, terms, where, limit)
+        return postings.match(self._database, now, self._scope, terms, where, limit, confirm_nothing=self.require_sound)
 
     def match_vector(self, vector: Any, where: Filter, limit: int) -> list[RawHit]:
         columns, _, nearest = self._shared.arrays()
@@ -367,11 +382,18 @@ class SqliteIndex:
         wanted = restore.Wanted(clear=clear, where=where, links=links, presence=presence)
         return restore.restore(self._database, self._scope, rows, change, wanted)
 
+    def require_sound(self, *, quick: bool = False) -> None:
+        self._shared.soundness.require(self._database, quick=quick)
+
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
         return maintenance.check(self._database, self._scope, now=now, quick=quick)
 
     def repair(self, change: Change) -> dict[str, int]:
         return maintenance.repair(self._database, change)
 
-    def rebuild(self) -> None:
-        maintenance.rebuild(self._database)
+    def rebuild(self, change: Change, fill: Callable[[Index], object] = lambda index: None) -> Rebuilt:
+        def complete(path: Path) -> None:
+            with closing(SqliteIndex(path, busy_seconds=self._database.busy_seconds)) as fresh:
+                fill(fresh)
+
+        return rebuild.rebuild(self._database, change, complete)

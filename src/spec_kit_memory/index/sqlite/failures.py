@@ -12,15 +12,17 @@ import apsw
 
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 
-__all__ = ["CANNOT_BE_SHARED", "FOREIGN", "REBUILD", "as_ours", "damaged", "note_errno"]
+__all__ = ["CANNOT_BE_SHARED", "FOREIGN", "REBUILD", "as_ours", "damaged", "note_errno", "shows_damage"]
 
 REBUILD = (
-    "run `index(rebuild=True)`, which keeps what is recorded; if that fails, move index.sqlite, index.sqlite-wal and "
-    "index.sqlite-shm away together, run `index()` and restore a checkpoint from .spec-kit-memory/checkpoints/. "
-    "Files are never touched"
+    "run `index(rebuild=True)`: it makes a new index from the files and from what can still be read of this one, says "
+    "what could not be read, and keeps the damaged one. Files are never touched"
 )
 # What is not of this package when it comes out of the database: turned into an error of ours.
 FOREIGN = (apsw.Error, OSError, UnicodeDecodeError, zlib.error)
+# What rows make of our code that are not as we wrote them: an unknown tier, half a list, a vector of another length.
+_SENSELESS = (ValueError, TypeError, LookupError, ArithmeticError)
+_OF_ARGUMENTS = (UnicodeEncodeError, OverflowError)  # the caller's, which SQLite cannot take
 # Opening a file for several processes needs room and rights beside it; without them it can still be read.
 CANNOT_BE_SHARED = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
 _LITTLE = 256 * 1024  # bytes free on a disk that counts as full: a log and its index need more
@@ -28,6 +30,13 @@ _LITTLE = 256 * 1024  # bytes free on a disk that counts as full: a log and its 
 
 def damaged(where: Path | str, reason: object) -> DatabaseCorrupt:
     return DatabaseCorrupt(f"{where} is damaged: {reason}", hint=REBUILD)
+
+
+def shows_damage(error: BaseException | None) -> bool:
+    """Is this what reading a damaged row ends in? For blocks that do nothing but read."""
+    if isinstance(error, _OF_ARGUMENTS) or "binding" in str(error):
+        return False
+    return isinstance(error, _SENSELESS)
 
 
 def note_errno(error: BaseException, connection: apsw.Connection) -> None:
@@ -47,7 +56,7 @@ def as_ours(error: BaseException, path: Path, *, busy_seconds: float) -> SpecKit
             return damaged(path, "it is not a database, or its first page was overwritten")
         case apsw.CorruptError() | UnicodeDecodeError() | zlib.error():
             return damaged(path, error)
-        case apsw.SQLError() if "no such table" in str(error) or "no such column" in str(error):
+        case apsw.SQLError():  # what we ask for is fixed: the tables are not what they were
             return damaged(path, error)
         case apsw.FullError():
             return _full(path)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Frame", "frames", "has_frames", "path_of", "present_pages"]
+__all__ = ["Frame", "content", "frames", "has_frames", "head", "page_size", "path_of", "present_pages"]
 
 _HEADER, _FRAME_HEADER = 32, 24
 _MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # the byte order of its checksums
@@ -36,6 +36,20 @@ def has_frames(database: Path | str) -> bool:
         return False
 
 
+def head(database: Path | str) -> bytes:
+    """The header of the log; nothing where there is none."""
+    with suppress(OSError), path_of(database).open("rb") as file:
+        return file.read(_HEADER)
+    return b""
+
+
+def content(database: Path | str) -> bytes:
+    """The whole log; nothing where there is none."""
+    with suppress(OSError), path_of(database).open("rb") as file:
+        return file.read()
+    return b""
+
+
 def present_pages(database: Path | str) -> set[int]:
     """The pages of which the log may hold a newer version; frames of an earlier round are left out."""
     pages: set[int] = set()
@@ -43,7 +57,7 @@ def present_pages(database: Path | str) -> set[int]:
         header = file.read(_HEADER)
         if len(header) < _HEADER:
             return pages
-        step = _FRAME_HEADER + _page_size(header)
+        step = _FRAME_HEADER + (page_size(header) or 4096)
         for offset in range(_HEADER, os.fstat(file.fileno()).st_size - step + 1, step):
             file.seek(offset)
             head = file.read(16)
@@ -52,18 +66,21 @@ def present_pages(database: Path | str) -> set[int]:
     return pages
 
 
-def _page_size(header: bytes) -> int:
-    return int.from_bytes(header[8:12], "big") or 4096
+def page_size(log: bytes) -> int:
+    """The size that a log's header names; 0 if it is no header."""
+    if len(log) < _HEADER or int.from_bytes(log[:4], "big") not in _MAGIC:
+        return 0
+    return int.from_bytes(log[8:12], "big")
 
 
 def frames(log: bytes) -> Iterator[Frame]:
     """The frames of all transactions that were committed, in order; what does not fit its checksum ends the log."""
     if len(log) < _HEADER:
         return
-    magic, _, size, _ = struct.unpack(">4I", log[:16])
-    if magic not in _MAGIC or size < 512 or size > 65_536 or size & (size - 1):
+    size = page_size(log)
+    if size < 512 or size > 65_536 or size & (size - 1):
         return
-    order, salt = _MAGIC[magic], log[16:24]
+    order, salt = _MAGIC[int.from_bytes(log[:4], "big")], log[16:24]
     total = _checksum(log[:24], (0, 0), order)
     if total != struct.unpack(">2I", log[24:32]):
         return

@@ -1,4 +1,4 @@
-"""Is the index sound, and what can be mended? Checks, repair, and a new start for what is derived.
+"""Is the index sound, and what can be mended in place?
 
 Repair never invents: text and passages come from what is recorded, vectors are computed again,
 and a broken ledger is only reported.
@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 import apsw
 
@@ -19,11 +18,11 @@ from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Muta
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index.sqlite import queries, record_check, rows, text_index
 from spec_kit_memory.index.sqlite.connection import Database, fetch, first
-from spec_kit_memory.index.sqlite.documents import set_attributes
+from spec_kit_memory.index.sqlite.failures import damaged
 from spec_kit_memory.index.sqlite.recorder import Recorder, load
 from spec_kit_memory.index.sqlite.schema import RECORDED
 
-__all__ = ["LARGE", "SECONDS", "check", "rebuild", "repair"]
+__all__ = ["LARGE", "SECONDS", "Soundness", "check", "repair"]
 
 LARGE = 100_000_000  # bytes; up to here even a quick check looks at everything, which takes less than a second
 SECONDS = 2.0  # what a quick check gives to a larger one
@@ -32,7 +31,24 @@ _ENTRIES = 500  # of the ledger, likewise
 _BULKY = ("passage", "passage_fts", "passage_fts_data", "vector", "token_state")
 _SESSION_DAYS = 30  # a session that nobody used for so long is over
 _LIVE = "SELECT id FROM memory WHERE presence = 'live'"
-_CHAT = "SELECT id FROM memory WHERE path GLOB 'chat://*'"
+_BELIEVED_SECONDS = 60.0
+_BLINK_SECONDS = 0.05
+_LISTED = ("memory", "history")
+# What answers are looked up in, the smallest first.
+_LOOKED_AT = (
+    "counter",
+    "alias",
+    "usage",
+    "memory",
+    "document",
+    "content",
+    "history",
+    "passage",
+    "passage_fts_idx",
+    "passage_fts_data",
+    "passage_fts_docsize",
+    "passage_fts",
+)
 
 # Faults by name: what to count, and how to say it. Passages of live memories are in the text index, others not.
 _UNINDEXED = (
@@ -109,6 +125,30 @@ def check(
         # Counts would tell a scope about memories that it may not see.
         found = {name: [f"{name}: something is wrong; run `health()`"] if said else [] for name, said in found.items()}
     return found | ({"unfinished": watch.unfinished} if watch.unfinished else {})
+
+
+class Soundness:
+    """Is "there is nothing" to be believed? What was looked at for it is checked, once a minute at most.
+
+    SQLite reads over some damage without a word, and then rows or words are just not there.
+    """
+
+    def __init__(self) -> None:
+        self._checked_at: dict[str, float] = {}
+
+    def require(self, database: Database, *, quick: bool) -> None:
+        """`quick`: what lists and numbers are made of, and only for the blink of an eye."""
+        before = time.monotonic() - _BELIEVED_SECONDS
+        tables = [name for name in (_LISTED if quick else _LOOKED_AT) if self._checked_at.get(name, before) <= before]
+        if not tables:
+            return
+        watch = _Watch(_BLINK_SECONDS if quick else SECONDS)
+        with database.apart() as fresh:
+            for table in tables:
+                faults = watch.look("integrity", partial(_sound, table=table), fresh)
+                if faults:
+                    raise damaged(database.path, faults[0])
+                self._checked_at[table] = time.monotonic()
 
 
 class _Watch:
@@ -292,47 +332,6 @@ def _retry(connection: apsw.Connection) -> int:
     connection.execute("DELETE FROM failure")
     text_index.refresh_status(connection, ids)
     return len(ids)
-
-
-# --- rebuild
-
-
-def rebuild(database: Database) -> None:
-    """Empty what is derived. Conversations are in no file: theirs is indexed again from the recorded text."""
-    with database.writing() as connection:
-        connection.execute("UPDATE counter SET generation = generation + 1")
-        _renew_text_index(connection)
-        for table in ("token_state", "failure", "bad_file", "alias", "claim"):
-            connection.execute(f"DELETE FROM {table}")
-        connection.execute("UPDATE passage SET vector_id = NULL")
-        connection.execute("DELETE FROM vector")
-        connection.execute("DELETE FROM link WHERE origin <> 'hand'")
-        for table in ("passage", "document", '"trigger"'):
-            connection.execute(f"DELETE FROM {table} WHERE memory_id NOT IN ({_CHAT})")
-        for (memory_id,) in fetch(connection, f"SELECT id FROM memory WHERE presence = 'live' AND id IN ({_CHAT})"):
-            _index_chat(connection, memory_id)
-        connection.execute("UPDATE counter SET epoch = epoch + 1")
-
-
-def _renew_text_index(connection: apsw.Connection) -> None:
-    """Made anew and not only emptied: its own tables may be what is damaged."""
-    names = ("passage_terms", "passage_fts")
-    made: dict[str, Any] = {
-        name: first(connection, "SELECT sql FROM sqlite_schema WHERE name = ?", (name,))[0] for name in names
-    }
-    run: Callable[[str], Any] = connection.execute
-    for name in names:
-        run(f"DROP TABLE {name}")
-    for name in reversed(names):
-        run(made[name])
-
-
-def _index_chat(connection: apsw.Connection, memory_id: int) -> None:
-    memory = load(connection, memory_id)
-    blob = _blob(connection, memory)
-    if memory and blob is not None:
-        set_attributes(connection, memory_id)
-        text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
 
 
 def _blob(connection: apsw.Connection, memory: Memory | None) -> bytes | None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import (
@@ -35,6 +35,8 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
     Warning_,
 )
+from spec_kit_memory.errors import DatabaseCorrupt
+from spec_kit_memory.index.sqlite.failures import REBUILD
 
 __all__ = [
     "ATTRIBUTES",
@@ -62,6 +64,8 @@ __all__ = [
     "unpack",
     "when",
 ]
+
+T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -124,7 +128,10 @@ def pack(text: str) -> bytes:
 
 
 def unpack(blob: bytes) -> str:
-    return zlib.decompress(blob).decode("utf-8")
+    try:
+        return zlib.decompress(blob).decode("utf-8")
+    except (zlib.error, UnicodeDecodeError, TypeError) as error:
+        raise DatabaseCorrupt(f"a recorded text is damaged: {error}", hint=REBUILD) from error
 
 
 def plain(value: Any) -> str:
@@ -181,6 +188,20 @@ def merged(
 # --- memories
 
 
+def _readable(made: Callable[[tuple[Any, ...]], T]) -> Callable[[tuple[Any, ...]], T]:
+    """A row that is not as we wrote it is damage, and not a fault of whoever reads it."""
+
+    @wraps(made)
+    def read(row: tuple[Any, ...]) -> T:
+        try:
+            return made(row)
+        except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+            raise DatabaseCorrupt(f"row {row[0]} is damaged: {error!r}", hint=REBUILD) from error
+
+    return read
+
+
+@_readable
 def memory_from(row: tuple[Any, ...]) -> Memory:
     (
         id_, path, source, spec_folder, title, tier, weight, context_type, triggers, created_at, expires_at, session_id,
@@ -254,6 +275,7 @@ def state_of(memory: Memory) -> dict[str, Any]:
 # --- the others
 
 
+@_readable
 def passage_from(row: tuple[Any, ...]) -> StoredPassage:
     id_, memory_id, ordinal, first, last, hash_, tokens, anchor, headings, speaker = row
     return StoredPassage(id_, memory_id, ordinal, first, last, hash_, tokens, anchor, _headings(headings), speaker)
@@ -265,6 +287,7 @@ def _headings(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
+@_readable
 def link_from(row: tuple[Any, ...]) -> Link:
     id_, source_id, target_id, relation, strength, evidence, origin, created_at = row
     return Link(id_, source_id, target_id, Relation(relation), strength, evidence, Origin(origin), when(created_at))
@@ -286,6 +309,7 @@ def link_state(link: Link | None) -> dict[str, Any] | None:
     }
 
 
+@_readable
 def history_from(row: tuple[Any, ...]) -> HistoryEntry:
     sequence, memory_id, event, before, after, actor, at, spec_folder, ledger_sequence = row
     return HistoryEntry(

@@ -10,6 +10,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,6 +19,7 @@ import apsw
 
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index.sqlite.failures import damaged
 
 __all__ = ["APPLICATION_ID", "DERIVED", "RECORDED", "VERSION", "is_current", "migrate", "refuse_foreign"]
 
@@ -50,6 +52,7 @@ DERIVED = (
 )
 
 
+_MOST_VERSIONS = 999  # a larger number is no version of ours, nor of those who come after us
 _OPERATIONS = 2  # the migration that numbers history rows
 
 
@@ -71,8 +74,13 @@ def refuse_foreign(connection: apsw.Connection, path: str) -> None:
     """An index of a newer version, or another program's database, is left alone."""
     version = _pragma(connection, "user_version")
     application = _pragma(connection, "application_id")
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if application != APPLICATION_ID and (application or version or tables):
+    if application == APPLICATION_ID and 0 < version <= VERSION:
+        return
+    objects = frozenset(connection.execute("SELECT type, name, sql FROM sqlite_schema"))
+    plausible = application == APPLICATION_ID and 0 <= version <= _MOST_VERSIONS
+    if objects and not plausible and _is_ours(objects):
+        raise damaged(path, f"its header says version {version} of program {application:#x}, and its tables are ours")
+    if application != APPLICATION_ID and (application or version or objects):
         raise DatabaseUnusable(
             f"{path} is a database of another program",
             hint="set semantic.indexPath in .spec-kit-memory/config.jsonc to another file",
@@ -84,10 +92,20 @@ def refuse_foreign(connection: apsw.Connection, path: str) -> None:
         )
 
 
-def migrate(connection: apsw.Connection, path: str) -> None:
+def _is_ours(objects: frozenset[Any]) -> bool:
+    """Are these exactly the tables of a version that we know?"""
+    with closing(apsw.Connection(":memory:")) as connection:
+        for script in _scripts():
+            connection.execute(script).fetchall()
+            if frozenset(connection.execute("SELECT type, name, sql FROM sqlite_schema")) == objects:
+                return True
+    return False
+
+
+def migrate(connection: apsw.Connection, path: str, *, upto: int = VERSION) -> None:
     """Inside a write transaction of the caller: apply what is missing."""
     refuse_foreign(connection, path)  # again: another process may have been first
-    for number, script in enumerate(_scripts(), start=1):
+    for number, script in enumerate(_scripts()[:upto], start=1):
         if number > _pragma(connection, "user_version"):
             connection.execute(script).fetchall()
             if number == _OPERATIONS:

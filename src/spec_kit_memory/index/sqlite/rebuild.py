@@ -1,0 +1,254 @@
+"""How does a damaged index become a sound one? A new file is made beside it and put in its place as a whole.
+
+The new file holds what can be read of the old one and what the caller reads from the files. It takes the old one's
+place in one transaction of SQLite, so that other processes see the one or the other, go on with the connections that
+they have, and a kill leaves the old one. Nobody else writes meanwhile. The old file is kept under another name.
+
+The old file is touched through SQLite's own file handles only: closing any other would end the locks of this process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+import apsw
+
+from spec_kit_memory import filesystem
+from spec_kit_memory.core.memory import Change
+from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable
+from spec_kit_memory.filesystem import Place
+from spec_kit_memory.index.contract import Rebuilt, TableReport
+from spec_kit_memory.index.sqlite import log, schema
+from spec_kit_memory.index.sqlite.connection import Database, fetch
+from spec_kit_memory.index.sqlite.pages import page_size
+from spec_kit_memory.index.sqlite.salvage import index_remaining, salvage
+
+__all__ = ["rebuild"]
+
+_TRIES = 3  # others may write in the moment between the last look and the exchange
+_CHUNK = 1 << 20
+_SETTLE_MS = 2_000  # for the log to be cut back afterwards; later writes do it otherwise
+_HEADER = 100
+_VERSIONS = (b"\1\1", b"\2\2")  # without a log, where a file system cannot have one, and with one
+
+
+def rebuild(database: Database, change: Change, fill: Callable[[Path], None]) -> Rebuilt:
+    """`fill` completes the new file at the path that it is given; if it raises, nothing has happened."""
+    path = database.path
+    with database.translated():
+        for _ in range(_TRIES):
+            with _Old(path, database.busy_seconds) as old, _work_files(path) as (copy, new):
+                old.copy_to(copy)
+                salvaged = salvage(copy, new, change)
+                fill(new)
+                index_remaining(new)
+                _require_sound(new)
+                result = _result(path, salvaged.report(new), change, mended=old.was_mended)
+                _rename(copy, result.kept)
+                if old.replace_by(new):
+                    _drop_earlier(path, result)
+                    database.content_replaced()
+                    return result
+                _remove(result.kept)
+    raise DatabaseBusy(
+        f"other processes kept writing to {path} while it was rebuilt", hint="stop them, or try again in a moment"
+    )
+
+
+def _result(path: Path, tables: Mapping[str, TableReport], change: Change, *, mended: bool) -> Rebuilt:
+    damaged = mended or any(table.restored or table.lost or not table.complete for table in tables.values())
+    return Rebuilt(_kept_name(path, change, damaged=damaged), tables)
+
+
+@contextmanager
+def _work_files(path: Path) -> Iterator[tuple[Path, Path]]:
+    """Places for the copy and the new file; whatever was left there by a rebuild that died is removed."""
+    places = path.with_name(f"{path.name}-keeping"), path.with_name(f"{path.name}-rebuilding")
+    for place in places:
+        _remove(place)
+    try:
+        yield places
+    finally:
+        for place in places:
+            _remove(place)
+
+
+def _remove(file: Path) -> None:
+    for name in (str(file), f"{file}-wal", f"{file}-shm", f"{file}-journal"):
+        filesystem.remove(Place.of(Path(name)))
+
+
+def _rename(copy: Path, kept: Path) -> None:
+    if log.path_of(copy).exists():
+        filesystem.move(Place.of(log.path_of(copy)), Place.of(log.path_of(kept)))
+    filesystem.move(Place.of(copy), Place.of(kept))
+    filesystem.sync(Place(kept.parent))
+
+
+def _kept_name(path: Path, change: Change, *, damaged: bool) -> Path:
+    """A name with the date; one that something could not be read of says so."""
+    stem = f"{path.stem}-{'damaged' if damaged else 'old'}-{change.at:%Y%m%d-%H%M%S}"
+    names = (f"{stem}{number}{path.suffix}" for number in ("", *(f"-{number}" for number in range(2, 1000))))
+    return next(path.with_name(name) for name in names if not path.with_name(name).exists())
+
+
+def _drop_earlier(path: Path, result: Rebuilt) -> None:
+    """Of old files from which everything was taken over, the last one is enough; damaged ones stay."""
+    for earlier in path.parent.glob(f"{path.stem}-old-*{path.suffix}"):
+        if earlier != result.kept:
+            _remove(earlier)
+
+
+def _require_sound(new: Path) -> None:
+    with closing(apsw.Connection(str(new))) as connection:
+        faults = [str(row[0]) for row in fetch(connection, "PRAGMA integrity_check(5)") if row[0] != "ok"]
+        loose = fetch(connection, "PRAGMA foreign_key_check")
+        faults += [f"{child} points to a missing {parent}" for child, _, parent, _ in loose[:5]]
+    if faults:
+        raise DatabaseUnusable(
+            f"the new index is not sound, and nothing was changed: {'; '.join(faults)}",
+            hint="look at the disk: what was just written to it reads otherwise",
+        )
+
+
+class _Old:
+    """The file that is to be replaced, locked against everybody who would write to it."""
+
+    def __init__(self, path: Path, busy_seconds: float) -> None:
+        self._path = path
+        self._busy_seconds = busy_seconds
+        self._closing = ExitStack()
+        self._before: tuple[bytes, int] | None = None  # the head and the length of a file that had to be mended
+
+    @property
+    def was_mended(self) -> bool:
+        return self._before is not None
+
+    def __enter__(self) -> _Old:
+        try:
+            try:
+                self._begin()
+            except (apsw.NotADBError, apsw.CorruptError):
+                self._closing.close()
+                self._mend_header()
+                self._begin()
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    def _begin(self) -> None:
+        with _raw(self._path) as file:
+            size, head = _page_size(file, self._path), file.xRead(_HEADER, 0)
+        if len(head) < _HEADER or head[16:18] != _named(size) or head[18:20] not in _VERSIONS or head[20]:
+            raise apsw.NotADBError("the header cannot be one of ours")  # SQLite might use it all the same, or the log
+        self._holding = self._connect()
+        self._holding.execute("BEGIN IMMEDIATE")
+        with suppress(apsw.CorruptError, DatabaseCorrupt):  # it is ours as far as it can be read
+            schema.refuse_foreign(self._holding, str(self._path))
+
+    def _connect(self) -> apsw.Connection:
+        uri = self._path.absolute().as_uri()
+        connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
+        self._closing.callback(connection.close)
+        connection.set_busy_timeout(round(self._busy_seconds * 1000))
+        return connection
+
+    def _mend_header(self) -> None:
+        """SQLite cannot even begin: give the file a header with which it can. The copy keeps what was there."""
+        with _raw(self._path) as file:
+            length, size = self._path.stat().st_size, _page_size(file, self._path)
+            self._before = file.xRead(_HEADER, 0)[:length], length
+            file.xWrite(_new_header(size, pages=max(1, -(-length // size))), 0)
+            if length < size:
+                file.xWrite(b"\0", size - 1)
+            file.xSync(apsw.SQLITE_SYNC_FULL)
+
+    def copy_to(self, copy: Path) -> None:
+        """File and log as they are: nobody adds to the log now, and what is copied into the file from it is in both."""
+        descriptor = filesystem.create(Place.of(copy), mode=0o600)
+        try:
+            with _raw(self._path) as file:
+                for piece in self._content(file):
+                    filesystem.write_all(descriptor, piece)
+            filesystem.flush(descriptor)
+        finally:
+            os.close(descriptor)
+        if log.has_frames(self._path):
+            filesystem.copy(Place.of(log.path_of(self._path)), Place.of(log.path_of(copy)))
+
+    def _content(self, file: apsw.VFSFile) -> Iterator[bytes]:
+        """The file bit by bit, as it was before its header was mended."""
+        head, length = self._before or (b"", self._path.stat().st_size)  # SQLite counts a single byte as none
+        for offset in range(0, length, _CHUNK):
+            piece = _read(file, offset, min(_CHUNK, length - offset))
+            yield head + piece[len(head) :] if offset == 0 else piece
+
+    def replace_by(self, new: Path) -> bool:
+        """False: somebody wrote in the moment between our lock and the exchange, and nothing has happened."""
+        writer, watcher = self._connect(), self._connect()
+        seen = watcher.execute("PRAGMA data_version").get
+        source = apsw.Connection(str(new), flags=apsw.SQLITE_OPEN_READONLY)
+        with closing(source), writer.backup("main", source, "main") as exchange:
+            self._holding.execute("ROLLBACK")
+            exchange.step(1)  # from now on nobody else writes, until all of it is there or none
+            if watcher.execute("PRAGMA data_version").get != seen:
+                return False
+            exchange.step(-1)
+        with suppress(apsw.BusyError):  # others still read what was there before
+            writer.set_busy_timeout(_SETTLE_MS)
+            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return True
+
+
+@contextmanager
+def _raw(path: Path) -> Iterator[apsw.VFSFile]:
+    """The file's bytes through SQLite's own handle."""
+    flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE, 0]
+    file = apsw.VFSFile("", str(path.absolute()), flags)
+    try:
+        yield file
+    finally:
+        file.xClose()
+
+
+def _read(file: apsw.VFSFile, offset: int, length: int) -> bytes:
+    """What the disk cannot give any more is zero: the pages there are lost, and the others are not."""
+    try:
+        return file.xRead(length, offset)
+    except apsw.IOError:
+        step = 4096
+        if length <= step:
+            return bytes(length)
+        return b"".join(_read(file, offset + at, min(step, length - at)) for at in range(0, length, step))
+
+
+def _page_size(file: apsw.VFSFile, path: Path) -> int:
+    length = path.stat().st_size
+    return page_size(lambda offset, count: _read(file, offset, count), length, log.head(path))
+
+
+def _named(size: int) -> bytes:
+    """As the header names a size of pages."""
+    return (1 if size == 65_536 else size).to_bytes(2, "big")
+
+
+def _new_header(page_size: int, *, pages: int) -> bytes:
+    """The first bytes of an index with a log and so many pages."""
+    with closing(apsw.Connection(":memory:")) as connection:
+        connection.execute(f"PRAGMA page_size = {page_size}").fetchall()
+        connection.execute("BEGIN")
+        schema.migrate(connection, ":memory:")
+        connection.execute("COMMIT")
+        head = bytearray(connection.serialize("main")[:_HEADER])
+    head[18:20] = _VERSIONS[1]
+    head[28:32] = pages.to_bytes(4, "big")
+    head[32:40] = bytes(8)  # what was given back is not known
+    head[92:96] = head[24:28]  # the number of pages is as old as the last change
+    return bytes(head)

@@ -1,0 +1,656 @@
+"""What can be taken over from a damaged index into a new one?
+
+All recorded rows that can be read and make sense. A memory whose row is lost is made again from its history, which
+knows what it was after each change; so are overrides, validations and links that a person made. What stays lost is
+counted, and where the ledger lost entries its chain keeps the gap: verification names it, and new entries go on
+behind it. Conversations, which no file has, are indexed again from their recorded text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from spec_kit_memory.core import ledger, markdown, passages
+from spec_kit_memory.core.memory import (
+    Actor,
+    Change,
+    ContextType,
+    Event,
+    LedgerEntry,
+    Mutation,
+    Origin,
+    Passage,
+    Presence,
+    Relation,
+    Source,
+    Tier,
+)
+from spec_kit_memory.core.operation import Repair
+from spec_kit_memory.index.contract import TableReport
+from spec_kit_memory.index.sqlite import log, rows, schema, text_index
+from spec_kit_memory.index.sqlite.connection import fetch, first
+from spec_kit_memory.index.sqlite.documents import set_attributes
+from spec_kit_memory.index.sqlite.old_rows import UNREADABLE, Check, Found, OldIndex, Record
+from spec_kit_memory.index.sqlite.pages import Value
+
+__all__ = ["Salvaged", "index_remaining", "salvage"]
+
+_CHAT = "chat://"
+_NOBODY = (0,)  # what a ledger entry about no memory is about
+
+
+def salvage(old_file: Path, new_file: Path, change: Change) -> Salvaged:
+    """Make a new index of what an old file holds."""
+    with OldIndex(old_file, _CHECKS, with_log=not _has_anothers_log(old_file)) as old:
+        found = {name: old.read(name) for name in schema.RECORDED}
+        expected = {name: _expected(old, name, found) for name in _MADE_AGAIN}
+        sequences = _sequences(old)
+        chats = _Chats.read(old, found["memory"])
+        version = old.version
+        page_size = old.page_size
+    reports = _Mending(found).run()
+    with closing(apsw.Connection(str(new_file))) as connection:
+        for pragma in (f"page_size = {page_size}", "journal_mode = OFF", "synchronous = OFF", "foreign_keys = OFF"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.execute("BEGIN IMMEDIATE")
+        schema.migrate(connection, str(new_file), upto=version)
+        _write(connection, found, reports)
+        _raise_sequences(connection, sequences, found)
+        schema.migrate(connection, str(new_file))
+        _count_on(connection, found["counter"], change)
+        _record_loss(connection, found["ledger"], found["history"], reports, change)
+        chats.index(connection)
+        _index_from_record(connection, live=False)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    return Salvaged(reports, expected)
+
+
+def _has_anothers_log(old_file: Path) -> bool:
+    """Was the log of another index put beside this one? SQLite would mix them."""
+    if not log.has_frames(old_file):
+        return False
+    instances = []
+    for with_log in (False, True):
+        with OldIndex(old_file, _CHECKS, with_log=with_log) as old:
+            instances.append({row["instance"] for row in old.read("counter").rows.values()})
+    return bool(instances[0]) and bool(instances[1]) and instances[0] != instances[1]
+
+
+# Rows that reading the files makes again: by what they are known, and the index that has it.
+_MADE_AGAIN = {
+    "content": ("hash", "sqlite_autoindex_content_1"),
+    "link": ("source_id, target_id, relation", "sqlite_autoindex_link_1"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What was taken over, by table. Of some tables it is known what is lost when the files were read again."""
+
+    tables: Mapping[str, TableReport]
+    expected: Mapping[str, frozenset[tuple[Value, ...]]]  # what the old file had, where rows of it are lost
+
+    def report(self, new_file: Path) -> dict[str, TableReport]:
+        """Of the new file when it is complete: what was read, made again and lost."""
+        tables = dict(self.tables)
+        with closing(apsw.Connection(str(new_file))) as connection:
+            for name, expected in self.expected.items():
+                if expected:
+                    columns, _ = _MADE_AGAIN[name]
+                    there = set(fetch(connection, f"SELECT {columns} FROM {name}"))
+                    lost = len(expected - there)
+                    restored = max(0, len(expected) - lost - tables[name].read)
+                    tables[name] = replace(tables[name], lost=lost, restored=restored)
+        return tables
+
+
+def _expected(old: OldIndex, name: str, found: Mapping[str, Found]) -> frozenset[tuple[Value, ...]]:
+    """What an index of the table names; of texts also what memories and their history had."""
+    if found[name].whole:
+        return frozenset()
+    columns, index = _MADE_AGAIN[name]
+    mentioned = set[tuple[Value, ...]]()
+    if name == "content":
+        mentioned |= {(row["content_hash"],) for row in found["memory"].rows.values()}
+        mentioned |= {(row[side],) for row in found["history"].rows.values() for side in ("hash_before", "hash_after")}
+        if found["memory"].whole and found["history"].whole:  # there is no other text
+            return frozenset(mentioned - {(None,)})
+    entries, _ = old.entries(name, index)
+    return frozenset({*(entry[: len(columns.split(","))] for entry in entries), *mentioned} - {(None,)})
+
+
+# --- does a row make sense?
+
+
+def _check_counter(row: Record) -> None:
+    if row["id"] != 1 or not row["instance"]:
+        raise ValueError("not the counter")
+
+
+def _check_content(row: Record) -> None:
+    _check_hash(row["hash"])
+    rows.unpack(row["text"])  # it carries its own checksum
+
+
+def _check_memory(row: Record) -> None:
+    Source(row["source"])
+    Tier(row["tier"])
+    ContextType(row["context_type"])
+    Presence(row["presence"])
+    _check_hash(row["content_hash"])
+    _list(row["triggers"])
+    for name in ("created_at", "expires_at", "first_indexed_at", "updated_at"):
+        rows.when(row[name])
+    if row["id"] < 1 or not row["path"]:
+        raise ValueError("not a memory")
+
+
+def _check_usage(row: Record) -> None:
+    rows.when(row["last_access"])
+    if not 0 <= Decimal(row["confidence"]) <= 1 or row["validation_count"] < 0 or row["access_count"] < 0:
+        raise ValueError("not a count of use")
+
+
+def _check_override(row: Record) -> None:
+    _object(row["attributes"])
+
+
+def _check_link(row: Record) -> None:
+    Relation(row["relation"])
+    Origin(row["origin"])
+    rows.when(row["created_at"])
+    if row["source_id"] == row["target_id"]:
+        raise ValueError("not a link")
+
+
+def _check_history(row: Record) -> None:
+    Event(row["event"])
+    Actor(row["actor"])
+    rows.moment(row["at"])
+    for name in ("before", "after"):
+        if row[name] is not None:
+            _object(row[name])
+
+
+def _check_ledger(row: Record) -> None:
+    Mutation(row["type"])
+    _list(row["memory_ids"])
+    _check_hash(row["hash"])
+    _check_hash(row["previous"])
+    if row.get("operation") is not None:
+        _object(row["operation"])
+
+
+def _check_session(row: Record) -> None:
+    rows.when(row["seen_at"])
+    _list(row["attention"])
+    _list(row["sent"])
+
+
+def _check_hash(text: str) -> None:
+    if len(text) != 64 or not all(character in "0123456789abcdef" for character in text):
+        raise ValueError("not a hash")
+
+
+def _list(text: str) -> list[Any]:
+    found = json.loads(text)
+    if not isinstance(found, list):
+        raise TypeError("not a list")
+    return found
+
+
+def _object(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise TypeError("not an object")
+    return found
+
+
+_CHECKS: Mapping[str, Check] = {
+    "counter": _check_counter,
+    "content": _check_content,
+    "memory": _check_memory,
+    "usage": _check_usage,
+    "override": _check_override,
+    "link": _check_link,
+    "history": _check_history,
+    "ledger": _check_ledger,
+    "session": _check_session,
+}
+
+
+# --- making again what is lost
+
+
+class _Mending:
+    """Fills the gaps of some tables from the others, and counts what stays lost."""
+
+    def __init__(self, found: Mapping[str, Found]) -> None:
+        self._found = found
+        self._read = {name: len(table.rows) for name, table in found.items()}
+        self._history = sorted(found["history"].rows.values(), key=lambda row: row["sequence"])
+
+    def run(self) -> dict[str, TableReport]:
+        made = dict.fromkeys(self._found, 0)
+        for name, mend in (
+            ("memory", self._memories),
+            ("usage", self._use),
+            ("override", self._overrides),
+            ("link", self._links),
+        ):
+            if not self._found[name].whole:
+                made[name] = mend()
+        self._judge()
+        self._settle_paths()
+        dropped = self._drop_loose()
+        return {
+            name: TableReport(
+                read=self._read[name] - dropped.get(name, 0),
+                restored=made[name],
+                lost=self._lost(name) + dropped.get(name, 0),
+                complete=self._found[name].complete,
+            )
+            for name in self._found
+        }
+
+    def _judge(self) -> None:
+        """What some tables tell about others: is all that is missing known?"""
+        history, entries = self._found["history"], self._found["ledger"]
+        if not history.whole:
+            history.lost |= _gaps(history, history.lost)
+        if not entries.whole:
+            evidence = [row["ledger_sequence"] for row in self._history if row.get("ledger_sequence")]
+            entries.lost |= _gaps(entries, evidence)
+            entries.complete = history.complete and bool(evidence)  # each entry was written with its history
+        if history.complete:
+            self._found["override"].complete = True  # the history has all of them
+        counter = self._found["counter"]
+        counter.lost, counter.complete = (set() if counter.rows else {1}), True
+
+    def _lost(self, name: str) -> int:
+        """Rows that are known to be missing, without those that were made again."""
+        table = self._found[name]
+        table.lost -= set(table.rows)
+        return table.lost_count
+
+    def _states(self) -> dict[int, tuple[Record, dict[str, Any]]]:
+        """Of each memory its last history row, and what it was then."""
+        states: dict[int, tuple[Record, dict[str, Any]]] = {}
+        for row in self._history:
+            text = row["after"] or row["before"]
+            state = _object(text) if text else {}
+            if "content_hash" in state:
+                states[row["memory_id"]] = row, state
+        return states
+
+    def _memories(self) -> int:
+        memory, made = self._found["memory"], 0
+        presences = self._presences()
+        for id_, (row, state) in self._states().items():
+            if id_ in memory.rows:
+                continue
+            presence = state["presence"] if row["event"] != Event.DELETE else presences.get(id_) or _left(row)
+            record = _memory_from(id_, row, state, presence)
+            try:
+                _check_memory(record)
+            except UNREADABLE:
+                continue
+            memory.rows[id_] = record
+            made += 1
+        return made
+
+    def _settle_paths(self) -> None:
+        """One live memory for each path: of two, the one that changed last."""
+        live = [row for row in self._found["memory"].rows.values() if row["presence"] == Presence.LIVE]
+        taken: set[str] = set()
+        for row in sorted(live, key=lambda row: row["updated_at"], reverse=True):
+            if row["path"] in taken:
+                row["presence"] = str(Presence.GONE)
+            taken.add(row["path"])
+
+    def _presences(self) -> dict[int, str]:
+        """What ledger entries say of a memory after its last change."""
+        found: dict[int, str] = {}
+        for row in sorted(self._found["ledger"].rows.values(), key=lambda row: row["sequence"]):
+            ids = _list(row["memory_ids"])
+            if ids and row.get("presence"):
+                found[ids[0]] = row["presence"]
+        return found
+
+    def _use(self) -> int:
+        """Validations are in the history; how often something was read is not."""
+        use, made = self._found["usage"], 0
+        for id_, (_, state) in self._states().items():
+            if id_ not in use.rows and state.get("validation_count"):
+                use.rows[id_] = {
+                    "memory_id": id_,
+                    "access_count": 0.0,
+                    "last_access": None,
+                    "validation_count": state["validation_count"],
+                    "confidence": str(state["confidence"]),
+                    "used": 0,
+                }
+                made += 1
+        return made
+
+    def _overrides(self) -> int:
+        kept: dict[int, dict[str, Any]] = {}
+        for row in self._history:
+            state = _object(row["after"]) if row["after"] else {}
+            if "overrides" in state:
+                kept[row["memory_id"]] = state["overrides"] or {}
+        override, made = self._found["override"], 0
+        for id_, attributes in kept.items():
+            if attributes and id_ not in override.rows:
+                override.rows[id_] = {"memory_id": id_, "attributes": rows.plain(attributes)}
+                made += 1
+        return made
+
+    def _links(self) -> int:
+        """Those that a person made: the others follow from files."""
+        kept: dict[tuple[int, int, str], tuple[dict[str, Any], int]] = {}
+        for row in self._history:
+            before = (_object(row["before"]) if row["before"] else {}).get("link")
+            after = (_object(row["after"]) if row["after"] else {}).get("link")
+            if before:
+                kept.pop((before["source_id"], before["target_id"], before["relation"]), None)
+            if after and after["origin"] == Origin.HAND:
+                kept[after["source_id"], after["target_id"], after["relation"]] = after, row["at"]
+        link = self._found["link"]
+        there = {(row["source_id"], row["target_id"], row["relation"]) for row in link.rows.values()}
+        made = 0
+        for key, (state, at) in kept.items():
+            if key not in there:
+                taken = [number for number in link.rows if isinstance(number, int)]
+                number = max(taken) + 1 if state["id"] in taken else state["id"]
+                link.rows[number] = {**state, "id": number, "claimant": None, "created_at": at}
+                made += 1
+        return made
+
+    def _drop_loose(self) -> dict[str, int]:
+        """Rows about memories that are lost for good: nothing could ever reach them."""
+        known = set(self._found["memory"].rows)
+        dropped = {}
+        about = {"usage": ("memory_id",), "override": ("memory_id",), "link": ("source_id", "target_id")}
+        for name, columns in about.items():
+            table = self._found[name]
+            loose = [key for key, row in table.rows.items() if any(row[column] not in known for column in columns)]
+            for key in loose:
+                del table.rows[key]
+            dropped[name] = len(loose)
+        for row in self._found["link"].rows.values():
+            if row["claimant"] not in known:
+                row["claimant"] = None
+        return dropped
+
+
+def _left(row: Record) -> str:
+    """Why a memory is out, where nothing else says it: what the product did by itself followed a file."""
+    return Presence.GONE if row["actor"] == Actor.SYSTEM else Presence.FORGOTTEN
+
+
+def _memory_from(id_: int, row: Record, state: Mapping[str, Any], presence: str) -> Record:
+    def micros(name: str) -> int | None:
+        return rows.micros(datetime.fromisoformat(state[name])) if state.get(name) else None
+
+    return {
+        "id": id_,
+        **{name: state[name] for name in ("path", "source", "spec_folder", "title", "tier", "weight", "context_type")},
+        "triggers": rows.plain(state["triggers"]),
+        "created_at": micros("created_at"),
+        "expires_at": micros("expires_at"),
+        "session_id": state["session_id"],
+        "channel": state["channel"],
+        "presence": str(presence),
+        "fingerprint": state["fingerprint"],
+        "content_hash": state["content_hash"],
+        "first_indexed_at": micros("first_indexed_at") or row["at"],
+        "updated_at": row["at"],
+        "archived_folder": int(state["archived_folder"]),
+        "outdated": int(state["outdated"]),
+        "owner": state["owner"],
+        "project": state["project"],
+        "trusted": int(state["trusted"]),
+        "vouched": None,
+        "forgotten_fingerprint": state["fingerprint"] if presence == Presence.FORGOTTEN else None,
+        "changed": 0,
+    }
+
+
+def _gaps(table: Found, evidence: Iterable[Hashable]) -> set[Hashable]:
+    """The numbers that are missing in a table whose rows are numbered one after the other."""
+    known = {key for key in table.rows if isinstance(key, int)}
+    last = max((*known, *(number for number in evidence if isinstance(number, int))), default=0)
+    return {number for number in range(1, last + 1) if number not in known}
+
+
+# --- the new file
+
+
+def _write(connection: apsw.Connection, found: Mapping[str, Found], reports: dict[str, TableReport]) -> None:
+    connection.execute("DELETE FROM counter")
+    for name, table in found.items():
+        records = sorted(table.rows.values(), key=_newest_first)
+        for record in records:
+            columns = ", ".join(f'"{column}"' for column in record)
+            marks = ", ".join("?" * len(record))
+            connection.execute(f'INSERT OR IGNORE INTO "{name}" ({columns}) VALUES ({marks})', tuple(record.values()))
+        kept = first(connection, f'SELECT count(*) FROM "{name}"')[0]
+        if kept < len(records):  # two versions of one row: of a page that was given back, and of the one in use
+            report = reports[name]
+            reports[name] = replace(report, read=report.read - (len(records) - kept))
+    connection.execute("DELETE FROM link WHERE origin <> 'hand'")
+
+
+def _newest_first(record: Record) -> tuple[int, ...]:
+    return (-record.get("changed", 0), -record.get("used", 0))
+
+
+def _sequences(old: OldIndex) -> dict[str, int]:
+    """The last id that each table gave away: an id means the same for ever."""
+    found = old.read("sqlite_sequence")
+    return {
+        row["name"]: row["seq"]
+        for row in found.rows.values()
+        if isinstance(row["name"], str) and isinstance(row["seq"], int) and 0 < row["seq"] < 1 << 62
+    }
+
+
+def _raise_sequences(connection: apsw.Connection, known: Mapping[str, int], found: Mapping[str, Found]) -> None:
+    mentioned = {
+        "memory": (
+            *found["memory"].rows,
+            *found["memory"].lost,
+            *(row["memory_id"] for row in found["history"].rows.values()),
+            *(id_ for row in found["ledger"].rows.values() for id_ in _list(row["memory_ids"])),
+        ),
+        "history": (*found["history"].rows, *found["history"].lost),
+        "link": (*found["link"].rows, *found["link"].lost),
+    }
+    for name in {*known, *mentioned}:
+        numbers = [known.get(name, 0), *(number for number in mentioned.get(name, ()) if isinstance(number, int))]
+        connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+        connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, max(numbers)))
+
+
+def _count_on(connection: apsw.Connection, counter: Found, change: Change) -> None:
+    """Other processes compare these numbers with what they know: each must be one that they have not seen."""
+    if counter.rows:
+        connection.execute("UPDATE counter SET generation = generation + 1, epoch = epoch + 1")
+    else:
+        now = rows.micros(change.at)
+        connection.execute("UPDATE counter SET generation = ?1, used = ?1, epoch = ?1", (now,))
+    connection.execute("UPDATE memory SET changed = (SELECT generation FROM counter)")
+    connection.execute("UPDATE usage SET used = (SELECT used FROM counter) WHERE used > (SELECT used FROM counter)")
+
+
+def _record_loss(
+    connection: apsw.Connection, entries: Found, history: Found, reports: Mapping[str, TableReport], change: Change
+) -> None:
+    """An entry that tells of the loss. It leaves out the numbers of entries that are lost, so that the gap shows."""
+    if not any(report.lost or not report.complete for report in reports.values()):
+        return
+    evidence = [row["ledger_sequence"] for row in history.rows.values() if row.get("ledger_sequence")]
+    numbers = [number for number in (*entries.rows, *entries.lost, *evidence) if isinstance(number, int)]
+    last = max(numbers, default=0)
+    if not entries.complete and not entries.lost:
+        last += 1  # what is missing came after all that is known
+    head = connection.execute("SELECT hash FROM ledger ORDER BY sequence DESC LIMIT 1").get
+    told = Repair().plain()
+    entry = ledger.seal(
+        LedgerEntry(
+            sequence=last + 1,
+            at=rows.iso(change.at),
+            type=Mutation.REINDEX,
+            memory_ids=_NOBODY,
+            hash_before=None,
+            hash_after=None,
+            actor=str(change.actor),
+            session=change.session,
+            reason="rebuilt after damage: something that was recorded could not be read",
+            previous=head or ledger.GENESIS,
+            hash="",
+            version=ledger.VERSION,
+            operation=told,
+            history=ledger.history_digest([]),
+        )
+    )
+    connection.execute(
+        f"INSERT INTO ledger ({rows.LEDGER}) VALUES ({', '.join('?' * 16)})",
+        (
+            entry.sequence, entry.at, str(entry.type), rows.plain(list(entry.memory_ids)), None, None, entry.actor,
+            entry.session, entry.reason, entry.previous, entry.hash, entry.version, ledger.canonical(told),
+            told["id"], entry.history, entry.presence,
+        ),
+    )  # fmt: skip
+
+
+# --- what no file says
+
+
+def index_remaining(new_file: Path) -> None:
+    """Index from their recorded text the memories whose file nobody could read; the next scan tries them again."""
+    with closing(apsw.Connection(str(new_file))) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        _index_from_record(connection, live=True)
+        connection.execute("COMMIT")
+
+
+def _index_from_record(connection: apsw.Connection, *, live: bool) -> None:
+    """Those that nobody has indexed. What is gone or forgotten stays out of search, and can come back by itself."""
+    sql = (
+        f"SELECT id FROM memory WHERE presence {'=' if live else '<>'} 'live'"
+        " AND id NOT IN (SELECT memory_id FROM document) ORDER BY id"
+    )
+    for (id_,) in fetch(connection, sql):
+        text = _text(connection, id_)
+        if text is not None:
+            _index(connection, id_, text, passages.split(markdown.parse(text)), document={})
+
+
+def _text(connection: apsw.Connection, id_: int) -> str | None:
+    sql = "SELECT text FROM memory JOIN content ON content.hash = content_hash WHERE memory.id = ?"
+    blob = connection.execute(sql, (id_,)).get
+    return None if blob is None else rows.unpack(blob)
+
+
+def _index(
+    connection: apsw.Connection, id_: int, text: str, pieces: Sequence[Passage], *, document: Mapping[str, Any]
+) -> None:
+    title, trusted, presence = first(connection, "SELECT title, trusted, presence FROM memory WHERE id = ?", (id_,))
+    values = {
+        "said": _attributes(connection, id_),
+        "said_trusted": trusted,
+        "raw_hash": "",
+        "size": 0,
+        "mtime_ns": 0,
+        "seen_ns": 0,
+        "warnings": "[]",
+        "redactions": 0,
+        **document,
+        "memory_id": id_,
+        "passages": len(pieces),
+        "embedded": 0,
+        "tokens": sum(piece.tokens for piece in pieces),
+        "vector_status": "pending",
+    }
+    marks = ", ".join(f":{name}" for name in values)
+    connection.execute(f"INSERT INTO document ({', '.join(values)}) VALUES ({marks})", values)
+    set_attributes(connection, id_)
+    text_index.index(connection, id_, title, pieces, keep=False)
+    if presence != Presence.LIVE:
+        text_index.hide(connection, id_)
+
+
+def _attributes(connection: apsw.Connection, id_: int) -> str:
+    names = ", ".join(rows.ATTRIBUTES)
+    values = first(connection, f"SELECT {names} FROM memory WHERE id = ?", (id_,))
+    plain = dict(zip(rows.ATTRIBUTES, values, strict=True))
+    return rows.plain(plain | {"triggers": _list(plain["triggers"])})
+
+
+class _Chats:
+    """What is derived of conversations. No file has them, so it is kept, or made from their text."""
+
+    def __init__(self, documents: Mapping[Hashable, Record], pieces: Mapping[int, list[Record]]) -> None:
+        self._documents = documents
+        self._pieces = pieces
+
+    @classmethod
+    def read(cls, old: OldIndex, memory: Found) -> _Chats:
+        chats = {id_ for id_, row in memory.rows.items() if row["path"].startswith(_CHAT)}
+        if not chats:
+            return cls({}, {})
+        pieces: dict[int, list[Record]] = {}
+        for row in old.read("passage").rows.values():
+            if row["memory_id"] in chats:
+                pieces.setdefault(row["memory_id"], []).append(row)
+        documents = {id_: row for id_, row in old.read("document").rows.items() if id_ in chats}
+        return cls(documents, pieces)
+
+    def index(self, connection: apsw.Connection) -> None:
+        connection.execute(
+            "UPDATE memory SET presence = 'gone' WHERE presence = 'live' AND path GLOB 'chat://*'"
+            " AND content_hash NOT IN (SELECT hash FROM content)"
+        )
+        for (id_,) in fetch(connection, "SELECT id FROM memory WHERE path GLOB 'chat://*' ORDER BY id"):
+            text = _text(connection, id_)
+            if text is not None:
+                _index(connection, id_, text, self._cut(id_, text), document=self._documents.get(id_, {}))
+
+    def _cut(self, id_: int, text: str) -> Sequence[Passage]:
+        """One passage for each turn, as it was; where that is lost, cut like any other text."""
+        lines = text.split("\n")
+        records = sorted(self._pieces.get(id_, ()), key=lambda row: row["ordinal"])
+        try:
+            if not records or records[-1]["last_line"] > len(lines):
+                raise ValueError("not all passages were found")
+            return [_passage(row, lines, ordinal) for ordinal, row in enumerate(records)]
+        except (ValueError, TypeError):
+            return passages.split(markdown.parse(text))
+
+
+def _passage(row: Record, lines: list[str], ordinal: int) -> Passage:
+    if row["ordinal"] != ordinal or not 1 <= row["first_line"] <= row["last_line"]:
+        raise ValueError("not all passages were found")
+    return Passage(
+        ordinal=ordinal,
+        first_line=row["first_line"],
+        last_line=row["last_line"],
+        text="\n".join(lines[row["first_line"] - 1 : row["last_line"]]),
+        hash=row["hash"],
+        tokens=row["tokens"],
+        anchor=row["anchor"],
+        headings=tuple(_list(row["headings"])),
+        speaker=row["speaker"],
+    )
