@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spec_kit_memory.core import markdown, session_document
 from spec_kit_memory.core.document_merge import merge_bodies
+from spec_kit_memory.errors import TooLarge
 
 
 def document(**data: Any) -> str:
@@ -355,3 +356,15 @@ def test_a_document_merged_with_a_copy_of_itself_says_nothing_twice(data: dict[s
     text = document(title="T", **data)
     noted = "- Merged: memory 1, Broker\n<!-- /ANCHOR:metadata -->"
     assert merged(text, text) == text.replace("<!-- /ANCHOR:metadata -->", noted)
+
+
+@pytest.mark.parametrize("piece", ["## Heading {n}\n\n", "- item {n}\n", "Words {n}.\n\n", "Said {n}. ", "| {n} |\n"])
+def test_documents_of_too_many_parts_are_refused_and_not_worked_on_for_hours(piece: str) -> None:
+    def long(count: int) -> str:
+        return "# A\n\n" + "".join(piece.format(n=number) for number in range(count))
+
+    with pytest.raises(TooLarge, match="too long to be merged"):
+        merge_bodies("# B\n\nshort\n", long(20_000), origin="b")
+    with pytest.raises(TooLarge, match="too long to be merged"):
+        merge_bodies(long(20_000), "# B\n\nshort\n", origin="b")
+    assert "short" in merge_bodies(long(200), "# B\n\nshort\n", origin="b")

@@ -9,23 +9,34 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 
 from spec_kit_memory.core import (
+    alignment,
+    dates,
+    folders,
     front_edit,
     jsonc,
+    links,
     markdown,
     noise,
     passages,
     phrases,
     query,
     redact,
+    saved_document,
+    session_data,
+    session_document,
+    similar,
     structure,
     triggers,
     words,
 )
+from spec_kit_memory.core.ignore import Ignore
 from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.serve.cli import terminal, view
 from spec_kit_memory.serve.hosts import toml
 
 SHORT, LONG = 15_000, 60_000
@@ -99,6 +110,53 @@ PIECES = (
 )
 
 
+# One beginning, one thing over and over, and an end that makes it worthless: what a piece alone does not reach.
+RUNS: tuple[tuple[str, str, str], ...] = (
+    ("# x\n<!--", " ", "x ANCHOR:a -->\n"),
+    ("<!-- ANCHOR:a", " ", "\n"),
+    ("<!-- ANCHOR:", "a", "! -->\n"),
+    ("use `Aa", "_", "!` here"),
+    ("use `a", ".a", "!` here"),
+    ("Executed Read", " ", "x"),
+    ("Called Bash", "\t", "("),
+    ("Tool use: ", "a", " x"),
+    ("-----BEGIN PRIVATE KEY-----\n", " ", "\n-----END PRIVATE KEY-----"),
+    ("password = '", "a", ""),
+    ("password:", " ", "x"),
+    ("https://a:", "b", "/"),
+    ("eyJ", "a", "."),
+    ("Bearer ", "a", "!"),
+    ("```", "`", "x"),
+    ("#", " ", "#x"),
+    ("- ", " ", "\n- x"),
+    ("1", "1", ". x"),
+    ("> ", "> ", "x"),
+    ("[", "a", "](b"),
+    ("![", "[", "]"),
+    ("---\ntitle: |\n", " ", "x\n---\n"),
+    ("---\ntitle: ", "'", "\n---\n"),
+    ("---\ntriggers: [", "a,", "\n---\n"),
+    ("---\n", "a: &a [*a]\n", "---\n"),
+    ("---\n? ", "? ", "\n---\n"),
+    ("---\n", " ", "- a\n---\n"),
+    ("---\na: {", "{", "}\n---\n"),
+    ('{"a": "', '\\"', ""),
+    ("{", "/*", "}"),
+    ("{'a': [", "[],", "]"),
+    ("x = '''", "'", ""),
+    ("x = ", "{a=", "1"),
+    ("a", ".a", " = 1"),
+    ("[", "[", "a]]"),
+    ("\u202e", "\u0301", "a"),
+    ("{#", "a", "}"),
+    ("## a {#", "-", "\n"),
+    ("<system-reminder>", "<", "</system-reminder"),
+    ("2026-01-01", "-01", "T"),
+    ("a/", "../", "b.md"),
+    ("NEAR/", "9", "(a b)"),
+)
+
+
 def refused(read: Callable[[str], object]) -> Callable[[str], None]:
     def work(text: str) -> None:
         try:
@@ -107,6 +165,12 @@ def refused(read: Callable[[str], object]) -> Callable[[str], None]:
             return
 
     return work
+
+
+def rendered(data: dict[str, object], template: str | None = None) -> object:
+    session = session_document.without_noise(session_data.read(data))
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    return session_document.render(session, now_local=now, spec_folder=None, template=template)
 
 
 SERVER = "[mcp_servers.skm]\ncommand = 1\n"
@@ -129,6 +193,21 @@ READERS: dict[str, Callable[[str], object]] = {
     "phrases": phrases.extract,
     "prompt": lambda text: triggers.Matcher([(1, "save context"), (2, text[:40])]).match(text),
     "slug": structure.slug,
+    "template": lambda text: rendered({"sessionSummary": "Said."}, template=text),
+    "saved document": lambda text: (saved_document.recounted(text), saved_document.own_words(text)),
+    "session": refused(lambda text: rendered({"sessionSummary": text, "keyDecisions": [text], "nextSteps": [text]})),
+    "session keys": refused(lambda text: rendered({text: text, "links": {text: text}, "title": text})),
+    "session messages": refused(lambda text: rendered({"userPrompts": [text], "observations": [{"title": text}]})),
+    "near duplicates": similar.signature,
+    "alignment": lambda text: alignment.talk(text, files=[text[:500]]),
+    "dates": dates.read,
+    "folder": folders.clean_folder,
+    "folder name": refused(lambda text: alignment.resolve_name(text, ["001-a", "002-b"], create=True)),
+    "link target": links.mermaid_text,
+    "exclude": lambda text: Ignore([text[:1_000]])("a/b/c.md"),
+    "excluded name": lambda text: Ignore(["*a*b", "**/x/**/y*", "[!a]*"])(text[:4_000]),
+    "terminal": terminal.harmless,
+    "error in our words": view.as_typed,
     "noise": noise.cleaned,
     "jsonc": refused(jsonc.read),
     "host jsonc": refused(lambda text: jsonc.put(text, ["a"], 1)),
@@ -141,19 +220,26 @@ READERS: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("name", READERS)
 def test_time_grows_with_the_length(name: str) -> None:
-    slow = [said for piece in PIECES if (said := growth(READERS[name], piece))]
+    slow = [said for piece in PIECES if (said := growth(READERS[name], "", piece, ""))]
+    slow += [said for run in RUNS if (said := growth(READERS[name], *run))]
     assert slow == []
 
 
-def growth(read: Callable[[str], object], piece: str) -> str:
-    long = best(read, piece, LONG, tries=1)
-    if long < ENOUGH_SECONDS:
+def growth(read: Callable[[str], object], start: str, piece: str, end: str) -> str:
+    def took(length: int, tries: int) -> float:
+        return best(read, start + (piece * (length // len(piece) + 1))[:length] + end, tries=tries)
+
+    # Some patterns double their time with every character: those must not be met at their worst first.
+    for length in (30, 40, 200):
+        if took(length, 1) > ENOUGH_SECONDS and took(length, 3) > ENOUGH_SECONDS:
+            return f"{start!r} {piece!r} {end!r}: more than {ENOUGH_SECONDS} s for {length} characters"
+    if took(LONG, 1) < ENOUGH_SECONDS:
         return ""
     for tries in (1, 3):  # looked at again before it is believed
-        short, long = best(read, piece, SHORT, tries=tries), best(read, piece, LONG, tries=tries)
+        short, long = took(SHORT, tries), took(LONG, tries)
         if long / max(short, 0.001) < MOST_GROWTH:
             return ""
-    return f"{piece!r}: {short:.3f} s for {SHORT:,} characters, {long:.3f} s for {LONG:,}"
+    return f"{start!r} {piece!r} {end!r}: {short:.3f} s for {SHORT:,} characters, {long:.3f} s for {LONG:,}"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -165,8 +251,7 @@ def nothing_of_other_tests() -> Iterator[None]:
     gc.unfreeze()
 
 
-def best(read: Callable[[str], object], piece: str, length: int, *, tries: int) -> float:
-    text = (piece * (length // len(piece) + 1))[:length]
+def best(read: Callable[[str], object], text: str, *, tries: int) -> float:
     times = []
     gc.disable()  # a collection costs what all other tests have left in memory, not what the reader does
     try:

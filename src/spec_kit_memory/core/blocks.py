@@ -15,7 +15,7 @@ from spec_kit_memory.core.structure import Structure, scan
 
 __all__ = ["Block", "Item", "Kind", "Section", "divide", "is_label", "item_text", "without_tags"]
 
-_TAG = re.compile(r"<!--[ \t]*(/?)[ \t]*ANCHOR:[ \t]?([\w/-]+)[ \t]*-->", re.IGNORECASE)
+_TAG = re.compile(r"<!--[ \t]*+(/?)[ \t]*+ANCHOR:[ \t]?([\w/-]+)[ \t]*+-->", re.IGNORECASE)
 _MARKER = re.compile(r"( {0,3})((?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$))")
 _BULLET = re.compile(r" {0,3}(?:[-*+]|1[.)])[ \t]+\S")
 _RULE = re.compile(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")

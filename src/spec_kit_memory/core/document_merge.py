@@ -21,6 +21,7 @@ from spec_kit_memory.core.markdown import normalise
 from spec_kit_memory.core.session_document import SECTIONS
 from spec_kit_memory.core.similar import count_words
 from spec_kit_memory.core.structure import slug
+from spec_kit_memory.errors import TooLarge
 
 __all__ = ["merge_bodies"]
 
@@ -37,9 +38,11 @@ _ABBREVIATED = re.compile(
     re.IGNORECASE,
 )
 _INLINE_LABEL = re.compile(r"\*\*[^*\n]+:\*\*[ \t]+(?=\S)")
+MOST_SECTIONS = 1_000
+MOST_PIECES = 6_000
 _DECISION = re.compile(r"Decision \d+")
 _DECISION_LINE = re.compile(r"(#{1,6}[ \t]+Decision )\d+[ \t]*$")
-_TAG_NAME = re.compile(r"(<!--[ \t]*/?[ \t]*ANCHOR:[ \t]?)[\w/-]+([ \t]*-->)", re.IGNORECASE)
+_TAG_NAME = re.compile(r"(<!--[ \t]*+/?[ \t]*+ANCHOR:[ \t]?)[\w/-]+([ \t]*+-->)", re.IGNORECASE)
 # Labels of our own template that one section has once; any other label is a speaker's or a writer's own.
 _ONE_LABEL = frozenset({"**Alternatives:**", "**Recently:**", "**Chosen:**", "**Why:**"})
 
@@ -49,10 +52,25 @@ def merge_bodies(new: str, old: str, *, origin: str) -> str:
 
     `origin` says in a line what the other document was; it is noted with the metadata, or at the end.
     """
-    merger = _Merger(_Side.of(new), _Side.of(old))
+    sides = (_Side.of(new), _Side.of(old))
+    for side in sides:
+        _refuse_too_many(side)
+    merger = _Merger(*sides)
     merger.take_in(merger.new.root, merger.old.root)
     merger.note(origin)
     return saved_document.recounted(merger.text())
+
+
+def _refuse_too_many(side: _Side) -> None:
+    """Sections, items and sentences of two documents are held against each other, which takes the product of them."""
+    sections = sum(1 for _ in side.root.walk())
+    pieces = sum(1 + line.count(". ") for line in side.lines if line.strip())
+    if sections > MOST_SECTIONS or pieces > MOST_PIECES:
+        raise TooLarge(
+            f"a document of {sections:,} sections and {pieces:,} lines and sentences is too long to be merged "
+            f"(at most {MOST_SECTIONS:,} and {MOST_PIECES:,})",
+            hint="keep both, or split it first",
+        )
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ _LINES = re.compile(
       | [⏺●]\ (?:{_TOOLS})\(.*
       | \[Tool\ (?:use|call|result)[^\]]*\]\s*
       | ⎿.*
-      | (?:Executed|Called)\ (?:{_TOOLS})\s*(?:\(.{{0,40}}\))?\s*
+      | (?:Executed|Called)\ (?:{_TOOLS})\s*+(?:\(.{{0,40}}\)\s*+)?
       | \[Request\ interrupted\ by\ user[^\]]*\]\s*
       | \(no\ content\)\s*
       | Called\ the\ \w+\ tool\ with\ the\ following\ input:.*

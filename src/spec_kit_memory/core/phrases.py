@@ -47,7 +47,7 @@ _UNSPACED = re.compile("[\u30a1-\u30fa\u30fc]{3,12}|[\u3005\u3400-\u4dbf\u4e00-\
 _SIGN_OF_A_NAME = re.compile(r"[^\w\s.,;:!?'\"()\[\]-]|\w[.:]\w|^-")  # c++, a/b, $PATH, node.js, --flag, emoji
 _NUMBER = re.compile(r"[\d.,:%x/-]+")
 _FILE = re.compile(r"(?:[\w.@-]{1,60}/){0,8}([\w@-][\w.@-]{1,60}\.[A-Za-z][A-Za-z0-9]{0,5})")
-_NAME = re.compile(r"[A-Za-z]\w*(?:[._-]\w+)*")
+_NAME = re.compile(r"[A-Za-z]\w*+(?:[.-]\w++)*+")
 _HUMPED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 
 

@@ -62,7 +62,7 @@ SECTIONS = (
     "metadata",
 )
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w-]+)\s*\}\}")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_FENCE = re.compile(r" {0,3}(`{3,}+|~{3,}+)(.*)")
 _FENCE_LIKE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:`{3,}|~{3,})")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s")
 _SPEC_NUMBER = re.compile(r"(\d{3})-[^/]*$")

@@ -19,8 +19,9 @@ __all__ = ["Structure", "metadata_fence", "scan", "scanned", "slug"]
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})(.*)")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(={2,}|-{2,})[ \t]*$")
-_TAG = re.compile(r"<!--[ \t]*(/?)[ \t]*ANCHOR:[ \t]?([\w/-]+)[ \t]*-->", re.IGNORECASE)
-_TAG_LIKE = re.compile(r"<!--[ \t]*/?[ \t]*ANCHOR:", re.IGNORECASE)
+# Blanks are taken once and for all (`*+`): tried again around what may stand between them, a million take hours.
+_TAG = re.compile(r"<!--[ \t]*+(/?)[ \t]*+ANCHOR:[ \t]?([\w/-]+)[ \t]*+-->", re.IGNORECASE)
+_TAG_LIKE = re.compile(r"<!--[ \t]*+/?[ \t]*+ANCHOR:", re.IGNORECASE)
 _EXPLICIT_ID = re.compile(r"\{#([\w/.:-]+)\}$")
 # A line that cannot be the text of an underlined heading: list, quote, table, heading, HTML, rule.
 _NOT_PARAGRAPH = re.compile(r"[ \t]*(?:$|[-*+][ \t]|\d{1,9}[.)][ \t]|[>|#<]|(?:[-*_=][ \t]*){3,}$)|[ ]{4}|\t")

@@ -22,7 +22,7 @@ LARGEST = 1_000_000
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # As git has it: no part begins with a dot or ends in .lock, and nothing that a path or a shell could misread.
 _REF = re.compile(r"refs(?:/(?![.])[^\x00-\x20\x7f~^:?*\[\\/]+(?<![.])(?<![.]lock)){2,}")
-_WORKTREE = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE)
+_WORKTREE = re.compile(r"^[ \t]*+worktree[ \t]*+=[ \t]*+(\S(?:.*\S)?)\s*$", re.MULTILINE)
 
 
 def head(root: Path) -> dict[str, str]:
