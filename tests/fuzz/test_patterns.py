@@ -8,20 +8,23 @@ millisecond, and one that grows with the square a hundred times that.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
 import re
 import re._constants as constants  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import spec_kit_memory
+from spec_kit_memory.core.patterns import Pattern
 
 SOURCE = Path(spec_kit_memory.__file__).parent
 # Each length only if the one before was quick: some patterns double their time with every character.
@@ -29,15 +32,6 @@ LENGTHS = (16, 22, 28, 34, 40, 48, 60, 250, 1_000, 4_000)
 MOST_SECONDS = 0.010
 AT_A_PLACE = {"match", "fullmatch"}
 ANYWHERE = {"search", "sub", "subn", "finditer", "findall", "split"}
-# Made of parts that cannot be read from the source; each is tried by what uses it (see test_growth).
-MADE_BY_CODE = {
-    "core/ignore.py": "patterns of `exclude`: tests/core/test_ignore.py tries hostile ones",
-    "core/ledger_operations.py": "sentences of our own ledger of version 1",
-    "core/secret_formats.py": "one for each kind of secret: tried as redaction",
-    "core/triggers.py": "classes of characters: tried as prompt",
-    "core/words.py": "classes of characters: tried as index words and query",
-    "serve/hosts/toml.py": "one key of a line: tried as host toml",
-}
 # Grow with the square, on texts that have an end.
 SHORT_TEXTS = {
     "features/read.py _RANGE": "the parameter lines, of 64 characters",
@@ -83,20 +77,57 @@ def used_patterns() -> Iterator[Used]:
     for module, tree in trees().items():
         names, chained = _names(tree), _chained(tree)
         for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.") and node.args):
-                continue
-            method = ast.unparse(node.func)[3:]
-            if method not in AT_A_PLACE | ANYWHERE | {"compile"}:
+            method = _made_by(node)
+            if not isinstance(node, ast.Call) or method is None:
                 continue
             read = _evaluated(module, node)
             if read is None:
-                assert module in MADE_BY_CODE, f"{module}:{node.lineno} makes a pattern that cannot be read from source"
-                continue
+                continue  # made of parts by a function: looked for among what modules keep
             name = names.get(id(node), "")
             called = {chained[id(node)]} if id(node) in chained else set()
             called |= methods().get((module, name), set()) | methods().get(("", name), set())
-            how = {method} if method != "compile" else called or AT_A_PLACE | ANYWHERE
+            # One in a table is taken out of it before it is used; tables of ours are for places in a text.
+            how = {method} if method != "compile" else called or AT_A_PLACE
             yield Used(f"{module} {name}" if name else f"{module}:{node.lineno}", *read, frozenset(how))
+
+
+def kept_patterns() -> Iterator[Used]:
+    """Those that functions made when their module was loaded, wherever they are kept."""
+    for module in trees():
+        for value in list(vars(_loaded(module)).values()):
+            for pattern in _patterns_in(value, depth=4):
+                yield Used(f"{module} {pattern[0][:60]}", *pattern, frozenset({"match"}))
+
+
+def _patterns_in(value: object, *, depth: int) -> Iterator[tuple[str, int]]:
+    if isinstance(value, re.Pattern):
+        if isinstance(value.pattern, str):
+            yield value.pattern, value.flags & ~re.UNICODE
+    elif isinstance(value, Pattern):
+        yield value.source, int(value.flags)
+    elif depth and isinstance(value, list | tuple | set | frozenset | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _patterns_in(item, depth=depth - 1)
+    elif depth and dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _patterns_in(getattr(value, field.name, None), depth=depth - 1)
+
+
+def _loaded(module: str) -> ModuleType:
+    return importlib.import_module(
+        ".".join(("spec_kit_memory", *Path(module).with_suffix("").parts)).removesuffix(".__init__")
+    )
+
+
+def _made_by(node: ast.AST) -> str | None:
+    """How a pattern is made here: the function of `re`, or "compile" where it is kept; None for what is none."""
+    if not (isinstance(node, ast.Call) and node.args):
+        return None
+    function = ast.unparse(node.func)
+    if function == "Pattern":  # of ours, compiled when it is first used
+        return "compile"
+    method = function.removeprefix("re.")
+    return method if function != method and method in AT_A_PLACE | ANYWHERE | {"compile"} else None
 
 
 def _names(tree: ast.Module) -> dict[int, str]:
@@ -122,9 +153,8 @@ def _chained(tree: ast.Module) -> dict[int, str]:
 
 def _evaluated(module: str, node: ast.Call) -> tuple[str, int] | None:
     """The pattern and its flags, as the module has them."""
-    dotted = ".".join(("spec_kit_memory", *Path(module).with_suffix("").parts)).removesuffix(".__init__")
-    known = vars(importlib.import_module(dotted))
-    compiled = node.func.attr == "compile"  # type: ignore[attr-defined]
+    known = vars(_loaded(module))
+    compiled = _made_by(node) == "compile"
     flags = [*(node.args[1:] if compiled else []), *(each.value for each in node.keywords if each.arg == "flags")]
     try:
         pattern = eval(compile(ast.Expression(node.args[0]), module, "eval"), known)
@@ -257,8 +287,12 @@ def slowest(used: Used) -> str:
 
 
 def test_no_pattern_takes_time_with_the_square_of_a_text() -> None:
-    patterns = list(used_patterns())
-    assert len(patterns) > 150
+    read = list(used_patterns())
+    known_texts = {used.pattern for used in read}
+    kept = {used.pattern: used for used in kept_patterns() if used.pattern not in known_texts}
+    patterns = [*read, *kept.values()]
+    assert len(read) > 150
+    assert len(kept) > 10
     slow = {used.where: text for used in patterns if (text := slowest(used))}
     known = {where for where in slow if any(where.startswith(short) for short in SHORT_TEXTS)}
     assert {where: slow[where] for where in slow.keys() - known} == {}

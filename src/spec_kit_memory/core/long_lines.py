@@ -21,6 +21,7 @@ __all__ = ["LONGEST_LINE_BYTES", "Layout", "is_long", "parts", "passage_hash", "
 
 PART_BYTES = 400 * tokens.BYTES_PER_TOKEN  # as long as a passage gets
 LONGEST_LINE_BYTES = 480 * tokens.BYTES_PER_TOKEN  # one that is little longer stays whole, as other passages do
+MOST_SIGNS = 32  # of one character, with its marks
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*\s+|[。！？]+[」』”）]*")
 _SPACE = re.compile(r"\s+")
 
@@ -75,8 +76,10 @@ def _cut(line: str, start: int, width: int) -> int:
         ends = [match.end() for match in pattern.finditer(line, first, most) if match.end() <= most]
         if ends:
             return ends[-1]
-    while most > start + 1 and most < len(line) and (category(line[most])[0] == "M" or line[most] == "\u200d"):
-        most -= 1
+    # Not within a character of several signs; what has more of them than any writing is cut all the same.
+    for end in range(most, max(start, most - MOST_SIGNS), -1):
+        if end >= len(line) or not (category(line[end])[0] == "M" or line[end] == "\u200d"):
+            return end
     return most
 
 

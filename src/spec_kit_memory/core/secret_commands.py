@@ -103,7 +103,7 @@ STATEMENTS: Mapping[str, Pattern] = {
         re.IGNORECASE,
     ),
     " by '": Pattern(r"([^'\n]{3,2000})'"),
-    "with password": Pattern(r"[ \t]*=?[ \t]*N?'([^'\n]{3,2000})'", re.IGNORECASE),
+    "with password": Pattern(r"[ \t]*+=?[ \t]*+N?'([^'\n]{3,2000})'", re.IGNORECASE),
     "login password": Pattern(r"[ \t]+'([^'\n]{3,2000})'", re.IGNORECASE),
     "encrypted password": Pattern(r"[ \t]+'([^'\n]{3,2000})'", re.IGNORECASE),
     "set password": Pattern(r"[^\n;'\"]{0,60}=[ \t]*(?:password\()?'([^'\n]{3,2000})'", re.IGNORECASE),

@@ -62,7 +62,7 @@ _JSON_TOKEN = Pattern(r"[{}]|\\{0,3}\"kind\\{0,3}\"")
 _JSON_DATA = Pattern(r"\\{0,3}\"(?:data|stringData)\\{0,3}\"\s{0,10}:\s{0,10}\{([^{}]{1,15000})\}")
 _JSON_VALUE = Pattern(r":\s{0,10}\\{0,3}\"([^\"\\\n]{1,4000})\\{0,3}\"")
 
-_DELIMITER = Pattern(r"[ \t>]*\|?[ \t]*:?-{2,}[-:| \t]*")
+_DELIMITER = Pattern(r"[ \t>]*+\|?[ \t]*+:?--[-:| \t]*+")
 _HEADER_CHARACTERS = 600
 _TABLE_ROWS = 200
 _CSV_HEADER = Pattern(r"[ \t>]*[\"']?[\w .-]{1,40}[\"']?(?:[,;\t][ \t]?[\"']?[\w .-]{1,40}[\"']?){1,30}[ \t\r]*")
