@@ -61,8 +61,8 @@ HEAVY = {
     "subprocess",
     "urllib",
 }
-# Of our own: patterns for every script, which only writing and searching need.
-COSTLY = {f"{PACKAGE}.core.words"}
+# Of our own: patterns for every script, which only writing and searching need, and what only a rebuild reads with.
+COSTLY = {f"{PACKAGE}.core.words", f"{PACKAGE}.index.sqlite.rebuild"}
 # The way of a cold command (a hook runs on every prompt): here each command loads only what it uses.
 COLD_ROOMS = {"serve", "workspace", "features", "parameters", "__init__", "__main__"}
 # Opening an engine or a provider loads the one that was chosen and not the others.

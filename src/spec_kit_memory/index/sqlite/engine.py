@@ -46,7 +46,6 @@ from spec_kit_memory.index.sqlite import (
     maintenance,
     metadata,
     queries,
-    rebuild,
     remarks,
     restore,
     snapshot,
@@ -395,5 +394,7 @@ class SqliteIndex:
         def complete(path: Path) -> None:
             with closing(SqliteIndex(path, busy_seconds=self._database.busy_seconds)) as fresh:
                 fill(fresh)
+
+        from spec_kit_memory.index.sqlite import rebuild
 
         return rebuild.rebuild(self._database, change, complete)
