@@ -163,8 +163,8 @@ def watch(session: Session) -> None:
         session.flush()
         events: queue.SimpleQueue[WatchAnswer] = queue.SimpleQueue()
         workspace.start_background(events.put)
-        session.say("Watching; Ctrl-C stops.")
         try:
+            session.say("Watching; Ctrl-C stops.")  # whoever reads it may press it at once
             while True:
                 with suppress(queue.Empty):  # in slices: on Windows a longer one cannot be interrupted
                     session.show(events.get(timeout=0.5))
