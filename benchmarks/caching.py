@@ -11,6 +11,7 @@ import apsw
 import numpy as np
 
 from spec_kit_memory.embed import Embedder, Embedding, QueryEmbedding
+from spec_kit_memory.embed.guarded import Guarded
 
 
 def default_folder() -> Path:
@@ -47,6 +48,9 @@ class CachingEmbedder:
 
     def embed_query(self, text: str) -> QueryEmbedding:
         return self._inner.embed_query(text)
+
+    def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
+        return Guarded(self._inner).embed_queries(texts)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         keys = [self._key(text) for text in texts]

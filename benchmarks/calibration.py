@@ -87,11 +87,13 @@ def ask(workspace: Workspace, text: str, relevant: Sequence[str], places: Places
     found = searching.rank(runtime, request).found[:FIRST]
     question = retrieve.ask(runtime, query.read(text))
     pool = retrieve.match(runtime, question, searching.hard_filter(request), results=FIRST)
-    if not found or pool.words is None or question.embedding is None or question.embedding.unrelated is None:
+    candidates, words = pool.readings[0]
+    unrelated = question.embeddings[0].unrelated if question.embeddings else None
+    if not found or words is None or unrelated is None:
         return None
-    last = pool.hits.by_vector[-1].score if pool.hits.by_vector else 0.0
-    rows = calibration.evidence(pool.candidates, pool.words, unrelated=question.embedding.unrelated, last_vector=last)
-    at = {each.passage_id: place for place, each in enumerate(pool.candidates)}
+    last = pool.hits.texts[0].last_vector
+    rows = calibration.evidence(candidates, words, unrelated=unrelated, last_vector=last)
+    at = {each.passage_id: place for place, each in enumerate(candidates)}
     wanted = set(relevant)
     best = [(f.memory.path, f.matched[0]) for f in found if f.matched[0].id in at]
     right = [

@@ -82,18 +82,18 @@ def build(root: Path, memories: int) -> str:
     made = np.random.default_rng(1)
     with store.bulk():
         for number in range(1, memories + 1):
-            store.put(entry(number, words, chance), BY)
-        store.use_model("benchmark", DIMENSIONS, "0" * 64)
-        while work := store.vector_work(2_000):
+            store.documents.put(entry(number, words, chance), BY)
+        store.vectors.use_model("benchmark", DIMENSIONS, "0" * 64)
+        while work := store.vectors.work(2_000):
             vectors = made.standard_normal((len(work), DIMENSIONS), dtype=np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            store.put_vectors(
+            store.vectors.put(
                 {
                     one.passage_hash: (row.tobytes(), os.urandom(STATE_BYTES))
                     for one, row in zip(work, vectors, strict=True)
                 }
             )
-    said = f"{store.stats()['passages']} passages"
+    said = f"{store.care.stats()['passages']} passages"
     store.close()
     return said
 

@@ -121,15 +121,15 @@ def build(root: Path, count: int) -> dict[str, float]:
             _write(root / entry.path, entry.document.text)
         with store.together():
             for entry in some:
-                store.put(entry, NOW)
+                store.documents.put(entry, NOW)
         hashes += [passage.hash for entry in some for passage in entry.passages]
     text_seconds = time.perf_counter() - started
-    store.use_model(Synthetic.name, DIMENSIONS, Synthetic.weights_hash)
+    store.vectors.use_model(Synthetic.name, DIMENSIONS, Synthetic.weights_hash)
     started = time.perf_counter()
     for at in range(0, len(hashes), 5_000):
         some_hashes = hashes[at : at + 5_000]
         block = vectors(len(some_hashes), seed=at)
-        store.put_vectors({key: (row.tobytes(), None) for key, row in zip(some_hashes, block, strict=True)})
+        store.vectors.put({key: (row.tobytes(), None) for key, row in zip(some_hashes, block, strict=True)})
     store.close()
     return {"text": text_seconds, "vectors": time.perf_counter() - started}
 

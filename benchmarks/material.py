@@ -128,7 +128,7 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
     index = root / ".spec-kit-memory" / "index.sqlite"
     if index.exists():
         store = open_index(index)
-        stats = store.stats()
+        stats = store.care.stats()
         store.close()
         return Shelf(root, stats["passages"], stats["memories"])
     index.parent.mkdir(parents=True)
@@ -138,11 +138,11 @@ def build(root: Path, source: Sequence[str], count: int, embedder: Embedder) -> 
     words: dict[str, str] = {}
     with store.bulk():
         for entry in entries(source, count):
-            store.put(entry, change)
+            store.documents.put(entry, change)
             words |= {each.hash: embedded(each.headings, each.text) for each in entry.passages}
-        store.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
+        store.vectors.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
         put_vectors(store, words, embedder)
-    stats = store.stats()
+    stats = store.care.stats()
     store.close()
     return Shelf(root, stats["passages"], stats["memories"])
 
@@ -163,6 +163,6 @@ def put_vectors(store: Index, words: Mapping[str, str], embedder: Embedder) -> N
             noise[: len(base) - start] = 0.0
         block = base[chosen] + np.float32(NOISE) * noise
         block /= np.linalg.norm(block, axis=1, keepdims=True)
-        store.put_vectors(
+        store.vectors.put(
             {each: (row.tobytes(), states[at]) for each, row, at in zip(page, block, chosen.tolist(), strict=True)}
         )

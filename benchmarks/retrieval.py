@@ -1,12 +1,16 @@
 """Does search find what answers a question, on data that others made?
 
-    python -m benchmarks.retrieval DATASET_DIR... [--run FILE] [--mode text|vector|hybrid] [--json]
+    python -m benchmarks.retrieval DATASET_DIR... [--run FILE] [--mode text|vector|hybrid] [--also FILE]
+                                   [--questions FILE] [--json]
 
 A dataset folder holds corpus.jsonl(.gz) with {group, id, session, time, speaker, text} and
 queries.jsonl(.gz) with {group, id, category, text, relevant[]}. Each group becomes a workspace:
 sessions with speakers as chat conversations, other documents as memory files. Every question goes
 through Workspace.search with groupBy "passage"; passages are mapped back to document ids by path
-and lines. All questions count: an error is a zero, not a gap.
+and lines. All questions count: an error is a zero, not a gap. With --questions (lines of {id, questions[]}),
+the files carry those in their front matter, as a save would.
+
+--also gives the help that a caller may give: a JSON object, question id or question text -> list of texts.
 """
 
 from __future__ import annotations
@@ -45,11 +49,18 @@ def rows_of(folder: Path, name: str) -> list[Row]:
     sys.exit(f"{folder} has no {name}.jsonl or {name}.jsonl.gz")
 
 
+def front_of(questions: Sequence[str]) -> str:
+    """Front matter that says which questions a file answers."""
+    return (
+        "".join(["---\nquestions:\n", *(f"  - {json.dumps(one)}\n" for one in questions), "---\n"]) if questions else ""
+    )
+
+
 def text_of(workspace: Workspace, path: str) -> str:
     """A memory as it is kept. To read it through the workspace would count as use and raise its score."""
     store = workspace._runtime.store
-    memory = store.by_path(path)
-    return store.text(memory.id) if memory else ""
+    memory = store.documents.get(path=path)
+    return store.documents.text(memory.id) if memory else ""
 
 
 @dataclass
@@ -69,6 +80,7 @@ class Figures:
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0
     embedded: int = 0
+    questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def add(self, question: Row, ranked: Sequence[str]) -> None:
         self.run.append({"id": question["id"], "ranked": list(ranked)})
@@ -76,6 +88,9 @@ class Figures:
             row = scoring.measure(question["relevant"], ranked)
             self.rows.append(row)
             self.by_category[str(question.get("category", ""))].append(row)
+            if self.questions:
+                asked = any(id_ in self.questions for id_ in question["relevant"])
+                self.by_category["its file has questions" if asked else "its file has none"].append(row)
 
     def as_json(self) -> dict[str, Any]:
         quality = {name: round(scoring.average(self.rows, name), 4) for name in scoring.MEASURES}
@@ -101,6 +116,7 @@ class Shelf:
 
     def __init__(self, root: Path, documents: Sequence[Row], options: Options) -> None:
         self._documents = documents
+        self._options = options
         self._places: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         settings = Settings(
             root=root,
@@ -141,7 +157,8 @@ class Shelf:
     def _write(self, number: int, document: Row) -> None:
         path = self.workspace.settings.root / "memory" / f"{number:06d}.md"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(str(document["text"]) + "\n", encoding="utf-8")
+        front = front_of(self._options.questions.get(str(document["id"]), ()))
+        path.write_text(f"{front}{document['text']}\n", encoding="utf-8")
         self._places[f"memory/{number:06d}.md"] = [(1, sys.maxsize, str(document["id"]))]
 
     def _converse(self, session: str, turns: Sequence[Row]) -> None:
@@ -202,6 +219,16 @@ class Options:
     role_prior: Mapping[str, float] = field(default_factory=dict)
     cache: Path = field(default_factory=default_folder)
     most: int | None = None
+    questions: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of the documents' own, by document id
+    also: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def help_for(self, question: Row) -> Sequence[str]:
+        return self.also.get(str(question["id"])) or self.also.get(str(question["text"])) or ()
+
+
+def read_also(path: Path | None) -> dict[str, list[str]]:
+    """Question id or question text -> the same in other words."""
+    return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def groups_of(folder: Path, options: Options) -> Iterator[tuple[str, list[Row], list[Row]]]:
@@ -217,7 +244,7 @@ def groups_of(folder: Path, options: Options) -> Iterator[tuple[str, list[Row], 
 
 
 def run(folder: Path, options: Options) -> Figures:
-    figures = Figures(folder.name)
+    figures = Figures(folder.name, questions=options.questions)
     for group, documents, asked in groups_of(folder, options):
         print(f"  {folder.name} {group}: {len(documents)} documents, {len(asked)} questions", file=sys.stderr)
         with tempfile.TemporaryDirectory() as place:
@@ -245,7 +272,13 @@ def _measure(shelf: Shelf, asked: Sequence[Row], figures: Figures, options: Opti
 def _answer(shelf: Shelf, question: Row, figures: Figures, options: Options) -> Iterator[str]:
     started = time.perf_counter()
     try:
-        answer = shelf.workspace.search(str(question["text"]), group_by="passage", limit=DEPTH, mode=options.mode)
+        answer = shelf.workspace.search(
+            str(question["text"]),
+            also=options.help_for(question),
+            group_by="passage",
+            limit=DEPTH,
+            mode=options.mode,
+        )
     except SpecKitMemoryError as error:
         figures.errors += 1
         print(f"  {question['id']}: {error.code} {error.message}", file=sys.stderr)
@@ -284,11 +317,15 @@ def main() -> None:
     parser.add_argument("--fusion", choices=("best", "rrf"), default="best")
     parser.add_argument("--role-prior", action="append", default=[], metavar="SPEAKER=NUMBER")
     parser.add_argument("--cache", type=Path, default=default_folder(), help="where embeddings are kept between runs")
+    parser.add_argument("--also", type=Path, metavar="FILE", help="JSON: question id or text -> texts that help")
     parser.add_argument("--most", type=int, help="ask only the first so many questions")
+    parser.add_argument("--questions", type=Path, help="questions of the documents' own: lines of {id, questions[]}")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     prior = {name: float(number) for name, number in (pair.split("=", 1) for pair in given.role_prior)}
-    options = Options(given.mode, given.fusion, prior, given.cache, given.most)
+    lines = given.questions.read_text(encoding="utf-8").splitlines() if given.questions else []
+    own = {row["id"]: row["questions"] for row in map(json.loads, lines)}
+    options = Options(given.mode, given.fusion, prior, given.cache, given.most, own, read_also(given.also))
     for folder in given.datasets:
         figures = run(folder, options)
         if given.run:

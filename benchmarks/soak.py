@@ -2,7 +2,8 @@
 
 Four MCP servers, two command-line writers, a watcher and an editor work on one workspace; a tormentor
 kills processes with SIGKILL. A journal outside the workspace keeps what was acknowledged, and
-`benchmarks.soak_check` compares it with what is there afterwards.
+`benchmarks.soak_check` compares it with what is there afterwards. Every call is noted with its times, and
+`benchmarks.soak_history` asks whether all answers and the ledger fit one order that agrees with the clock.
 
     python -m benchmarks.soak --minutes 10 --seed 7
 """
@@ -29,13 +30,15 @@ from typing import IO, Any
 
 import apsw
 
-from benchmarks import soak_check
+from benchmarks import soak_check, soak_history
 from benchmarks.soak_check import Journal, Kept
+from benchmarks.soak_history import ABSENT, DONE, REFUSED, UNKNOWN, History, Mark, Read, Write
 
 SERVERS, WRITERS = 4, 2
 FOLDERS = ("001-core", "002-login", "003-storage", "004-search/001-ranking")
 ANSWER_SECONDS = 120.0  # longer than the index may be busy: no answer by then is a hang
 PROBE_SECONDS = 0.1
+NOT_THERE = "E080"
 EXPECTED_ERRORS = frozenset(("E025", "E429"))  # busy, and scanning too often: said with a hint, nothing written
 WORDS = tuple(
     word
@@ -51,6 +54,10 @@ class KilledError(Exception):
     """The process was killed before it answered: nobody knows whether it had written."""
 
 
+class RefusedError(Exception):
+    """The answer said no."""
+
+
 @dataclass
 class Soak:
     """What all actors share."""
@@ -62,6 +69,7 @@ class Soak:
     most: int  # operations of one actor
     kills_per_minute: float = 20.0
     journal: Journal = field(default_factory=Journal)
+    history: History = field(default_factory=History)
     stop: threading.Event = field(default_factory=threading.Event)
     counts: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
@@ -213,14 +221,14 @@ def command(soak: Soak, *arguments: str) -> dict[str, Any]:
     except ValueError:
         soak.fault(f"a command did not print JSON: {arguments[0]}: {out[:200]!r} {problems[-300:]!r}")
         return {"isError": True, "structuredContent": {"code": "E025"}}
-    return {"isError": process.returncode != 0, "structuredContent": said}
+    return {"isError": process.returncode != 0, "structuredContent": said.get("error", said)}
 
 
 # --- those who write ---------------------------------------------------------------------
 
 
 class Writer:
-    """Saves, changes and searches memories of its own; others' are only linked to."""
+    """Saves and changes memories of its own, and reads those of everybody."""
 
     def __init__(self, soak: Soak, name: str, call: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
         self._soak = soak
@@ -228,14 +236,15 @@ class Writer:
         self._call = call
         self._chance = random.Random(f"{soak.seed} {name}")
         self._number = 0
+        self._linked: set[Mark] = set()
 
     def run(self) -> None:
         while not self._soak.over and self._number < self._soak.most:
             self._number += 1
             mine = self._soak.journal.of(self._name)
             doing = self._chance.choices(
-                (self._save, self._search, self._validate, self._update, self._delete, self._link),
-                weights=(30, 30, 15, 12, 6, 7),
+                (self._save, self._search, self._load, self._validate, self._update, self._delete, self._link),
+                weights=(30, 20, 20, 10, 12, 6, 7),
             )[0]
             if len(mine) < 2 and doing != self._search:
                 doing = self._save
@@ -244,20 +253,53 @@ class Writer:
             except KilledError:
                 self._soak.counts["calls cut off by a kill"] += 1
 
-    def _asked(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    def _asked(self, tool: str, arguments: dict[str, Any], *, expected: str = "") -> dict[str, Any] | None:
         started = time.perf_counter()
-        said = self._call(tool, arguments)
+        answer = self._call(tool, arguments)
         self._soak.timed(tool, time.perf_counter() - started)
-        content: dict[str, Any] = said.get("structuredContent") or {}
-        if said.get("isError", True):
-            self._soak.failed(f"{self._name} {tool} {str(arguments)[:120]}", content)
+        content: dict[str, Any] = answer.get("structuredContent") or {}
+        if answer.get("isError", True):
+            if not expected or content.get("code") != expected:
+                self._soak.failed(f"{self._name} {tool} {str(arguments)[:120]}", content)
+                raise RefusedError(str(content.get("code")))
             return None
         found: dict[str, Any] = content["data"]
         return found
 
+    def _changed(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        memory: str,
+        mark: Callable[[dict[str, Any] | None], Mark | None],
+        title: str | None = None,
+    ) -> dict[str, Any] | None:
+        """A write, noted with its times and what became of it; None: it was refused."""
+        began, outcome, answer = time.monotonic(), UNKNOWN, None
+        try:
+            answer = self._asked(tool, arguments)
+            outcome = DONE
+            self._soak.counts["writes"] += 1
+        except RefusedError:
+            outcome = REFUSED
+        finally:
+            ended = time.monotonic()
+            self._soak.history.add(Write(self._name, memory, began, ended, outcome, mark(answer), title))
+        return answer
+
+    def _noted_read(self, kept: Kept, began: float, title: str) -> None:
+        self._soak.history.add(Read(self._name, kept.sign, began, time.monotonic(), title))
+
     def _one(self) -> Kept | None:
         alive = [kept for kept in self._soak.journal.of(self._name) if kept.present == {True}]
         return self._chance.choice(alive) if alive else None
+
+    def _anybodys(self) -> Kept | None:
+        """Whose memory a read is about: one of the newest half of the time, which others are still changing."""
+        everything = self._soak.journal.kept
+        newest = everything[-20:] if self._chance.random() < 0.5 else everything[:]
+        return self._chance.choice(newest) if newest else None
 
     def _save(self) -> None:
         sign = f"{self._name}x{self._number}"
@@ -265,32 +307,47 @@ class Writer:
         summary = f"Decided {sign} about {words}."
         folder = self._chance.choice(FOLDERS)
         steps = [f"next {sign} {word}" for word in self._chance.choices(WORDS, k=3)]
-        context = {"title": f"Title {sign}", "sessionSummary": summary, "nextSteps": steps}
-        done = self._asked("memory_save", {"context": context, "specFolder": folder})
+        title = f"Title {sign}"
+        context = {"title": title, "sessionSummary": summary, "nextSteps": steps}
+        asked = {"context": context, "specFolder": folder}
+        done = self._changed("memory_save", asked, memory=sign, mark=lambda _: ("create", title), title=title)
         if done:
-            self._soak.journal.saved(self._name, done, sign=sign, text=summary, title=f"Title {sign}")
-            self._soak.counts["writes"] += 1
+            self._soak.journal.saved(self._name, done, sign=sign, text=summary, title=title)
 
     def _search(self) -> None:
-        kept = self._one()
+        kept = self._anybodys()
         query = kept.sign if kept else self._chance.choice(WORDS)
-        found = self._asked("memory_search", {"query": query, "limit": 5})
-        self._soak.counts["searches"] += 1
-        if kept and found is not None and kept.present == {True}:
-            ids = [row.get("id") or row.get("memoryId") for row in found.get("results", [])]
-            if kept.id not in ids:
-                self._soak.fault(f"{self._name}: memory {kept.id} ({kept.sign}) was saved and not found: {ids}")
+        began = time.monotonic()
+        with contextlib.suppress(RefusedError):
+            found = self._asked("memory_search", {"query": query, "limit": 5})
+            self._soak.counts["searches"] += 1
+            if kept and found is not None:
+                titles = [str(row["title"]) for row in found.get("results", []) if row.get("id") == kept.id]
+                self._noted_read(kept, began, titles[0] if titles else ABSENT)
+
+    def _load(self) -> None:
+        kept = self._anybodys()
+        if kept is None:
+            return
+        began = time.monotonic()
+        with contextlib.suppress(RefusedError):
+            found = self._asked("memory_load", {"memoryId": kept.id}, expected=NOT_THERE)
+            self._soak.counts["loads"] += 1
+            self._noted_read(kept, began, str(found["memory"]["title"]) if found else ABSENT)
 
     def _validate(self) -> None:
         kept = self._one()
         if kept is None:
             return
+
+        def mark(answer: dict[str, Any] | None) -> Mark | None:
+            return ("validate", kept.id, int(answer["validationCount"])) if answer else None
+
         kept.validations_unknown += 1
-        done = self._asked("memory_validate", {"id": kept.id, "wasUseful": True})
+        done = self._changed("memory_validate", {"id": kept.id, "wasUseful": True}, memory=kept.sign, mark=mark)
         kept.validations_unknown -= 1
         if done:
             kept.validations += 1
-            self._soak.counts["writes"] += 1
 
     def _update(self) -> None:
         kept = self._one()
@@ -298,9 +355,9 @@ class Writer:
             return
         title = f"Changed {kept.sign} {self._number}"
         kept.titles = kept.titles | {title}
-        if self._asked("memory_update", {"id": kept.id, "title": title}):
+        asked = {"id": kept.id, "title": title}
+        if self._changed("memory_update", asked, memory=kept.sign, mark=lambda _: ("update", title), title=title):
             kept.titles = {title}
-            self._soak.counts["writes"] += 1
 
     def _delete(self) -> None:
         kept = self._one()
@@ -308,18 +365,22 @@ class Writer:
             return
         delete_file = self._chance.random() < 0.5
         kept.present, kept.file_gone = {True, False}, {False, delete_file}
-        if self._asked("memory_delete", {"id": kept.id, "deleteFile": delete_file}):
+        asked = {"id": kept.id, "deleteFile": delete_file}
+        mark: Mark = ("delete", kept.id)
+        if self._changed("memory_delete", asked, memory=kept.sign, mark=lambda _: mark, title=ABSENT):
             kept.present, kept.file_gone = {False}, {delete_file}
-            self._soak.counts["writes"] += 1
 
     def _link(self) -> None:
         source, target = self._one(), self._one()
         if source is None or target is None or source.id == target.id:
             return
         asked = {"sourceId": source.id, "targetId": target.id, "relation": "supports"}
-        if self._asked("memory_causal_link", asked):
+        mark: Mark = ("link", source.id, target.id)
+        if mark in self._linked:  # saying it again is another entry of the same mark
+            return
+        self._linked.add(mark)
+        if self._changed("memory_causal_link", asked, memory=source.sign, mark=lambda _: mark):
             self._soak.journal.links.append((source.id, target.id))
-            self._soak.counts["writes"] += 1
 
 
 def server_writer(soak: Soak, name: str) -> None:
@@ -339,6 +400,8 @@ def command_writer(soak: Soak, name: str) -> None:
                 return command(soak, "save", str(data), asked["specFolder"])
             case "memory_search":
                 return command(soak, "search", asked["query"], "--limit", str(asked["limit"]))
+            case "memory_load":
+                return command(soak, "load", str(asked["memoryId"]))
             case "memory_validate":
                 return command(soak, "validate", str(asked["id"]), "--was-useful")
             case "memory_update":
@@ -456,6 +519,8 @@ def run(soak: Soak) -> dict[str, Any]:
     if first["isError"]:
         soak.fault(f"the first start afterwards failed: {first['structuredContent']}")
     soak.faults += soak_check.check(soak.root, soak.journal, command(soak, "health")["structuredContent"])
+    with contextlib.closing(soak_check.read_only(soak.root)) as connection:
+        soak.faults += soak_history.check(soak.history, soak_history.ledger_marks(connection))
     return _report(soak, ran)
 
 
@@ -485,6 +550,8 @@ def _report(soak: Soak, ran: float) -> dict[str, Any]:
         "writes acknowledged": soak.counts["writes"],
         "edits of files": soak.counts["edits"],
         "searches": soak.counts["searches"],
+        "loads": soak.counts["loads"],
+        "history": soak.history.summary(),
         "calls cut off by a kill": soak.counts["calls cut off by a kill"],
         "server starts": soak.counts["server starts"],
         "errors by code": dict(soak.errors),

@@ -7,6 +7,7 @@ used, to know what a file ought to look like in the index.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,10 +20,9 @@ import apsw
 from spec_kit_memory.core import ledger, markdown, redact
 from spec_kit_memory.files import disk
 from spec_kit_memory.filesystem import Place
-from spec_kit_memory.index import open_index
-from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index import open_index, rows
 
-__all__ = ["Journal", "Kept", "check"]
+__all__ = ["Journal", "Kept", "check", "read_only"]
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Journal:
 
 def check(root: Path, journal: Journal, health: Mapping[str, Any]) -> list[str]:
     """Everything that is wrong, in words."""
-    with contextlib.closing(_read_only(root)) as connection:
+    with contextlib.closing(read_only(root)) as connection:
         found = [
             *_health(health),
             *_leftovers(root),
@@ -79,11 +79,12 @@ def check(root: Path, journal: Journal, health: Mapping[str, Any]) -> list[str]:
             *_in_step(connection),
             *_chain(connection),
             *_acknowledged(root, connection, journal),
+            *_twice(connection),
         ]
     return [*found, *_agree(root), *_files_kept(root, journal)]
 
 
-def _read_only(root: Path) -> apsw.Connection:
+def read_only(root: Path) -> apsw.Connection:
     return apsw.Connection(str(root / ".spec-kit-memory" / "index.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
 
 
@@ -134,7 +135,7 @@ def _chain(connection: apsw.Connection) -> Iterator[str]:
         yield f"ledger: {len(numbers)} entries numbered {numbers[:1]} to {numbers[-1:]}"
     store = open_index(Path(connection.filename), read_only=True)
     try:
-        broken = ledger.verify(store.ledger())
+        broken = ledger.verify(store.record.ledger())
     finally:
         store.close()
     if broken:
@@ -158,6 +159,18 @@ def _acknowledged(root: Path, connection: apsw.Connection, journal: Journal) -> 
     for link in journal.links:
         if link not in links and set(link) <= standing:
             yield f"lost: link {link}"
+
+
+def _twice(connection: apsw.Connection) -> Iterator[str]:
+    """A save that was cut off is there once or not at all; nothing is there twice."""
+    rows_ = connection.execute("SELECT path FROM memory WHERE presence = 'live' GROUP BY path HAVING count(*) > 1")
+    yield from (f"{path} is in the index twice" for (path,) in rows_)
+    texts: Counter[str] = Counter()
+    for (content,) in connection.execute(
+        "SELECT c.text FROM memory m JOIN content c ON c.hash = m.content_hash WHERE m.presence = 'live'"
+    ):
+        texts.update(set(re.findall(r"Decided (\w+x\d+) about", rows.unpack(content))))
+    yield from (f"{sign} is in {count} memories" for sign, count in texts.items() if count > 1)
 
 
 def _one(
@@ -190,7 +203,7 @@ def _agree(root: Path) -> Iterator[str]:
     """Each live row says what its file says, and each file has its row or was forgotten."""
     store = open_index(root / ".spec-kit-memory" / "index.sqlite", read_only=True)
     try:
-        stored = store.stored()
+        stored = store.documents.stored()
         live = {path: row for path, row in stored.items() if row.presence == "live"}
         on_disk = {path.relative_to(root).as_posix(): path for path in (root / "specs").rglob("*.md")}
         yield from (f"indexed, but no file: {path}" for path in sorted(live.keys() - on_disk.keys()))
@@ -199,7 +212,7 @@ def _agree(root: Path) -> Iterator[str]:
             if path not in on_disk or row.alias:
                 continue
             text = markdown.normalise(redact.redact(disk.read(Place(root, tuple(path.split("/")))).text).text)
-            if store.text(row.memory_id).rstrip("\n") != text.rstrip("\n"):
+            if store.documents.text(row.memory_id).rstrip("\n") != text.rstrip("\n"):
                 yield f"file and index disagree: {path}"
     finally:
         store.close()

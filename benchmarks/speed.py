@@ -202,7 +202,7 @@ def cold(table: Table, root: Path, rounds: int) -> None:
     prompt = "please look at the photo archive and the object store before you touch the restore"
     for what, arguments, below in (
         ("skm triggers, cold process", ["triggers", prompt, "--json"], 250),
-        ("skm search, cold process", ["search", "which object store did we choose", "--json"], None),
+        ("skm search, cold process", ["search", "which object store did we choose", "--json"], 600),
         ("skm --version, cold process", ["--version"], None),
     ):
         taken: Times = []
@@ -237,10 +237,43 @@ def searching(table: Table, shelf: material.Shelf, size: int, questions: Sequenc
         again = [_search(workspace, question, "vector") for question in questions[-100:]]
         table.times(f"search, cached, {named}", timed(again), below_ms=1)
         if size == 10_000:
+            beside_embedding(table, workspace, questions, named)
             resident(table, named)
         if size == 10_000 or quick:
             matching(table, workspace, questions)
             saving(table, workspace)
+
+
+HELP = 4
+
+
+def beside_embedding(table: Table, workspace: Workspace, questions: Sequence[str], named: str) -> None:
+    """A question, its bare embedding, and the question with four texts, in turn, so that what disturbs one of them
+    disturbs all. The texts are other questions, and three times as long for the last: a sentence as a note has it."""
+    embedder = LocalEmbedder()
+    embedder.embed_query("warm up")
+    workspace.search("warm up again", also=["warm", "up"])
+    taken: dict[str, Times] = {"bare": [], "alone": [], "helped": []}
+    for place, question in enumerate(questions):
+        others = [questions[(place + step) % len(questions)] for step in range(1, HELP + 3)]
+        also = [*others[: HELP - 1], " ".join(others[HELP - 1 :])]
+        for name, call in (
+            ("bare", partial(embedder.embed_query, question)),
+            ("alone", partial(workspace.search, f"{question} .")),
+            ("helped", partial(workspace.search, question, also=also)),
+        ):
+            taken[name] += timed([call])
+    for what, share, most, over, under in (
+        (f"search, hybrid, {named}, over its bare embedding", 0.5, 2.0, "alone", "bare"),
+        (f"search with {HELP} texts more, {named}, over the query alone", 0.95, 3.5, "helped", "alone"),
+    ):
+        figures = []
+        for clock in (0, 1):
+            high, low = (percentile([each[clock] for each in taken[name]], share) for name in (over, under))
+            figures.append((high, low, high / low))
+        (high, low, ratio), (_, _, worked) = figures
+        figure = f"p{share * 100:.0f} {high:.1f} over {low:.1f} ms: {ratio:.2f} x (processor {worked:.2f} x)"
+        table.add(what, f"<= {most} x", figure, min(ratio, worked) <= most)
 
 
 def open_shelf(root: Path) -> Workspace:

@@ -44,7 +44,7 @@ from spec_kit_memory.core.memory import (
     embedded,
 )
 from spec_kit_memory.index import open_index
-from spec_kit_memory.index.arrays.nearest import Vectors
+from spec_kit_memory.index.arrays.matching import Arrays
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
 
@@ -149,15 +149,15 @@ def build(path: Path, source: list[str], count: int) -> None:
     start = time.perf_counter()
     with store.bulk():
         for entry in entries(source, count):
-            store.put(entry, NOW)
+            store.documents.put(entry, NOW)
     text_seconds = time.perf_counter() - start
-    store.use_model("synthetic", DIMENSIONS, "none")
+    store.vectors.use_model("synthetic", DIMENSIONS, "none")
     hashes = [passage.hash for entry in entries(source, count) for passage in entry.passages]
     start = time.perf_counter()
     with store.bulk():
         for at in range(0, len(hashes), 2_000):
             block = vectors(len(hashes[at : at + 2_000]), seed=at)
-            store.put_vectors({hash_: (row.tobytes(), None) for hash_, row in zip(hashes[at:], block, strict=False)})
+            store.vectors.put({hash_: (row.tobytes(), None) for hash_, row in zip(hashes[at:], block, strict=False)})
     vector_seconds = time.perf_counter() - start
     store.close()
     rate = count / PASSAGES / text_seconds
@@ -179,23 +179,23 @@ def search(path: Path, asked: list[tuple[str, ...]]) -> None:
     before = megabytes()
     start = time.perf_counter()
     store = open_index(path)
-    store.match_text(asked[0], Filter(), LIMIT)
+    store.documents.match(asked[0], Filter(), LIMIT)
     first_text = time.perf_counter() - start
     with_text = megabytes()
     queries = vectors(200, seed=99)
     start = time.perf_counter()
-    store.match_vector(queries[0], Filter(), LIMIT)
+    store.vectors.match(queries[0], Filter(), LIMIT)
     first_vector = time.perf_counter() - start
     with_vectors = megabytes()
     print(f"  start       text after {first_text * 1000:.0f} ms, vectors {first_vector * 1000:.0f} ms more")
     print(f"  memory      {with_text - before:.0f} MB for text, {with_vectors - with_text:.0f} MB more for vectors")
     everything, folder = Filter(), Filter(spec_folder="007-folder")
     ways: dict[str, list[Callable[[], Any]]] = {
-        "text, words new": [partial(store.match_text, terms, everything, LIMIT) for terms in asked],
-        "text, words known": [partial(store.match_text, terms, everything, LIMIT) for terms in asked],
-        "text, one folder": [partial(store.match_text, terms, folder, LIMIT) for terms in asked],
-        "vector": [partial(store.match_vector, query, everything, LIMIT) for query in queries],
-        "vector, one folder": [partial(store.match_vector, query, folder, LIMIT) for query in queries],
+        "text, words new": [partial(store.documents.match, terms, everything, LIMIT) for terms in asked],
+        "text, words known": [partial(store.documents.match, terms, everything, LIMIT) for terms in asked],
+        "text, one folder": [partial(store.documents.match, terms, folder, LIMIT) for terms in asked],
+        "vector": [partial(store.vectors.match, query, everything, LIMIT) for query in queries],
+        "vector, one folder": [partial(store.vectors.match, query, folder, LIMIT) for query in queries],
         "FTS5's own bm25": [partial(_fts5, store, terms) for terms in asked[:60]],
     }
     for name, calls in ways.items():
@@ -205,7 +205,7 @@ def search(path: Path, asked: list[tuple[str, ...]]) -> None:
     fresh = open_index(path)
     warming = timed([fresh.warm])
     print(f"  warm()      takes {warming[0][0]:.1f} s; after it:")
-    warmed = timed([partial(fresh.match_text, terms, everything, LIMIT) for terms in asked])
+    warmed = timed([partial(fresh.documents.match, terms, everything, LIMIT) for terms in asked])
     print(f"  {'text, words new':<20}{percentiles(warmed)}")
 
 
@@ -233,8 +233,8 @@ def _tantivy(store: Index, asked: list[tuple[str, ...]]) -> None:
     index = tantivy.Index(schema.build())
     writer = index.writer(heap_size=100_000_000)
     start = time.perf_counter()
-    for memory in store.find():
-        for line in store.text(memory.id).split("\n"):
+    for memory in store.documents.find():
+        for line in store.documents.text(memory.id).split("\n"):
             writer.add_document(tantivy.Document(body=line))
     writer.commit()
     index.reload()
@@ -252,8 +252,8 @@ def share(path: Path, source: list[str], asked: list[tuple[str, ...]]) -> None:
     """One process writes, this one searches: what a change costs the next search, and what waiting costs a write."""
     store = open_index(path)
     queries = vectors(50, seed=98)
-    store.match_text(asked[0], Filter(), LIMIT)
-    store.match_vector(queries[0], Filter(), LIMIT)
+    store.documents.match(asked[0], Filter(), LIMIT)
+    store.vectors.match(queries[0], Filter(), LIMIT)
     waited: Times = []
     stop = threading.Event()
 
@@ -262,22 +262,22 @@ def share(path: Path, source: list[str], asked: list[tuple[str, ...]]) -> None:
         for entry in entries(source, 100 * PASSAGES, seed=7):
             if stop.is_set():
                 break
-            waited.extend(timed([partial(other.put, entry, NOW)]))
+            waited.extend(timed([partial(other.documents.put, entry, NOW)]))
         other.close()
 
     process = subprocess.Popen([sys.executable, "-c", _OTHER, str(path)], stdout=subprocess.DEVNULL)
     thread = threading.Thread(target=write)
     thread.start()
-    seconds = timed([partial(store.match_text, terms, Filter(), LIMIT) for terms in asked])
-    near = timed([partial(store.match_vector, query, Filter(), LIMIT) for query in queries])
+    seconds = timed([partial(store.documents.match, terms, Filter(), LIMIT) for terms in asked])
+    near = timed([partial(store.vectors.match, query, Filter(), LIMIT) for query in queries])
     stop.set()
     thread.join()
     process.wait()
     print(f"  text while two others write   {percentiles(seconds)}")
     print(f"  vector while two others write {percentiles(near)}")
     print(f"  a synced write meanwhile      {percentiles(waited)}  ({len(waited)} writes)")
-    for memory in store.find(Filter(spec_folder="other")):
-        store.vanish(memory.path, NOW)
+    for memory in store.documents.find(Filter(spec_folder="other")):
+        store.documents.vanish(memory.path, NOW)
     store.close()
 
 
@@ -289,14 +289,14 @@ from dataclasses import replace
 from spec_kit_memory.index import open_index
 store = open_index(Path(sys.argv[1]))
 for entry in entries(["some", "other", "words", "here"] * 200, 300, seed=8):
-    store.put(replace(entry, spec_folder="other"), NOW)
+    store.documents.put(replace(entry, spec_folder="other"), NOW)
 """
 
 
 def million(path: Path, count: int) -> None:
     """Vectors alone, straight into the table: how the two forms in memory behave when they are many."""
     store = SqliteIndex(path)
-    store.use_model("synthetic", DIMENSIONS, "none")
+    store.vectors.use_model("synthetic", DIMENSIONS, "none")
     with store._database.writing() as connection:
         memory = "INSERT INTO memory (path, source, title, tier, weight, context_type, triggers, presence, fingerprint,"
         memory += " content_hash, first_indexed_at, updated_at, archived_folder, trusted, changed)"
@@ -323,16 +323,14 @@ def million(path: Path, count: int) -> None:
 
 def _nearest(store: SqliteIndex, name: str, queries: npt.NDArray[np.float32], *, exact_bytes: int) -> list[set[int]]:
     before = megabytes()
-    store._shared.forget_arrays()
-    store._shared.arrays()
-    store._shared.vectors = Vectors(exact_bytes=exact_bytes)
+    store._shared.loaded = Arrays(store._shared.feed, exact_bytes=exact_bytes)
     start = time.perf_counter()
-    store.match_vector(queries[0], Filter(), LIMIT)
+    store.vectors.match(queries[0], Filter(), LIMIT)
     loading = time.perf_counter() - start
-    times = timed([partial(store.match_vector, query, Filter(), LIMIT) for query in queries])
+    times = timed([partial(store.vectors.match, query, Filter(), LIMIT) for query in queries])
     print(f"  {name:<18}{percentiles(times)}")
     print(f"  {'':<18}first answer after {loading:.1f} s, {megabytes() - before:+.0f} MB")
-    return [{hit.passage_id for hit in store.match_vector(query, Filter(), LIMIT)} for query in queries]
+    return [{hit.passage_id for hit in store.vectors.match(query, Filter(), LIMIT)} for query in queries]
 
 
 def main() -> None:

@@ -11,6 +11,9 @@ say of each what packing says of a result in any case, {path, lines, text, score
 ordinary (tier, state, contextType, trusted, supersededBy, contradicts), and nothing else. All three are counted as
 the JSON of `data`, by one estimate (a quarter of the bytes); the envelope around it is the same for all.
 
+The last lines are about the answer that nobody gave a size: its tokens, what of the evidence is in it, and what a flat
+list of as many tokens would have.
+
 A document counts as returned when the lines in the answer have half of its words, or the passage of it that matches
 the question best is there whole; a part of that passage does not count.
 """
@@ -59,6 +62,7 @@ class Figures:
     recall: dict[str, list[list[float]]] = field(init=False)
     used: list[list[float]] = field(init=False)
     envelope: list[float] = field(default_factory=list)
+    default: list[tuple[int, float, float]] = field(default_factory=list)  # tokens, recall, that of a flat list
 
     def __post_init__(self) -> None:
         self.recall = {way: [[] for _ in self.budgets] for way in WAYS}
@@ -79,7 +83,15 @@ class Figures:
             "lead": {way: self.lead(way) for way in WAYS[1:]},
             "tokens": [_mean(row) for row in self.used],
             "envelope": _mean(self.envelope),
+            "default": self.default_figures(),
         }
+
+    def default_figures(self) -> dict[str, float]:
+        """Of answers without a budget: how many tokens, and recall beside that of a flat list of as many."""
+        sizes = sorted(size for size, _, _ in self.default)
+        recalls = {"packed": _mean([ours for _, ours, _ in self.default])}
+        recalls["top passages"] = _mean([theirs for _, _, theirs in self.default])
+        return {"median": sizes[len(sizes) // 2], "p90": sizes[len(sizes) * 9 // 10], **recalls}
 
 
 def _mean(row: Sequence[float]) -> float:
@@ -168,7 +180,9 @@ class Library:
             for first, last, id_ in ranges:
                 self._places[id_].append((path, first, last))
 
-    def search(self, text: str, *, max_tokens: int, group_by: str = "memory") -> SearchAnswer:
+    def search(self, text: str, *, max_tokens: int | None, group_by: str = "memory") -> SearchAnswer:
+        if max_tokens is None:  # as most ask
+            return self.workspace.search(text, include_archived=self.archived)
         return self.workspace.search(
             text, group_by=group_by, limit=MOST, max_tokens=max_tokens, include_archived=self.archived
         )
@@ -224,6 +238,10 @@ def ask(library: Library, question: Row, figures: Figures) -> None:
             ("whole files", greedy(files, budget)),
         ):
             figures.recall[way][place].append(library.recall(question, ranges, ranked))
+    plain = library.search(text, max_tokens=None)
+    size = int(render.envelope(plain)["meta"]["tokens"])
+    ours, theirs = (library.recall(question, ranges, ranked) for ranges in (packed(plain), greedy(passages, size)))
+    figures.default.append((size, ours, theirs))
 
 
 def run(folder: Path, options: Options, budgets: Sequence[int] = BUDGETS) -> Figures:
@@ -279,7 +297,10 @@ def show(figures: Figures) -> None:
         leads = "".join(f"{lead:+.3f} ({low:+.3f} {high:+.3f})".rjust(22) for lead, low, high in figures.lead(way))
         print(f"  ahead of {way:9} {leads}")
     print("  tokens sent        " + "".join(f"{_mean(row):22.0f}" for row in figures.used))
-    print(f"  envelope           {_mean(figures.envelope):22.0f}", flush=True)
+    print(f"  envelope           {_mean(figures.envelope):22.0f}")
+    told = figures.default_figures()
+    print(f"  default: {told['median']} tokens (nine in ten at most {told['p90']}), ", end="")
+    print(f"recall {told['packed']:.3f}, a flat list of as many {told['top passages']:.3f}", flush=True)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

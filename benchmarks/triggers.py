@@ -3,7 +3,8 @@
     python -m benchmarks.triggers
 
 Phrases of one to four words are drawn from a vocabulary of 6,000 made-up words; the prompt has 10,000
-characters of the same vocabulary with some of the phrases in it. Processor time, in milliseconds.
+characters of the same vocabulary with some of the phrases in it. Then the same with phrases of two to five Chinese
+characters, of 3,000. Processor time, in milliseconds.
 """
 
 from __future__ import annotations
@@ -50,6 +51,17 @@ def main() -> None:
     print(f"getting ready  {build[0]:6.2f} ms (95 %: {build[1]:.2f})")
     print(f"matching       {match[0]:6.2f} ms (95 %: {match[1]:.2f})")
     print(f"a short prompt {short[0]:6.2f} ms (95 %: {short[1]:.2f})")
+    characters = [chr(0x4E00 + number) for number in range(3_000)]
+    unspaced = [
+        (number % 3_000, "".join(chance.choices(characters, k=chance.choice((2, 2, 3, 4, 4, 5)))))
+        for number in range(PHRASES)
+    ]
+    chinese = "".join(
+        chance.choice(unspaced)[1] if chance.random() < 0.01 else chance.choice(characters) for _ in range(CHARACTERS)
+    )[:CHARACTERS]
+    matcher = Matcher(unspaced)
+    match = milliseconds(lambda: matcher.match(f"{chinese} {next(fresh)}", limit=50), 200)
+    print(f"Chinese        {match[0]:6.2f} ms (95 %: {match[1]:.2f})")
 
 
 if __name__ == "__main__":

@@ -42,10 +42,19 @@ tested="$(bin_of build/wheel)/python"
 took
 
 say "Tests, against the wheel"
+if ! command -v chromium >/dev/null 2>&1; then
+  # The page is tested in a real browser where there is one or where one can be had.
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    echo "Chromium is not installed, and only root of a Debian system can install it here: the page is not tried in a browser."
+  elif ! { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >build/chromium.log 2>&1; then
+    echo "Chromium could not be installed: $(tail -n 1 build/chromium.log) (build/chromium.log). The page is not tried in a browser."
+  fi
+fi
 for optional in node git; do
   command -v "$optional" >/dev/null 2>&1 || echo "$optional is not installed: the tests that need it are skipped (listed at the end)."
 done
-"$tested" -m pytest "$@"
+# As many processes as there are cores; the tests of one file stay together, because they share what they set up.
+"$tested" -m pytest -n auto --dist loadfile "$@"
 took
 
 say "Known vulnerabilities of what it stands on"

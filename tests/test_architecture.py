@@ -11,28 +11,33 @@ from pathlib import Path
 
 import pytest
 
+from spec_kit_memory.requests import BY_COMMAND
+from spec_kit_memory.serve.tools import BY_NAME
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = "spec_kit_memory"
 SOURCE = ROOT / "src" / PACKAGE
 
-# What each room may use of the others. core uses nothing but the errors; see ARCHITECTURE.md.
-ANYWHERE = {"errors", "answers", "parameters", "requests", "settings", "filesystem", "caller"}
+# What each room may use of the others. core uses nothing but errors and advice; see ARCHITECTURE.md.
+ANYWHERE = {"advice", "errors", "answers", "answer_json", "parameters", "requests", "settings", "filesystem", "caller"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "errors": set(),
-    "caller": set(),
+    "advice": set(),
+    "errors": {"advice"},
+    "caller": {"core", "errors", "settings"},
     "filesystem": set(),
-    "core": {"core", "errors"},
-    "answers": {"core", "errors"},
+    "core": {"core", "errors", "advice"},
+    "answers": {"core", "errors", "advice"},
+    "answer_json": {"answers", "advice", "core"},
     "parameters": {"core", "errors"},
     "requests": {"core", "errors", "parameters"},
-    "settings": {"settings", "core", "errors", "filesystem"},
+    "settings": {"settings", "core", "errors", "advice", "filesystem"},
     "embed": {"embed", "core"} | ANYWHERE,
     "index": {"index", "core"} | ANYWHERE,
     "files": {"files", "index", "embed", "core"} | ANYWHERE,
     "features": {"features", "files", "index", "embed", "core"} | ANYWHERE,
     "workspace": {"features", "files", "index", "embed", "core"} | ANYWHERE,
     "serve": {"serve", "workspace", "core"} | ANYWHERE,
-    "__init__": {"workspace", "core"} | ANYWHERE,
+    "__init__": {"serve", "workspace", "core"} | ANYWHERE,  # the edge for Python
     "__main__": {"serve"},
 }
 
@@ -42,11 +47,17 @@ HEAVY = {
     "anyio",
     "apsw",
     "httpx2",
+    "jinja2",
+    "markdown_it",
+    "markupsafe",
     "mcp",
     "mcp_types",
+    "nh3",
     "numpy",
     "onnxruntime",
     "platformdirs",
+    "psycopg",
+    "psycopg_pool",
     "rich",
     "starlette",
     "tokenizers",
@@ -60,6 +71,7 @@ HEAVY = {
     "ipaddress",
     "subprocess",
     "urllib",
+    "zipfile",
 }
 # Of our own: patterns for every script, which only writing and searching need, and what only a rebuild reads with.
 COSTLY = {f"{PACKAGE}.core.words", f"{PACKAGE}.index.sqlite.rebuild"}
@@ -151,8 +163,11 @@ def test_imports_point_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_there_are_no_import_cycles() -> None:
-    graph = at_start()
+def test_there_are_no_import_cycles_even_if_late_imports_are_counted() -> None:
+    graph: dict[str, set[str]] = {module: set() for module in modules()}
+    for item in imports():
+        if own(item.target) and not item.typing_only and item.target != item.module:
+            graph[item.module].add(item.target)
     done: set[str] = set()
 
     def visit(module: str, path: tuple[str, ...]) -> None:
@@ -164,6 +179,19 @@ def test_there_are_no_import_cycles() -> None:
 
     for module in graph:
         visit(module, ())
+
+
+# The engine folders mirror each other, and what feeds the arrays has one name on both sides.
+ENGINES = (f"{PACKAGE}.index.sqlite.", f"{PACKAGE}.index.postgres.", f"{PACKAGE}.index.arrays.")
+
+
+def test_each_module_name_is_used_once() -> None:
+    places: dict[str, set[str]] = {}
+    for module in modules():
+        engine = next((module.removeprefix(folder) for folder in ENGINES if module.startswith(folder)), None)
+        places.setdefault(module.rsplit(".", 1)[-1], set()).add(f"an engine: {engine}" if engine else module)
+    shared = {name: sorted(homes) for name, homes in places.items() if len(homes) > 1}
+    assert not shared
 
 
 def heavy_modules() -> set[str]:
@@ -252,6 +280,43 @@ def test_broad_excepts_stand_only_at_the_edges_and_in_the_loop_over_files() -> N
                 assert not (names & broad and swallows), f"{module}:{node.lineno}"
 
 
+# --- the index ------------------------------------------------------------------------
+
+MOST_VERBS = 40
+SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+(OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA)\b", re.S)
+
+
+def verbs_of(protocol: str) -> list[str]:
+    """The methods of a protocol of the contract; an overloaded one counts once."""
+    contract = modules()[f"{PACKAGE}.index.contract"]
+    found = next(node for node in contract.body if isinstance(node, ast.ClassDef) and node.name == protocol)
+    return sorted({node.name for node in found.body if isinstance(node, ast.FunctionDef)})
+
+
+def test_an_engine_has_four_small_parts() -> None:
+    verbs = {name: verbs_of(name) for name in ("Documents", "Record", "Vectors", "Care")}
+    assert all(verbs.values())
+    assert sum(map(len, verbs.values())) <= MOST_VERBS, verbs
+
+
+def test_a_handle_on_an_index_forwards_no_verb() -> None:
+    verbs = {verb for name in ("Documents", "Record", "Vectors", "Care") for verb in verbs_of(name)}
+    assert not verbs & set(verbs_of("Index"))
+
+
+def test_the_arrays_know_no_engine() -> None:
+    """They are fed through one interface, by whichever engine."""
+    for module, tree in modules().items():
+        if not module.startswith(f"{PACKAGE}.index.arrays"):
+            continue
+        known = {found.target for found in imports() if found.module == module}
+        assert not {name for name in known if name == "apsw" or ".index.sqlite" in name or ".index.postgres" in name}
+        texts = [
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        assert not [text for text in texts if SQL.search(text)], module
+
+
 # --- who touches files ----------------------------------------------------------------
 
 ONE_WRITER = f"{PACKAGE}.filesystem"
@@ -267,21 +332,21 @@ PATH_CHANGING = {
 }  # fmt: skip
 PATH_READING = {"read_bytes", "read_text"}
 # Whose methods of these names are no file's: the index notes stamps, a link between memories is dropped.
-NOT_PATHS = {"filesystem", "disk", "documents", "store", "_store", "why"}
+NOT_PATHS = {"filesystem", "disk", "documents", "store", "_store", "why", "workspace"}
 
 WRITES_ITSELF = {
     f"{PACKAGE}.serve.hosts": "the configuration of agents is the user's own, in folders that are no workspace",
     f"{PACKAGE}.serve.hosts.install_record": "the same, with the record of what was installed",
     f"{PACKAGE}.serve.http.auth": "the token of a server is kept in the user's own state folder",
     f"{PACKAGE}.settings.own_folders": "that folder",
-    f"{PACKAGE}.index.sqlite.connection": "SQLite opens and writes its own file",
 }
 READS_ITSELF = {
     f"{PACKAGE}.embed.local": "the bundled model is part of this package",
     f"{PACKAGE}.index.sqlite.schema": "migrations are part of this package",
-    f"{PACKAGE}.index.sqlite.connection": "SQLite opens and writes its own file",
-    f"{PACKAGE}.index.sqlite.log": "and its log beside it",
+    f"{PACKAGE}.index.postgres.schema": "likewise",
+    f"{PACKAGE}.index.sqlite.log": "SQLite's log beside its file",
     f"{PACKAGE}.files.chat_transcripts": "transcripts are named by a person, or were judged by `paths.contained`",
+    f"{PACKAGE}.files.chat_exports": "likewise, and what a zip among them holds, in memory",
     f"{PACKAGE}.features.import_original": "the database of another system, named by a person",
 }
 READING_ROOMS = {"settings", "embed", "index", "files", "features", "workspace"}
@@ -396,6 +461,81 @@ def test_writing_is_recognised_however_it_is_written(source: str) -> None:
     on = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id  # type: ignore[attr-defined]
     assert is_a_write(node, on, name)
+
+
+def tells_who_asks(node: ast.AST) -> bool:
+    """Does this read who asks from the process's settings, or from a variable that a thread carries along?"""
+    if isinstance(node, ast.Name):
+        return node.id in ("ContextVar", "process_caller")
+    if not isinstance(node, ast.Attribute):
+        return False
+    on = ast.unparse(node.value).lower()
+    return node.attr == "isolation" or (node.attr == "scope" and on.rpartition(".")[2].endswith("settings"))
+
+
+def test_nothing_below_the_edges_asks_the_process_who_is_calling() -> None:
+    """A caller is handed down with each call; `workspace` names the process's own for who opens one in Python."""
+    found = [
+        f"{module}: {ast.unparse(node)}"
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if tells_who_asks(node)
+        and room(module) not in ("serve", "settings", "caller")
+        and (module, ast.unparse(node)) != (f"{PACKAGE}.workspace", "process_caller")
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source", ["settings.scope", "self._settings.scope", "runtime.settings.isolation.user_id", 'ContextVar("caller")']
+)
+def test_asking_the_process_is_recognised(source: str) -> None:
+    assert any(map(tells_who_asks, ast.walk(ast.parse(source))))
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The texts of a module that are no docstrings, with their lines."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    bodies = [node.body[0] for node in ast.walk(tree) if isinstance(node, kinds) and node.body]
+    docstrings = {id(first.value) for first in bodies if isinstance(first, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.lineno, node.value
+
+
+def names_of_edges() -> re.Pattern[str]:
+    """Tools, commands, options and arguments with a value: what only one kind of reader has."""
+    declared = [parameter for kind in BY_COMMAND.values() for parameter in kind.declared.values()]
+    verbs = "|".join(sorted({kind.verb for kind in BY_COMMAND.values()}))
+    arguments = "|".join(sorted({parameter.argument for parameter in declared if "_" in parameter.argument}))
+    flags = "|".join(sorted({parameter.flag for parameter in declared if parameter.flag}))
+    given = "|".join(sorted({parameter.name for parameter in declared}))
+    tools = "|".join(sorted(name for name in BY_NAME if name.startswith("memory_")))
+    called = rf"\b(?:{tools})\b|(?<![.\w-])skm\b(?![-.])|`(?:{verbs})\("
+    return re.compile(rf"{called}|`(?:{arguments})\b|(?<![\w-])(?:{flags})(?![\w-])|\b(?:{given}): true\b")
+
+
+# Words of other programs, and names of ours that are no advice.
+OTHERS_WORDS = {
+    f"{PACKAGE}.files.original_db",  # the tables of the original system
+    f"{PACKAGE}.core.secret_commands",  # options of other programs
+    f"{PACKAGE}.core.secret_names",
+    f"{PACKAGE}.core.secret_formats",
+}
+
+
+def test_nothing_below_the_edges_names_a_tool_a_command_or_an_option() -> None:
+    """Advice is a code there; its words stand in `serve.messages`. Requests declare the names."""
+    named = names_of_edges()
+    wrong = [
+        f"{module}:{line} {text[:80]!r}"
+        for module, tree in modules().items()
+        if room(module) not in ("serve", "requests", "parameters", "__init__", "__main__")
+        and module not in OTHERS_WORDS
+        for line, text in texts(tree)
+        if named.search(text)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def written_files() -> Iterator[Path]:

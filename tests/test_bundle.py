@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from spec_kit_memory import __version__
-from spec_kit_memory.serve.cli.tool_commands import Commands
+from spec_kit_memory.serve.cli.program import Commands
 from spec_kit_memory.serve.tools import TOOLS
 from tools import bundle
 

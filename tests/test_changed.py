@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from spec_kit_memory.answers import Result
+from spec_kit_memory.core.front_edit import edit_front_matter
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.workspace import Workspace
 
@@ -23,10 +24,15 @@ def of_kind(category: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("question", chosen, ids=[question["id"] for question in chosen])
 
 
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+@pytest.fixture(scope="module", params=["plain", "with questions"])
+def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     root = tmp_path_factory.mktemp("changed").resolve()
     shutil.copytree(CHANGED / "workspace", root, dirs_exist_ok=True)
+    if request.param == "with questions":
+        for row in map(json.loads, (CHANGED / "own_questions.jsonl").read_text(encoding="utf-8").splitlines()):
+            file = root / row["path"]
+            text = edit_front_matter(file.read_text(encoding="utf-8"), {"questions": row["questions"]})
+            file.write_text(text, encoding="utf-8")
     with Workspace(Settings(root=root, watch="off")) as opened:
         opened.index()
         yield opened

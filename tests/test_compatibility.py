@@ -20,7 +20,7 @@ from spec_kit_memory.core.memory import Actor, ContextType, Event, Relation, Sou
 from spec_kit_memory.files import pending
 from spec_kit_memory.files.scan import Decision
 from spec_kit_memory.serve import tools
-from spec_kit_memory.serve.cli import tool_commands
+from spec_kit_memory.serve.cli import program
 from spec_kit_memory.serve.render import camel
 
 ROOT = Path(__file__).parents[1]
@@ -103,11 +103,11 @@ def is_parameter(name: str) -> bool:
 def is_command(words: str) -> bool:
     name, *path = words.split()
     options = [word for word in path if word.startswith("-")]
-    group: tool_commands.Commands = tool_commands.Commands()
+    group: program.Commands = program.Commands()
     command = None
     for word in path[: len(path) - len(options)]:
         command = group.get_command(None, word)  # type: ignore[arg-type]
-        if isinstance(command, tool_commands.Commands):
+        if isinstance(command, program.Commands):
             group = command
     known = (
         {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}

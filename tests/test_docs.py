@@ -14,7 +14,8 @@ import pytest
 import spec_kit_memory
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.errors import all_errors
-from spec_kit_memory.serve.cli.tool_commands import Commands, Session
+from spec_kit_memory.serve.cli.invocation import Invocation
+from spec_kit_memory.serve.cli.program import Commands
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -100,7 +101,7 @@ def documented_calls() -> list[tuple[str, list[str]]]:
 
 def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
     group: click.Command = Commands()
-    ctx = click.Context(group, obj=Session())
+    ctx = click.Context(group, obj=Invocation())
     options = []
     rest = list(words)
     while isinstance(group, click.Group) and rest:

@@ -172,3 +172,18 @@ def test_short_writes_are_continued(base: Path) -> None:
     with filesystem.using(Short()):
         filesystem.replace(a(base), b"0123456789" * 100)
     assert filesystem.read(a(base), limit=9999)[0] == b"0123456789" * 100
+
+
+class Interrupted(System):
+    """Ctrl-C that is noticed just after a name was removed."""
+
+    def unlink(self, name: str, handle: int | None) -> None:
+        super().unlink(name, handle)
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_when_the_old_name_is_gone_keeps_the_new_one(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("the only copy")
+    with filesystem.using(Interrupted()), pytest.raises(KeyboardInterrupt):
+        filesystem.move_new(Place(tmp_path, ("old",)), Place(tmp_path, ("new",)))
+    assert (tmp_path / "new").read_text() == "the only copy"

@@ -102,7 +102,7 @@ class Life:
         """What must hold whatever was done."""
         verdict = self.space.ledger_verify()
         assert verdict.ok, verdict.summary
-        assert len(self.space._runtime.whole.history()) == verdict.entries
+        assert len(self.space._runtime.whole.record.history()) == verdict.entries
         wrong = [
             problem for problem in self.space.health().problems if problem["check"] not in ("held back", "stale rows")
         ]
@@ -112,7 +112,7 @@ class Life:
         """Everything that a checkpoint holds, by what it is about."""
         self.space._runtime.flush()
         kept: dict[str, Any] = {}
-        for row in self.space._runtime.whole.snapshot():
+        for row in self.space._runtime.whole.care.snapshot():
             plain = {name: value for name, value in row.items() if name not in ("stamp", "raw_hash")}
             match row["kind"]:
                 case "header":

@@ -27,10 +27,10 @@ def test_the_version_stands_in_one_place(installed: metadata.Distribution) -> No
 
 def test_the_metadata_names_licence_python_and_readme(installed: metadata.Distribution) -> None:
     said = installed.metadata
-    assert said["License-Expression"] == "MIT AND Apache-2.0"
+    assert said["License-Expression"] == "MIT AND Apache-2.0 AND ISC AND 0BSD"
     assert said["Requires-Python"] == ">=3.11"
     assert said["Description-Content-Type"] == "text/markdown"
-    assert {Path(name).name for name in said.get_all("License-File", [])} >= {"LICENSE", "NOTICE"}
+    assert {Path(name).name for name in said.get_all("License-File", [])} >= {"LICENSE", "NOTICE", "LICENSES.txt"}
 
 
 @pytest.mark.parametrize("command", ["skm", "spec-kit-memory"])
@@ -67,6 +67,15 @@ def test_migrations_are_installed_with_nothing_missing() -> None:
     there = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     in_source = sorted(file.name for file in (ROOT / "src/spec_kit_memory/index/sqlite/migrations").glob("*.sql"))
     assert there == in_source != []
+
+
+def test_the_templates_and_files_of_the_page_are_installed() -> None:
+    there = Path(str(resources.files("spec_kit_memory"))) / "serve" / "page"
+    source = ROOT / "src" / "spec_kit_memory" / "serve" / "page"
+    for folder in ("templates", "static"):
+        names = sorted(file.relative_to(source).as_posix() for file in (source / folder).rglob("*") if file.is_file())
+        assert names
+        assert [name for name in names if (there / name).read_bytes() != (source / name).read_bytes()] == []
 
 
 def test_the_model_comes_with_its_notice() -> None:

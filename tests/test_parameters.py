@@ -28,7 +28,8 @@ from spec_kit_memory.requests import (
     ValidateRequest,
     WhyRequest,
 )
-from spec_kit_memory.serve.cli.tool_commands import Session, command_edge, request_command
+from spec_kit_memory.serve.cli.invocation import Invocation, command_edge
+from spec_kit_memory.serve.cli.program import request_command
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Tool, input_schema, read_arguments
 from tools import reference
 
@@ -77,7 +78,7 @@ def test_a_line_is_an_option_of_the_command() -> None:
     flags = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)}
     assert {"--colour", "--hue", "--pattern", "--coats", "--drying-hours"} <= flags
     assert "--on-dry" not in flags
-    with click.Context(command, obj=Session()) as context:
+    with click.Context(command, obj=Invocation()) as context:
         told = command.get_help(context)
     for words in ("Paint a memory. It dries.", "How often (default 2)", "[dots|stripes]", "[COLOUR]"):
         assert words in told
@@ -153,7 +154,7 @@ def test_every_request_has_a_method_and_a_command(kind: type[Request]) -> None:
 
 def test_every_public_verb_of_a_workspace_has_a_request() -> None:
     verbs = {kind.verb for kind in EVERY}
-    life = {"close", "start_background"}
+    life = {"close", "for_caller", "start_background"}
     methods = {name for name, _ in inspect.getmembers(Workspace, inspect.isfunction) if not name.startswith("_")}
     assert methods - life == verbs
 

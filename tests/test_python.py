@@ -25,8 +25,10 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 def test_the_public_names_are_exactly_these() -> None:
     assert spec_kit_memory.__all__ == [
         "Actor",
+        "Caller",
         "ContextType",
         "Relation",
+        "Scope",
         "Settings",
         "Source",
         "SpecKitMemoryError",
@@ -65,13 +67,14 @@ def test_the_examples_of_the_page_run(
     (tmp_path / "my-project" / "specs").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPEC_KIT_MEMORY_SEMANTIC_MODEL", "none")
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
     for example in EXAMPLES:
         exec(compile(example, "python.md", "exec"), {})  # noqa: S102 - the page is ours
     said = capsys.readouterr().out
     assert "Tokens instead of sessions" in said
     assert "Use JWT" in said
     assert "E080" in said
+    assert "1 of 1 memory" in said  # what ana sees
 
 
 def test_a_caller_without_anything_else_can_use_it(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import ContextType, Tier
 from spec_kit_memory.errors import BadParameter, FileMissing
 from spec_kit_memory.settings import (
@@ -94,7 +95,7 @@ def test_no_workspace_anywhere_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(FileMissing) as caught:
         find_root(Path(tmp_path.anchor), environ={})
     assert caught.value.code == "E010"
-    assert caught.value.details["advice"] == "make-workspace"
+    assert caught.value.advice[-1] == advise("make-workspace")
 
 
 # --- layers
@@ -290,6 +291,8 @@ OTHER_VALUES: dict[str, object] = {
     "exclude": ["drafts/"],
     "save.noise": ["noise*"],
     "watch": "off",
+    "index.url": "postgresql://elsewhere/notes",
+    "index.project": "shop",
     "isolation.userId": "ana",
     "isolation.projectId": "shop",
     "isolation.allowedPaths": ["/"],

@@ -21,3 +21,4 @@ def test_nothing_acknowledged_is_lost_while_processes_are_killed() -> None:
     assert report["faults"] == []
     assert report["kills"]["all"] > 0
     assert report["writes acknowledged"] > 0
+    assert report["history"]["reads of what another process wrote"] > 0

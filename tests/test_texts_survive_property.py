@@ -145,8 +145,8 @@ class Life:
 
     def recorded_words(self) -> set[str]:
         store = self.space._runtime.whole
-        states = [state for entry in store.history() for state in (entry.before, entry.after) if state]
-        texts = (store.text_of(str(state["content_hash"])) for state in states)
+        states = [state for entry in store.record.history() for state in (entry.before, entry.after) if state]
+        texts = (store.documents.text(content_hash=str(state["content_hash"])) for state in states)
         return {word for text in texts for word in WORD.findall(text or "")}
 
     # --- what must hold whatever was done
@@ -158,16 +158,18 @@ class Life:
         for card in self.space.list(limit=100).memories:
             path = self.place.root / card.path
             if path.exists():
-                assert set(WORD.findall(path.read_text(encoding="utf-8"))) == set(WORD.findall(store.text(card.id)))
-        for memory_id in {entry.memory_id for entry in store.history()}:
+                assert set(WORD.findall(path.read_text(encoding="utf-8"))) == set(
+                    WORD.findall(store.documents.text(card.id))
+                )
+        for memory_id in {entry.memory_id for entry in store.record.history()}:
             self._one_lineage(memory_id)
         assert self.space.ledger_verify().ok
 
     def _one_lineage(self, memory_id: int) -> None:
         """What was merged or deleted comes back with the words that it had, or not at all."""
         store = self.space._runtime.whole
-        entries = list(reversed(store.history(memory_id)))
-        ledger = {entry.sequence: entry for entry in store.ledger()}
+        entries = list(reversed(store.record.history(memory_id)))
+        ledger = {entry.sequence: entry for entry in store.record.ledger()}
         forgotten: set[str] | None = None
         for entry in entries:
             now = self._words_of(entry)
@@ -180,7 +182,9 @@ class Life:
 
     def _words_of(self, entry: HistoryEntry) -> set[str]:
         state = entry.after or entry.before or {}
-        return set(WORD.findall(self.space._runtime.whole.text_of(str(state["content_hash"])) or ""))
+        return set(
+            WORD.findall(self.space._runtime.whole.documents.text(content_hash=str(state["content_hash"])) or "")
+        )
 
 
 # A failing sequence is short enough to be read as it is; making it shorter would take minutes.

@@ -45,11 +45,11 @@ def test_a_save_that_died_is_completed_by_the_next_opening(settings: Settings) -
 
 def test_with_nothing_left_behind_opening_makes_nothing_that_indexes(settings: Settings) -> None:
     with Workspace(settings) as workspace:
-        assert workspace._runtime._sync is None
+        assert workspace._runtime.shared._sync is None
         workspace.triggers("anything")
-        assert workspace._runtime._sync is None
+        assert workspace._runtime.shared._sync is None
         workspace.index()
-        assert workspace._runtime._sync is not None
+        assert workspace._runtime.shared._sync is not None
 
 
 def test_threads_that_need_it_at_once_share_what_indexes(settings: Settings) -> None:

@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tools.packages import BUILD, Absent, install_from_pypi
+
 ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENTS = ROOT / "build" / "clients"
 EXAMPLE = ROOT / "examples" / "harbour-bikes"
 STORY = Path(__file__).with_name("client_story.py")
 LIBRARIES = {
@@ -31,34 +32,8 @@ LIBRARIES = {
     "langchain-mcp-adapters": "langchain-mcp-adapters==0.3.2",
     "mcp-use": "mcp-use==1.7.1",
 }
-INSTALL_SECONDS, STORY_SECONDS = 400, 180
+STORY_SECONDS = 180
 TOOLS = 21
-
-
-class Absent(Exception):  # noqa: N818 - it says what is not there
-    """What a library needs cannot be had here."""
-
-
-def environment(library: str) -> Path:
-    """The interpreter of the library's own environment, which is made if need be."""
-    folder = ENVIRONMENTS / library
-    python = folder / "bin" / "python"
-    stamp = folder / "installed.txt"
-    if stamp.exists() and stamp.read_text(encoding="utf-8") == LIBRARIES[library]:
-        return python
-    shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", LIBRARIES[library]]
-    try:
-        done = subprocess.run(
-            [str(python), *words], capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Absent(f"pip did not install within {INSTALL_SECONDS} s") from error
-    if done.returncode:
-        raise Absent("pip cannot install: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
-    stamp.write_text(LIBRARIES[library], encoding="utf-8")
-    return python
 
 
 @contextmanager
@@ -105,7 +80,7 @@ def faults(told: dict[str, Any]) -> Iterator[str]:
 
 
 def run(library: str, kind: str) -> list[str]:
-    python = environment(library)
+    python = install_from_pypi(BUILD / "clients" / library, LIBRARIES[library])
     with workspace() as root, target(kind, root) as words:
         try:
             done = subprocess.run(

@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,8 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tools.packages import BUILD, Absent, install_from_npm, node
+
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = ROOT / "build" / "conformance"
+MODULES = BUILD / "conformance"
 NODE_NEEDED = (22, 19)
 PACKAGES = (
     "suite-released@npm:@modelcontextprotocol/conformance@0.1.16",
@@ -32,7 +33,7 @@ PACKAGES = (
     "@modelcontextprotocol/inspector@2.12.0",
     "@modelcontextprotocol/client@2.4.0",
 )
-INSTALL_SECONDS, RUN_SECONDS = 300, 240
+RUN_SECONDS = 240
 # Each version of the suite with the eras it knows.
 RUNS = (("suite-released", ""), ("suite-next", "2025-11-25"), ("suite-next", "2026-07-28"))
 
@@ -114,41 +115,13 @@ CALLS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
 )  # fmt: skip
 
 
-class Absent(Exception):  # noqa: N818 - it says what is not there
-    """What these checks need is not on this machine."""
-
-
 # --- what is needed ---------------------------------------------------------------------------------
 
 
 def install() -> str:
     """The Node to use; the packages are in place afterwards."""
-    if shutil.which("npm") is None:
-        raise Absent("npm is not installed")
-    MODULES.mkdir(parents=True, exist_ok=True)
-    node = shutil.which("node") or ""
-    wanted = [*PACKAGES, *([] if node and _version(node) >= NODE_NEEDED else ["node@22"])]
-    stamp = MODULES / "installed.json"
-    if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
-        (MODULES / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-        _npm(["install", "--no-audit", "--no-fund", "--loglevel=error", *wanted])
-        stamp.write_text(json.dumps(wanted), encoding="utf-8")
-    return str(MODULES / "node_modules" / ".bin" / "node") if "node@22" in wanted else node
-
-
-def _version(node: str) -> tuple[int, ...]:
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30).stdout
-    return tuple(map(int, re.findall(r"\d+", said)[:2]))
-
-
-def _npm(words: list[str]) -> None:
-    npm = shutil.which("npm") or "npm"
-    try:
-        done = subprocess.run([npm, *words], cwd=MODULES, capture_output=True, text=True, timeout=INSTALL_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise Absent(f"npm did not install within {INSTALL_SECONDS} s") from error
-    if done.returncode:
-        raise Absent("npm cannot install: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
+    install_from_npm(MODULES, PACKAGES)
+    return str(node(NODE_NEEDED))
 
 
 # --- our server ---------------------------------------------------------------------------------------
@@ -190,11 +163,11 @@ def serving(root: Path) -> Iterator[str]:
 # --- the three programs ---------------------------------------------------------------------------------
 
 
-def suite(node: str, name: str, era: str) -> list[str]:
+def suite(program: str, name: str, era: str) -> list[str]:
     """Faults that one run of the conformance suite finds."""
     with workspace() as root, serving(root) as url:
         results = root.parent / "results"
-        words = [node, str(MODULES / "node_modules" / name / "dist" / "index.js"), "server", "--url", url]
+        words = [program, str(MODULES / "node_modules" / name / "dist" / "index.js"), "server", "--url", url]
         words += ["--suite", "all", "-o", str(results), *(["--spec-version", era] if era else [])]
         _run(words)
         checks = [
@@ -217,11 +190,11 @@ def _fault(check: Mapping[str, Any]) -> str:
     return "" if sign is not None and sign in said else f"{check['id']}: {said}"
 
 
-def inspector(node: str) -> list[str]:
+def inspector(program: str) -> list[str]:
     """The inspector lists the tools and calls every one of them."""
-    program = MODULES / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build"
+    launcher = MODULES / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build"
     with workspace() as root, serving(root) as url:
-        base = [node, str(program / "index.js"), "--cli", url, "--transport", "http", "--method"]
+        base = [program, str(launcher / "index.js"), "--cli", url, "--transport", "http", "--method"]
         listed = {tool["name"] for tool in json.loads(_run([*base, "tools/list"]))["tools"]}
         faults = [f"the inspector was not told to call {name}" for name in sorted(listed - {c[0] for c in CALLS})]
         kept: dict[str, Any] = {}
@@ -250,19 +223,19 @@ def _at(data: Any, path: str) -> Any:
     return data
 
 
-def story(node: str) -> list[str]:
+def story(program: str) -> list[str]:
     """The TypeScript client, on both eras and both transports."""
     faults = []
     for era in ("legacy", "2026-07-28"):
         with workspace() as root:
-            faults += _told(node, era, root, _serve(root))
+            faults += _told(program, era, root, _serve(root))
         with workspace() as root, serving(root) as url:
-            faults += _told(node, era, root, [url])
+            faults += _told(program, era, root, [url])
     return faults
 
 
-def _told(node: str, era: str, root: Path, target: list[str]) -> list[str]:
-    words = [node, str(ROOT / "tools" / "story.mjs"), str(MODULES), era, *target]
+def _told(program: str, era: str, root: Path, target: list[str]) -> list[str]:
+    words = [program, str(ROOT / "tools" / "story.mjs"), str(MODULES), era, *target]
     done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS, env=_environment(root))
     print(done.stdout.strip() or f"the story broke off: {era}")
     return [f"TypeScript client, {era}: {done.stderr.strip()[-1500:]}"] if done.returncode else []
@@ -277,13 +250,13 @@ def main() -> int:
     parser.add_argument("--needed", action="store_true", help="fail where Node or npm is missing")
     needed = parser.parse_args().needed
     try:
-        node = install()
+        program = install()
     except Absent as reason:
         print(f"Not run: {reason}.")
         return 1 if needed else 0
-    faults = [fault for name, era in RUNS for fault in suite(node, name, era)]
-    faults += inspector(node)
-    faults += story(node)
+    faults = [fault for name, era in RUNS for fault in suite(program, name, era)]
+    faults += inspector(program)
+    faults += story(program)
     for fault in faults:
         print("FAULT", fault)
     return 1 if faults else 0

@@ -18,6 +18,7 @@ from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
+from spec_kit_memory.serve.mcp.handshake import LISTS
 from spec_kit_memory.serve.mcp.server import build_server
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 from spec_kit_memory.workspace import Workspace
@@ -36,15 +37,17 @@ def handshake(version: str) -> list[dict[str, Any]]:
     return [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
-        {"jsonrpc": "2.0", "id": 3, "method": "ping"},
+        *({"jsonrpc": "2.0", "id": 2 + place, "method": method} for place, method in enumerate((*LISTS, "ping"))),
     ]
 
 
 def modern() -> list[dict[str, Any]]:
     return [
         {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": ENVELOPE}},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": ENVELOPE}},
+        *(
+            {"jsonrpc": "2.0", "id": 2 + place, "method": method, "params": {"_meta": ENVELOPE}}
+            for place, method in enumerate(LISTS)
+        ),
     ]
 
 
@@ -76,11 +79,11 @@ async def collect(*, lean: bool) -> dict[str, str]:
     for version in HANDSHAKE_PROTOCOL_VERSIONS:
         answers = await conversation(handshake(version), lean=lean)
         results[f"initialize {version}"] = answers["initialize"]
-        results[f"tools/list {version}"] = answers["tools/list"]
+        results |= {f"{method} {version}": answers[method] for method in LISTS}
         results["ping"] = answers["ping"]
     answers = await conversation(modern(), lean=lean)
     results["server/discover"] = answers["server/discover"]
-    results[f"tools/list {LATEST_MODERN_VERSION}"] = answers["tools/list"]
+    results |= {f"{method} {LATEST_MODERN_VERSION}": answers[method] for method in LISTS}
     return results
 
 

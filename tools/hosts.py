@@ -3,6 +3,7 @@
     python -m tools.hosts                      Claude Code, Codex and Copilot CLI, as CI does
     python -m tools.hosts --all                OpenCode, Gemini CLI, Qwen Code and Cline as well
     python -m tools.hosts codex --keep DIR     one of them; its requests and files stay in DIR
+    python -m tools.hosts cline --busy 16      on a machine under load
     python -m tools.hosts --all --page         writes docs/reference/compatibility.md from what was seen
 
 Each host is installed from npm, pinned, into build/hosts. It runs with a clean environment and a temporary home, and
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -26,26 +28,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools import compaction
+from tools.packages import BUILD, Absent, install_from_npm, node
 from tools.scripted_model import Call, Request, ScriptedModel
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = ROOT / "build" / "hosts"
 EXAMPLE = ROOT / "examples" / "harbour-bikes"
-INSTALL_SECONDS, TURN_SECONDS = 300, 240
-NODE = "node@22"
+TURN_SECONDS = 240
+NODE_NEEDED = (20, 0)
 
 # The prompt contains a trigger phrase of the example, so a hook has something to say about it.
 PROMPT = "Before I touch it: why did we leave polling? The unlock timeout bites again."
-QUERY = {"query": "why did we leave polling"}
+# A model that was asked to pass the session's id on does so; then the search need not repeat what a hook has told.
+SESSION = re.compile(r'Pass sessionId \\*"([^"\\]+)')
+QUERY = {"query": "why did we leave polling", "sessionId": SESSION}
+RULE = "Nothing is deployed between Friday 12:00"
 ANSWER = "Docks keep an MQTT connection"
 
 
 # How the texts of our two hooks begin: at a session's start, and at the prompt.
 HOOK_TEXTS = ("Remembered for this project (spec_kit_memory)", "Memories that this message brings up (spec_kit_memory)")
-
-
-class Absent(Exception):  # noqa: N818 - it says what is not there
-    """What a host needs is not on this machine."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,10 @@ class Stage:
 
     @property
     def environment(self) -> dict[str, str]:
-        skm = Path(sys.executable).parent
+        places = (Path(sys.executable).parent, node(NODE_NEEDED).parent, "/usr/local/bin", "/usr/bin", "/bin")
         return {
             "HOME": str(self.home),
-            "PATH": f"{skm}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": ":".join(map(str, places)),
             "LANG": "C.UTF-8",
             "TERM": "dumb",
         }
@@ -82,11 +84,13 @@ class Host:
     command: Callable[[Stage], list[str]]
     environment: Callable[[Stage], Mapping[str, str]]
     prepare: Callable[[Stage], None] = lambda stage: None
-    needs_node: bool = False
+    extra: tuple[str, ...] = ()  # what it would fetch from npm by itself at its first start
     tools: int = 21  # how many of ours it offers to its model at once
     channel: str = "text"
     hook: bool = True  # does what our prompt hook says reach the model?
+    copies: int = 1  # how often one text of ours stands in a request: more where a host sends both channels
     plan: tuple[Call, ...] = (Call("memory_search", QUERY),)
+    compaction: Callable[..., list[str]] | None = None  # where a summariser gets what our hook says
     ci: bool = False
 
 
@@ -134,6 +138,15 @@ def _opencode(stage: Stage) -> None:
         "models": {"scripted": {"name": "scripted"}},
     }
     stage.write(".config/opencode/opencode.json", {"provider": {"scripted": provider}, "model": "scripted/scripted"})
+    # Before it loads a plugin, OpenCode installs this package from npm into each of its folders, and without a network
+    # it waits minutes for that. Here it is as after a first start.
+    modules = BUILD / "hosts" / "opencode" / "node_modules"
+    wanted = {"dependencies": {"@opencode-ai/plugin": "1.18.33"}}
+    for folder in (stage.home / ".config" / "opencode", stage.project / ".opencode"):
+        package = folder / "node_modules" / "@opencode-ai" / "plugin"
+        shutil.copytree(modules / "@opencode-ai" / "plugin", package)
+        (folder / "package.json").write_text(json.dumps(wanted), encoding="utf-8")
+        (folder / "package-lock.json").write_text(json.dumps({"packages": {"": wanted}}), encoding="utf-8")
 
 
 def _gemini_settings(stage: Stage) -> None:
@@ -165,6 +178,7 @@ HOSTS: tuple[Host, ...] = (
         _claude,
         tools=3,
         channel="structured",
+        compaction=compaction.claude_code,
         ci=True,
     ),
     Host(
@@ -198,7 +212,8 @@ HOSTS: tuple[Host, ...] = (
         lambda stage: ["run", PROMPT],
         lambda stage: {},
         _opencode,
-        hook=False,
+        extra=("@opencode-ai/plugin@1.18.33",),
+        compaction=compaction.opencode,
     ),
     Host(
         "gemini",
@@ -208,7 +223,6 @@ HOSTS: tuple[Host, ...] = (
         lambda stage: ["-p", PROMPT, "--yolo"],
         _gemini,
         _gemini_settings,
-        needs_node=True,
     ),
     Host(
         "qwen",
@@ -217,7 +231,6 @@ HOSTS: tuple[Host, ...] = (
         ".bin/qwen",
         lambda stage: ["-p", PROMPT, "--yolo"],
         _qwen,
-        needs_node=True,
         channel="both, once where they are equal",
         tools=0,
         # It keeps tools behind a search of its own, which must find ours by what an agent would look for.
@@ -234,7 +247,6 @@ HOSTS: tuple[Host, ...] = (
         lambda stage: ["--auto-approve", "true", "-t", "120", PROMPT],
         lambda stage: {},
         _cline,
-        needs_node=True,
         channel="both",
         hook=False,
     ),
@@ -246,31 +258,10 @@ HOSTS: tuple[Host, ...] = (
 
 def install(host: Host) -> list[str]:
     """What runs the host; it is installed if need be."""
-    if shutil.which("npm") is None:
-        raise Absent("npm is not installed")
-    folder = MODULES / host.name
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = [host.package]
-    stamp = folder / "installed.json"
-    if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
-        (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-        _npm(["install", "--no-audit", "--no-fund", "--loglevel=error", *wanted], folder)
-        stamp.write_text(json.dumps(wanted), encoding="utf-8")
-    program = folder / "node_modules" / host.program
-    if not program.exists():
+    modules = install_from_npm(BUILD / "hosts" / host.name, [host.package, *host.extra])
+    if not (modules / host.program).exists():
         raise Absent(f"{host.package} has no {host.program} for this machine")
-    return [str(program)]
-
-
-def _npm(words: Sequence[str], folder: Path) -> None:
-    try:
-        done = subprocess.run(
-            ["npm", *words], cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Absent(f"npm did not install within {INSTALL_SECONDS} s") from error
-    if done.returncode:
-        raise Absent("npm cannot install: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
+    return [str(modules / host.program)]
 
 
 # --- one turn ---------------------------------------------------------------------------------
@@ -284,7 +275,9 @@ class Outcome:
     tools: int = 0
     tool_tokens: int = 0
     result: str = ""  # the tool's answer as the model got it
-    hooks: tuple[str, ...] = ()  # beginnings of the hooks' texts that reached the model
+    hooks: tuple[str, ...] = ()  # the beginnings that the hooks' texts must have, of those that reached the model
+    told: str = ""  # what the prompt's hook added, as the model got it
+    summarised: str = ""  # what whoever wrote the summary got
     faults: list[str] = field(default_factory=list)
 
 
@@ -296,6 +289,18 @@ def staged(keep: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """A machine under load, on which a server must still be there when its host looks."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 def play(host: Host, *, keep: Path | None = None) -> Outcome:
@@ -317,6 +322,13 @@ def play(host: Host, *, keep: Path | None = None) -> Outcome:
         if keep is not None:
             (folder / "requests.json").write_text(json.dumps([each.body for each in model.requests]), encoding="utf-8")
         outcome.faults += judge(host, model, outcome)
+        if host.compaction and not outcome.faults:
+            environment = stage.environment | dict(host.environment(stage))
+            outcome.faults += host.compaction(
+                program, environment=environment, project=stage.project, model=model, prompt=PROMPT
+            )
+            found = (excerpt(request.body, compaction.KEEP) for request in model.requests)
+            outcome.summarised = next(filter(None, found), "")
         skm(stage, "uninstall", host.name, "--yes")
         after = tree(folder)
         outcome.faults += [f"uninstall left {name}" for name in sorted(ours) if _is_left(name, before, after)]
@@ -376,8 +388,22 @@ def judge(host: Host, model: ScriptedModel, outcome: Outcome) -> Iterator[str]:
         yield f"{ANSWER!r} is in {sum(ANSWER in result for result in results)} tool results, not in one"
     heard = [text for text in HOOK_TEXTS if text in without_tools(turns[0])]
     outcome.hooks = tuple(heard)
+    outcome.told = excerpt(turns[0].body, HOOK_TEXTS[1])
     if host.hook and len(heard) != len(HOOK_TEXTS):
         yield f"of what the hooks say only {heard} reached the model"
+    yield from (
+        f"{text!r} reached the model {count} times"
+        for text in (*(HOOK_TEXTS if host.hook else ()), RULE)
+        if (count := without_tools(turns[-1]).count(text)) != host.copies
+    )
+
+
+def excerpt(value: object, beginning: str) -> str:
+    """A text of a request from these words on, wherever in the request it stands."""
+    if isinstance(value, str):
+        return value[value.index(beginning) :] if beginning in value else ""
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return next(filter(None, (excerpt(part, beginning) for part in parts)), "")
 
 
 def without_tools(request: Request) -> str:
@@ -407,6 +433,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="also the hosts that CI leaves out")
     parser.add_argument("--needed", action="store_true", help="fail where npm or a host is missing")
     parser.add_argument("--keep", type=Path, help="keep what was sent and written there")
+    parser.add_argument("--busy", type=int, default=0, metavar="N", help="N processes compute all the while")
     parser.add_argument("--page", action="store_true", help="write docs/reference/compatibility.md; needs --all")
     given = parser.parse_args()
     chosen = [host for host in HOSTS if host.name in given.names or (not given.names and (given.all or host.ci))]
@@ -414,7 +441,8 @@ def main() -> int:
     outcomes: list[Outcome] = []
     for host in chosen:
         try:
-            outcome = play(host, keep=given.keep)
+            with busy(given.busy):
+                outcome = play(host, keep=given.keep)
         except Absent as error:
             print(f"{host.title:12} not run: {error}", flush=True)
             skipped += 1
@@ -458,8 +486,11 @@ Known limits:
 Code does it with all of them. Its search finds `memory_search` by "memory decisions".
 - Codex, Copilot CLI, Gemini CLI and Qwen Code read a project's configuration only in folders that are trusted, and \
 Codex asks before it runs new hooks.
-- Cline gives a server three seconds and has no hooks that could add to a prompt. OpenCode has plugins instead of \
-hooks; ours is not written yet.
+- Cline gives a server three seconds and has no hooks that could add to a prompt.
+- OpenCode has plugins instead of hooks. Before it loads the first one it fetches its own package \
+`@opencode-ai/plugin` from npm into its folders, once; without a network it waits minutes for that.
+- What *compaction* says reaches whoever writes the summary in Claude Code (driven on a terminal, `/compact`) and in \
+OpenCode (asked through its server); after it both were told the rules again. The other hosts show it to the person.
 - Cursor and VS Code cannot be run without their windows: their files are written as documented, and were not tried.
 
 Client libraries, each with the same story (list, context, save, search, an error) on standard input and output and \
@@ -472,16 +503,39 @@ The beginning of the result of `memory_search`, as it stood in the next request 
 
 """
 
+PAGE_HOOKS = """## What a prompt's hook adds
+
+The beginning of it, as it stood in the request that carried the prompt:
+
+"""
+PAGE_SUMMARY = """## What whoever writes the summary gets
+
+"""
+
+
+def _hooks(outcome: Outcome) -> str:
+    if not outcome.hooks:
+        return "none"
+    return "session start, prompt" + (", compaction" if outcome.host.compaction else "")
+
 
 def page(outcomes: Sequence[Outcome]) -> str:
     rows = "".join(
         f"| {each.host.title} | {each.version} | {each.tools} | {each.tool_tokens:,} "
         f"| {len(each.result.encode()) // 4:,} | {each.host.channel} "
-        f"| {'session start and prompt' if each.hooks else 'none'} |\n"
+        f"| {_hooks(each)} |\n"
         for each in outcomes
     )
-    shown = "".join(f"**{each.host.title}**\n\n```text\n{each.result[:240]}…\n```\n\n" for each in outcomes)
-    return PAGE_HEAD + rows + PAGE_TAIL + shown.rstrip() + "\n"
+    shown = "".join(_quoted(each.host.title, each.result) for each in outcomes)
+    told = "".join(_quoted(each.host.title, each.told) for each in outcomes if each.told)
+    kept = "".join(_quoted(each.host.title, each.summarised, 900) for each in outcomes if each.summarised)
+    return (PAGE_HEAD + rows + PAGE_TAIL + shown + PAGE_HOOKS + told + PAGE_SUMMARY + kept).rstrip() + "\n"
+
+
+def _quoted(title: str, text: str, length: int = 240) -> str:
+    end = "…" if len(text) > length else ""
+    # A fence of its own length: the text may have one of three.
+    return f"**{title}**\n\n````text\n{text[:length].rstrip()}{end}\n````\n\n"
 
 
 if __name__ == "__main__":

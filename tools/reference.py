@@ -22,7 +22,8 @@ from spec_kit_memory import answers, errors, settings
 from spec_kit_memory.core.wording import camel, json_name
 from spec_kit_memory.parameters import Parameter
 from spec_kit_memory.serve import tools
-from spec_kit_memory.serve.cli.tool_commands import Commands, Session
+from spec_kit_memory.serve.cli.invocation import Invocation
+from spec_kit_memory.serve.cli.program import Commands
 from spec_kit_memory.settings.trust import MOST_CHARACTERS, MOST_OF_A_REPOSITORY
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -168,7 +169,7 @@ def usage(words: str, command: click.Command, ctx: click.Context) -> str:
 
 def commands_page() -> str:
     group = Commands()
-    ctx = click.Context(group, info_name="skm", obj=Session())
+    ctx = click.Context(group, info_name="skm", obj=Invocation())
     lines = [COMMANDS_HEAD.rstrip("\n"), "", *table(("option", "meaning"), option_rows(group, common=True)), ""]
     for words, command in leaves(group, ctx, ()):
         lines += [f"## skm {words}\n", f"{(command.help or '').strip()}\n", f"    {usage(words, command, ctx)}\n"]
@@ -198,6 +199,7 @@ def field_name(field: dataclasses.Field[Any]) -> str:
 def type_name(hint: Any) -> str:
     text = hint.__name__ if isinstance(hint, type) and not getattr(hint, "__args__", None) else str(hint)
     text = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text).replace("collections.abc.", "")
+    text = text.replace("str | Advice", "str")  # in JSON advice is worded
     for python, plain in (("str", "text"), ("int", "integer"), ("float", "number"), ("bool", "boolean")):
         text = re.sub(rf"\b{python}\b", plain, text)
     text = re.sub(r"Mapping\[text, (.+?)\]", r"object of \1", text).replace("object of Any", "object")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,10 +32,28 @@ LONGEST_BODY = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Call:
-    """A tool to call. Hosts put their own words before a tool's name, so it is found by how it ends."""
+    """A tool to call. Hosts put their own words before a tool's name, so it is found by how it ends.
+
+    An argument that is a pattern becomes its first group where the request has it, as a model would copy it from there.
+    """
 
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def filled(self, request: Request) -> dict[str, Any]:
+        return _filled(self.arguments, request.text)
+
+
+def _filled(arguments: Mapping[str, Any], text: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if isinstance(value, Mapping):
+            values[name] = _filled(value, text)
+        elif not isinstance(value, re.Pattern):
+            values[name] = value
+        elif found := value.search(text):
+            values[name] = found[1]
+    return values
 
 
 @dataclass(frozen=True)
@@ -331,7 +350,7 @@ class ScriptedModel:
         for call in self.plan[len(results) :]:
             tool = request.find_tool(call.tool)
             if tool is not None:
-                return tool, call.arguments, ""
+                return tool, call.filled(request), ""
             break
         return None, {}, self.final
 

@@ -1,6 +1,7 @@
 """Is the right memory among the first five, on a project's real spec folders?
 
     python -m benchmarks.questions WORKSPACE_DIR [--mode text|vector|hybrid] [--only memory] [--without specs/rfcs]
+                                  [--also FILE]
 
 WORKSPACE_DIR holds the `specs` folder that two files ask about: fifty questions, on which search may be tuned
 (spec_folders.jsonl), and a held-out set, on which it may not (spec_folders_held_out.jsonl). A copy is indexed and
@@ -30,14 +31,16 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks import scoring
 from benchmarks.caching import CachingEmbedder, default_folder
 from benchmarks.questions import wording
+from benchmarks.retrieval import read_also
 from spec_kit_memory.answers import Result
 from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.settings import Semantic, Settings
@@ -113,7 +116,12 @@ def copy(source: Path, target: Path, *, only: str, without: Sequence[str]) -> No
 
 
 def run(
-    root: Path, sets: dict[str, list[Question]], *, modes: Sequence[str], cache: Path
+    root: Path,
+    sets: dict[str, list[Question]],
+    *,
+    modes: Sequence[str],
+    cache: Path,
+    also: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[list[Outcome], dict[str, int]]:
     needs_vectors = modes != ["text"]
     settings = Settings(root=root, semantic=Semantic(model="local" if needs_vectors else "none"), watch="off")
@@ -125,7 +133,7 @@ def run(
         for outcome in _rows(sets, modes):
             workspace.search("warm up", mode=outcome.mode)
             for question in sets[outcome.questions]:
-                _ask(workspace, question, outcome)
+                _ask(workspace, question, outcome, also.get(question.text, ()))
             outcomes.append(outcome)
     return outcomes, {"memories": totals["memories"], "passages": totals["passages"]}
 
@@ -142,10 +150,11 @@ def _tell(step: str, done: int, of: int) -> None:
         print(f"  {step} {done}/{of}", file=sys.stderr)
 
 
-def _ask(workspace: Workspace, question: Question, outcome: Outcome) -> None:
+def _ask(workspace: Workspace, question: Question, outcome: Outcome, also: Sequence[str]) -> None:
     started = time.perf_counter()
     answer = workspace.search(
         question.text,
+        also=also,
         include_archived=True,
         limit=DEPTH,
         mode=outcome.mode,
@@ -193,6 +202,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("all", "memory"), default="all", help="memory: leave spec documents out")
     parser.add_argument("--without", action="append", default=[], metavar="FOLDER", help="leave a folder out")
     parser.add_argument("--cache", type=Path, default=default_folder(), help="where embeddings are kept between runs")
+    parser.add_argument("--also", type=Path, metavar="FILE", help="JSON: question text -> texts that help")
     parser.add_argument("--misses", action="store_true", help="name the questions that were missed")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -202,7 +212,9 @@ def main() -> None:
         texts = {path.relative_to(root).as_posix(): path.read_text("utf-8", "replace") for path in root.rglob("*.md")}
         asked = {name: read_questions(path) for name, path in SETS.items()}
         sets = {name: [each for each in all_ if texts.keys() & set(each.paths)] for name, all_ in asked.items()}
-        outcomes, totals = run(root, sets, modes=given.mode or list(MODES), cache=given.cache)
+        outcomes, totals = run(
+            root, sets, modes=given.mode or list(MODES), cache=given.cache, also=read_also(given.also)
+        )
     if given.json:
         print(json.dumps({**totals, "rows": [each.as_json() for each in outcomes]}))
         return

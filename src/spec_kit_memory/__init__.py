@@ -13,15 +13,19 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as of typing, which a hook need not load for it
 if TYPE_CHECKING:
-    from spec_kit_memory.core.memory import Actor, ContextType, Relation, Source, State, Tier
+    from spec_kit_memory.caller import Caller
+    from spec_kit_memory.core.memory import Actor, ContextType, Relation, Scope, Source, State, Tier
     from spec_kit_memory.errors import SpecKitMemoryError
+    from spec_kit_memory.serve.messages import advice_for_python as advice_for_python
     from spec_kit_memory.settings import Settings
     from spec_kit_memory.workspace import Workspace, open_workspace
 
 __all__ = [
     "Actor",
+    "Caller",
     "ContextType",
     "Relation",
+    "Scope",
     "Settings",
     "Source",
     "SpecKitMemoryError",
@@ -35,11 +39,13 @@ __all__ = [
 __version__ = "0.2.0"
 
 _HOMES = {
+    "Caller": "caller",
+    "advice_for_python": "serve.messages",  # for `str()` of advice: who calls Python reads of methods
     "Settings": "settings",
     "SpecKitMemoryError": "errors",
     "Workspace": "workspace",
     "open_workspace": "workspace",
-    **dict.fromkeys(("Actor", "ContextType", "Relation", "Source", "State", "Tier"), "core.memory"),
+    **dict.fromkeys(("Actor", "ContextType", "Relation", "Scope", "Source", "State", "Tier"), "core.memory"),
 }
 
 

@@ -7,11 +7,13 @@ with None and empty optional fields left out, and those named in `unsaid`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime
+from typing import Any, cast
 
+from spec_kit_memory.advice import Text
+from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.links import Step
 from spec_kit_memory.core.memory import (
     ContextType,
@@ -22,6 +24,7 @@ from spec_kit_memory.core.memory import (
     Tier,
     VectorStatus,
 )
+from spec_kit_memory.core.wording import camel
 
 # An attribute that a caller gives as importanceTier is answered under that name; its old one stands beside it for a
 # version. Names of attributes inside a value are written as JSON has them.
@@ -41,8 +44,32 @@ class Meta:
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     summary: str
-    hints: tuple[str, ...] = ()
+    advice: tuple[Text, ...] = ()
     meta: Meta = field(default_factory=Meta)
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """The advice in the words of Python; `serve.messages` words it for models and for people."""
+        return tuple(map(str, self.advice))
+
+
+class Row(Mapping[str, Any]):
+    """A row of an answer. In 0.1 rows were mappings by their names in JSON; they can still be read as such."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._said()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._said())
+
+    def _said(self) -> dict[str, Any]:
+        every = fields(cast(Any, self))
+        return {camel(each.name): said for each in every if (said := getattr(self, each.name)) is not each.default}
+
+    def __len__(self) -> int:
+        return len(self._said())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +95,9 @@ class Card:
     aliases: tuple[str, ...] = ()
     trusted: bool = True
     tokens: int = 0
-    problems: tuple[str, ...] = ()  # in list and load: why search leaves it out, loose links, missing vectors
+    checkout: str | None = None  # "main": in a worktree, a memory of the main checkout
+    code: Code | None = None  # in list: files that it names and that are not what they were
+    problems: tuple[Text, ...] = ()  # in list and load: why search leaves it out, loose links, missing vectors
 
 
 # --- search -------------------------------------------------------------------
@@ -106,6 +135,10 @@ class Result:
     state: State
     context_type: ContextType
     created_at: datetime | None
+    checkout: str | None = None  # "main": in a worktree, a memory of the main checkout; its path says where
+    vault: str | None = None  # "personal": from the user's own vault and no project
+    code: Code | None = None  # files that it names and that changed, went or moved since it was written
+    question: str | None = None  # one of its own, where that matched best: it leads to the lines that are shown
     passages: tuple[ShownPassage, ...] = ()
     sections: Mapping[str, str] = field(default_factory=dict)  # anchor id -> text, with `anchors`
     missing_anchors: tuple[str, ...] = ()
@@ -137,6 +170,10 @@ class FlatResult:
     title: str
     superseded_by: tuple[int, ...] = ()
     supersedes: tuple[int, ...] = ()
+    checkout: str | None = None
+    vault: str | None = None
+    code: Code | None = None
+    question: str | None = None
     already_sent: bool | None = None  # true: this session has its text
     before: int | None = None
     after: int | None = None
@@ -153,6 +190,14 @@ class Rule:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeldMatch(Row):
+    id: int
+    title: str
+    reason: str  # archived | dormant | expired | minScore
+    score: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBack:
     """Matches that a filter kept out, and the best three of them."""
@@ -161,7 +206,8 @@ class HeldBack:
     dormant: int = 0
     expired: int = 0
     min_score: int = 0
-    best: tuple[Mapping[str, Any], ...] = ()  # id, title, reason, score
+    stale: int = 0  # with fresh: code that they name has changed or gone
+    best: tuple[HeldMatch, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +221,7 @@ class SearchAnswer(Answer):
     total_found: int = 0
     concepts: Mapping[str, Any] = field(default_factory=dict)  # if none has all of them: of each, memories and best
     held_back: HeldBack = field(default_factory=HeldBack)
-    unavailable: tuple[str, ...] = ()  # what could not be used, and why
+    unavailable: tuple[Text, ...] = ()  # what could not be used, and why
     stats: Mapping[str, int] = field(default_factory=dict)  # totalFiles, totalChunks
     freshness: Mapping[str, Any] = field(default_factory=dict)  # lastIndexed, pendingVectors
     tokens_saved: int = 0
@@ -195,6 +241,7 @@ class LoadAnswer(Answer):
     anchor_id: str | None = None
     tokens_saved: int = 0
     next_line: int | None = None  # where a continuation starts
+    code: Code | None = None  # files that it names and that changed, went or moved since it was written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +260,27 @@ class ListAnswer(Answer):
     offset: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnreadFile(Row):
+    path: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileWarning(Row):
+    path: str
+    line: int | None
+    message: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SkippedFiles(Row):
+    reason: str
+    count: int
+    paths: tuple[str, ...]  # the first three
+
+
 @dataclass(frozen=True, kw_only=True)
 class IndexAnswer(Answer):
     indexed: int = 0
@@ -223,16 +291,17 @@ class IndexAnswer(Answer):
     aliases: int = 0
     unchanged: int = 0
     deleted: int = 0
-    bad: tuple[Mapping[str, str], ...] = ()  # path, code, message
-    warnings: tuple[Mapping[str, Any], ...] = ()  # path, line, message
+    bad: tuple[UnreadFile, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
     undiscovered: int = 0  # markdown files that no rule discovers
-    skipped: tuple[Mapping[str, Any], ...] = ()  # reason, count, paths (the first three)
+    skipped: tuple[SkippedFiles, ...] = ()
     archived: int = 0  # files in archive folders: indexed, and held back from search
     vectors: Mapping[str, int] = field(default_factory=dict)  # per status
     vector_failures: Mapping[str, int] = field(default_factory=dict)  # reason -> passages
     vector_problem: str = ""  # why nothing can be embedded now
     # After a rebuild: where the index as it was is kept, and per recorded table what was read, made again and lost.
     rebuilt: Mapping[str, Any] = field(default_factory=dict)
+    copied: Mapping[str, int] = field(default_factory=dict)  # after a copy: rows per table
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0
 
@@ -245,9 +314,19 @@ class WatchAnswer(Answer):
     at: datetime
     indexed: int = 0  # files
     deleted: int = 0
-    bad: tuple[Mapping[str, str], ...] = ()  # path, code, message
+    bad: tuple[UnreadFile, ...] = ()
     embedded: int = 0  # passages
     failed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FolderStats(Row):
+    name: str
+    count: int
+    newest: datetime
+    recency: float
+    importance: float
+    composite: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +336,7 @@ class StatsAnswer(Answer):
     states: Mapping[str, int]
     sources: Mapping[str, int]
     vectors: Mapping[str, int]
-    folders: tuple[Mapping[str, Any], ...]
+    folders: tuple[FolderStats, ...]
     links: Mapping[str, Any]
     embedding: Mapping[str, Any]
     transactions: Mapping[str, int] = field(metadata=OF_ATTRIBUTES)
@@ -265,15 +344,30 @@ class StatsAnswer(Answer):
     last_indexed: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem(Row):
+    check: str
+    message: str
+    hint: Text
+
+
 @dataclass(frozen=True, kw_only=True)
 class HealthAnswer(Answer):
     healthy: bool
-    problems: tuple[Mapping[str, Any], ...]  # check, message, hint
+    problems: tuple[Problem, ...]
     checks: Mapping[str, str]  # name -> "ok" or what is wrong
     repaired: Mapping[str, int] = field(default_factory=dict)
 
 
 # --- changing -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SimilarMemory(Row):
+    id: int
+    title: str
+    path: str
+    score: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,14 +378,14 @@ class SaveAnswer(Answer):
     spec_folder: str | None
     created: bool
     duplicate_of: int | None = None
-    similar: tuple[Mapping[str, Any], ...] = ()  # id, title, path, score
+    similar: tuple[SimilarMemory, ...] = ()
     merged: int | None = None  # the memory that it took in
     redacted: Mapping[str, int] = field(default_factory=dict)  # kind -> count
     triggers: tuple[str, ...] = field(default=(), metadata=RENAMED)
     tier: Tier | None = field(default=None, metadata=RENAMED)
     context_type: ContextType | None = None
     alignment: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Text, ...] = ()
     dry_run: bool = False
     text: str | None = None  # with dryRun: what would be written
     vector_status: VectorStatus | None = None
@@ -305,9 +399,18 @@ class MergeAnswer(Answer):
     trashed: str | None = None  # where the other one's file is, below the state folder
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ImportedChat(Row):
+    id: int
+    title: str
+    path: str
+    turns: int
+    created: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChatAnswer(Answer):
-    imported: tuple[Mapping[str, Any], ...]  # id, title, path, turns, created
+    imported: tuple[ImportedChat, ...]
     unchanged: int = 0
     bad_lines: int = 0
 
@@ -374,6 +477,7 @@ class HistoryAnswer(Answer):
     entries: tuple[HistoryEntry, ...] = field(metadata=OF_ATTRIBUTES)
     counts: Mapping[str, int]
     ledger: Mapping[str, Any] = field(default_factory=dict)
+    titles: Mapping[int, str] = field(default_factory=dict)  # by memory, where asked for: what is called so now
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,20 +497,51 @@ class CheckpointAnswer(Answer):
     safety: str | None = None  # the checkpoint made before a restore
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CheckpointRow(Row):
+    name: str
+    spec_folder: str | None
+    memories: int
+    size_bytes: int
+    created_at: str | datetime
+    description: str
+    automatic: bool
+    git_branch: str | None
+    metadata: Mapping[str, Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckpointListAnswer(Answer):
-    checkpoints: tuple[Mapping[str, Any], ...]
+    checkpoints: tuple[CheckpointRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MemoryDifference(Row):
+    id: int
+    title: str
+    path: str
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinkDifference(Row):
+    source_id: int
+    target_id: int
+    relation: str
+    strength: float
+    evidence: str
+    changed: tuple[str, ...] = ()  # strength, evidence, origin
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointDiffAnswer(Answer):
     name: str
-    added: tuple[Mapping[str, Any], ...]
-    removed: tuple[Mapping[str, Any], ...]
-    changed: tuple[Mapping[str, Any], ...]
-    links_added: tuple[Mapping[str, Any], ...] = ()  # sourceId, targetId, relation, strength, evidence
-    links_removed: tuple[Mapping[str, Any], ...] = ()
-    links_changed: tuple[Mapping[str, Any], ...] = ()  # with changed: strength, evidence, origin
+    added: tuple[MemoryDifference, ...]
+    removed: tuple[MemoryDifference, ...]
+    changed: tuple[MemoryDifference, ...]
+    links_added: tuple[LinkDifference, ...] = ()
+    links_removed: tuple[LinkDifference, ...] = ()
+    links_changed: tuple[LinkDifference, ...] = ()
     used: int = 0  # memories whose counts of use differ
 
 
@@ -421,10 +556,34 @@ class LedgerAnswer(Answer):
 # --- triggers and sessions -------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TriggeredMemory(Row):
+    id: int
+    title: str
+    path: str
+    spec_folder: str | None
+    tier: Tier
+    phrases: tuple[str, ...] = ()
+    confidence: float | None = None
+    vault: str | None = None  # "personal"
+    via: str | None = None  # "link": no phrase of its own brings it up
+    # In a session: how much it is attended to, and, by that, its text or its summary, if they were not sent before.
+    state: State | None = None
+    content: str | None = None
+    summary: str | None = None
+    already_sent: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Suggestion(Row):
+    kind: str  # save | search | checkpoint
+    phrase: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class TriggerAnswer(Answer):
-    matches: tuple[Mapping[str, Any], ...]  # id, title, path, phrases, confidence, state, content?, via
-    suggestions: tuple[Mapping[str, Any], ...] = ()  # kind (save|search|checkpoint), phrase
+    matches: tuple[TriggeredMemory, ...]
+    suggestions: tuple[Suggestion, ...] = ()
     loading: str | None = None
     session: Mapping[str, Any] = field(default_factory=dict)  # turn, workingMemory
 
@@ -435,9 +594,222 @@ class SessionAnswer(Answer):
     working_memory: tuple[Card, ...] = ()  # what it attends to most, strongest first
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ContextPart(Row):
+    kind: str
+    id: int
+    title: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Offer(Row):
+    """A memory of a spec folder to choose, all of them, or none."""
+
+    choice: str  # [1] [2] [3] [all] [skip]
+    id: int | None = None
+    title: str | None = None
+    path: str | None = None
+    ids: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ContextAnswer(Answer):
     text: str
-    parts: tuple[Mapping[str, Any], ...]  # kind, id, title, lines, tokens
+    parts: tuple[ContextPart, ...]
     loading: str = "ask"
-    offers: tuple[Mapping[str, Any], ...] = ()  # [1] [2] [3] of a spec folder
+    offers: tuple[Offer, ...] = ()
+
+
+# --- for a person who judges ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a text that has a name: an anchor, or a heading without one."""
+
+    id: str
+    title: str
+    level: int  # 1 to 6
+    first_line: int
+    last_line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseDay:
+    """How often a memory was used on a day, and its state at the end of it."""
+
+    day: date
+    uses: int
+    state: State | None = None  # None: of all memories together
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExamineAnswer(Answer):
+    """One memory with all that is known of it. Looking at it counts as no use."""
+
+    memory: Card
+    text: str
+    outline: tuple[Section, ...] = ()
+    first_indexed_at: datetime
+    last_access: datetime | None = None
+    expires_at: datetime | None = None
+    outdated: bool = False
+    recency: float = 1.0  # 0 to 1: what decay has left of it
+    redactions: int = 0
+    body_line: int = 1  # the first line after front matter
+    use: tuple[UseDay, ...] = ()  # oldest first
+    similar: tuple[SimilarMemory, ...] = ()
+    mergeable: tuple[int, ...] = ()  # those of them that may be joined with it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A memory after one change. `text` says whether the change was of its text."""
+
+    number: int  # 1 is the first
+    at: datetime
+    actor: str
+    event: str
+    changed: tuple[str, ...] = ()
+    text: bool = False
+    hash: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffLine:
+    kind: str  # same | added | removed | skipped
+    text: str
+    old_line: int | None = None
+    new_line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionsAnswer(Answer):
+    """How a memory came to be what it is, newest first, and two of its versions compared."""
+
+    memory_id: int
+    versions: tuple[Version, ...]
+    older: int | None = None
+    newer: int | None = None
+    diff: tuple[DiffLine, ...] = ()
+    values: tuple[Mapping[str, Any], ...] = ()  # name, before, after: what else differs between the two
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CareItem:
+    """Something that needs a decision. `key` names it until the texts that it is about change."""
+
+    key: str
+    kind: str  # duplicates | unvouched | stale | trigger | expired | unused | vectors | file | health
+    message: str
+    hint: str = ""
+    memories: tuple[Card, ...] = ()
+    score: float | None = None  # of duplicates, 0 to 1
+    mergeable: bool = False
+    phrase: str = ""
+    set_aside: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CareAnswer(Answer):
+    items: tuple[CareItem, ...]
+    counts: Mapping[str, int]
+    compared: int = 0  # memories that were compared with all others
+    to_compare: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepAnswer(Answer):
+    key: str
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRow:
+    """An operation that `undo` can take back."""
+
+    operation: str
+    kind: str
+    memory_ids: tuple[int, ...]
+    title: str
+    at: datetime
+    actor: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangesAnswer(Answer):
+    changes: tuple[ChangeRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FacetsAnswer(Answer):
+    """How many of all that a search finds have which value."""
+
+    total: int
+    tiers: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, int] = field(default_factory=dict)
+    folders: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderRow:
+    name: str
+    count: int
+    newest: datetime
+    about: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldersAnswer(Answer):
+    """Every spec folder; and of the one that was asked for its documents, its sessions in order and their links."""
+
+    folders: tuple[FolderRow, ...]
+    total: int = 0
+    name: str | None = None
+    about: str = ""
+    documents: tuple[Card, ...] = ()
+    sessions: tuple[Card, ...] = ()
+    links: tuple[Link, ...] = ()
+    neighbours: tuple[Card, ...] = ()  # memories of other folders that those links lead to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    name: str
+    memories: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """How a tier fades with the days since it was used, and how many memories stand where on it today."""
+
+    tier: Tier
+    days: tuple[int, ...]
+    left: tuple[float, ...]  # 0 to 1
+    memories: tuple[int, ...]  # between this day and the next one of `days`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentDay:
+    """What was sent to sessions on a day, by verb."""
+
+    day: date
+    verb: str
+    answers: int
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumbersAnswer(Answer):
+    tiers: tuple[Amount, ...]
+    states: tuple[Amount, ...]
+    sources: tuple[Amount, ...]
+    folders: tuple[Amount, ...]
+    model: str
+    curves: tuple[Curve, ...]
+    use: tuple[UseDay, ...] = ()  # of all memories together
+    sent: tuple[SentDay, ...] = ()

@@ -1,11 +1,49 @@
-"""Who asks? What a server knows of a request's sender and no tool's parameter says."""
+"""Who asks? A `Caller` per call: what it may see, whose change it is, which session and connection it belongs to.
+
+The edges make it (the command line and standard input once for the process, a server with sign-in per request), and
+no tool's parameter ever does. Nothing below `serve` looks for any of it anywhere else.
+"""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["CONNECTION"]
+from spec_kit_memory.core.memory import EVERYWHERE, Actor, Scope
+from spec_kit_memory.errors import BadParameter
 
-# The connection that a request came over. "" for the command line, for Python callers, and for clients that a server
-# cannot tell apart.
-CONNECTION: ContextVar[str] = ContextVar("connection", default="")
+if TYPE_CHECKING:
+    from spec_kit_memory.settings import Settings
+
+__all__ = ["Caller", "process_caller"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`session` is written to history with each change; a verb's own `session_id` goes before it.
+
+    `connection` tells clients without a session apart, so that each hears of the rules once. It is "" for the command
+    line, for Python, and for clients that a server cannot tell apart: those hear of them every time.
+
+    An `observer` is a person who looks at what there is: what it reads counts as no use and is not remembered.
+    """
+
+    scope: Scope = EVERYWHERE
+    actor: Actor = Actor.USER
+    session: str | None = None
+    connection: str = ""
+    personal: bool = False  # the user of this machine, whose own vault answers too; never another caller
+    observer: bool = False
+
+    def __post_init__(self) -> None:
+        user = self.scope.user
+        if user is not None and (user in ("", ".", "..") or any(mark in user for mark in "/\\\0")):
+            raise BadParameter(
+                f"The user id {user!r} cannot be the name of a folder.",
+                hint="Use an id that is not empty, not . or .., and has no slash, backslash or NUL in it.",
+            )
+
+
+def process_caller(settings: Settings, *, actor: Actor = Actor.USER) -> Caller:
+    """The caller that a process's flags, environment and user configuration describe."""
+    return Caller(scope=settings.scope, actor=actor)

@@ -24,7 +24,10 @@ Edges (MCP, HTTP, command line) turn these into their own form in `serve.render`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
+
+from spec_kit_memory.advice import Advice, Text, joined
 
 __all__ = [
     "AccessDenied",
@@ -66,11 +69,17 @@ class SpecKitMemoryError(Exception):
     code: ClassVar[str] = "E000"
     means: ClassVar[str] = "any error of this package"
 
-    def __init__(self, message: str, *, hint: str = "", **details: object) -> None:
+    def __init__(self, message: str, *, hint: Text | Sequence[Text] = "", **details: object) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        steps = (hint,) if isinstance(hint, str | Advice) else hint
+        self.advice: tuple[Text, ...] = tuple(step for step in steps if step)
         self.details = details
+
+    @property
+    def hint(self) -> str:
+        """The next step, in the words of Python; the edges word `advice` for their own readers."""
+        return joined(map(str, self.advice))
 
 
 class EmbeddingFailed(SpecKitMemoryError):

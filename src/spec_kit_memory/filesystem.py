@@ -44,6 +44,7 @@ __all__ = [
     "flush",
     "is_writable",
     "link_or_copy",
+    "listed",
     "look",
     "make_folders",
     "move",
@@ -366,6 +367,14 @@ def names(folder: Place) -> list[str]:
         return sorted(os.listdir(opened))
 
 
+@contextmanager
+def listed(folder: Place) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """What a folder holds, in any order. Entries can be looked at only inside, while the folder is open, and their
+    `path` is not one."""
+    with _folder(folder) as opened, os.scandir(opened) as entries:
+        yield entries
+
+
 # --- changing ------------------------------------------------------------------------------
 
 
@@ -583,9 +592,12 @@ def move_new(source: Place, target: Place) -> None:
             _system.rename(old.name, new.name, old.handle, new.handle)
             return
         try:
+            if source.parent != target.parent:
+                sync(target.parent)  # a power cut must not find the file in neither of two folders
             _system.unlink(old.name, old.handle)
-        except OSError:
+        except BaseException:
             with suppress(OSError):
+                old.look()  # an interrupt may come when the old name is gone: then the new one is the only one
                 _system.unlink(new.name, new.handle)
             raise
 
@@ -651,6 +663,8 @@ def make_folders(place: Place, *, mode: int = 0o777) -> tuple[Place, ...]:
             with suppress(FileExistsError):  # another process was quicker
                 _system.mkdir(spot.name, mode, spot.handle)
                 made.append(folder)
+    for folder in made:  # else what is synced in a folder could be lost with the folder
+        sync(folder.parent)
     return tuple(made)
 
 

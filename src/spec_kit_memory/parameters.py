@@ -36,6 +36,7 @@ __all__ = [
     "Kind",
     "Parameter",
     "Request",
+    "also_parameter",
     "budget_parameter",
     "folder_parameter",
     "from_call",
@@ -80,6 +81,7 @@ class Parameter:
         minimum: float | None = None,
         maximum: float | None = None,
         length: int = NAME_LENGTH,
+        together: bool = False,
         about: str = "",
         help: str = "",
         aliases: tuple[str, ...] = (),
@@ -98,6 +100,7 @@ class Parameter:
         # Of a number; of a list how many. For tools and commands: Python callers may ask for more (see `_bounds`).
         self.minimum, self.maximum = minimum, maximum
         self.length = length  # characters of a text, or of an object as JSON; for tools and commands
+        self.together = together  # the length is of all texts of a list, and both bounds hold in Python too
         self.about = about  # for the schema, where every word costs tokens in every conversation
         self.help = help  # for the command line and the reference pages, where `about` is not enough
         self.aliases = aliases  # other names for it, at every edge
@@ -191,6 +194,18 @@ def limit_parameter(*, default: int, most: int = 100) -> Any:
 def budget_parameter(about: str = "", *, default: int | None) -> Any:
     told = about or "Budget of the answer"
     return parameter("integer", default=default, least=100, most=1_000_000, about=about, help=told)
+
+
+def also_parameter() -> Any:
+    return parameter(
+        "texts",
+        default=(),
+        about='As the note may put it: ["likely keywords", "another phrasing", "a sentence it may contain"]',
+        help="The same in other words: likely keywords, another phrasing, a sentence as the note might say it",
+        most=6,
+        length=10_000,
+        together=True,
+    )
 
 
 class _MadeWhenUsed(type):
@@ -479,17 +494,17 @@ def _text(declared: Parameter, value: Any, edge: Edge) -> str:
     if declared.choices:
         return _choice(declared, value, edge)
     if edge.bounded and len(value) > declared.length:
-        raise _Problem(
-            OutOfRange,
-            f"{edge.spelled(declared)} has {len(value):,} characters; at most {declared.length:,} are allowed",
-            declared,
-            "Shorten it.",
-        )
+        raise _too_long(declared, len(value), edge, "Shorten it.")
     try:
         value.encode()
     except UnicodeEncodeError:  # half of a pair cannot be stored, sent or found
         raise _wrong(declared, value, edge, "a text without lone surrogates") from None
     return str(value)
+
+
+def _too_long(declared: Parameter, size: int, edge: Edge, hint: str) -> _Problem:
+    told = f"{edge.spelled(declared)} has {size:,} characters; at most {declared.length:,} are allowed"
+    return _Problem(OutOfRange, told, declared, hint)
 
 
 def _choice(declared: Parameter, value: str, edge: Edge) -> str:
@@ -588,13 +603,15 @@ def _texts(declared: Parameter, value: Any, edge: Edge) -> Any:
     if not clean:
         return _LEFT_OUT
     least = int(declared.minimum or 0)
-    most = int(declared.maximum or 100) if edge.bounded or least else LARGEST
+    most = int(declared.maximum or 100) if edge.bounded or least or declared.together else LARGEST
     if not least <= len(clean) <= most:
         raise _Problem(
             OutOfRange,
             f"{edge.spelled(declared)} has {counted(len(clean), 'item')}; it takes {least} to {most}",
             declared,
         )
+    if declared.together and (size := sum(map(len, clean))) > declared.length:
+        raise _too_long(declared, size, edge, "Shorten them.")
     return tuple(clean)
 
 
@@ -624,12 +641,7 @@ def _object(declared: Parameter, value: Any, edge: Edge) -> Any:
 
         size = len(json.dumps(found, ensure_ascii=False, default=str))
         if size > declared.length:
-            raise _Problem(
-                OutOfRange,
-                f"{edge.spelled(declared)} has {size:,} characters; at most {declared.length:,} are allowed",
-                declared,
-                "Save it in parts.",
-            )
+            raise _too_long(declared, size, edge, "Save it in parts.")
     return dict(found)
 
 

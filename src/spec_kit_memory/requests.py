@@ -15,6 +15,7 @@ from spec_kit_memory.core.memory import ContextType, Relation, Source, State, Ti
 from spec_kit_memory.errors import NothingToSearch
 from spec_kit_memory.parameters import (
     Request,
+    also_parameter,
     budget_parameter,
     folder_parameter,
     id_parameter,
@@ -37,6 +38,7 @@ class SearchRequest(Request, verb="search", needs=("query", "concepts"), without
 
     query: str | None = parameter("text", default=None, kw_only=False, about="In natural language", length=QUERY_LENGTH)
     concepts: Sequence[str] = parameter("texts", default=(), about="2 to 5 terms that must all match", least=2, most=5)
+    also: Sequence[str] = also_parameter()
     spec_folder: str | None = folder_parameter(default=None)
     tier: Tier | str | None = parameter(
         "text", default=None, choices=Tier, help="Only this importance", aliases=("importanceTier",)
@@ -75,6 +77,7 @@ class SearchRequest(Request, verb="search", needs=("query", "concepts"), without
     use_decay: bool = parameter("boolean", default=True, help="Let old memories rank lower")
     session_id: str | None = session_parameter("Texts it was sent before become references", default=None)
     dedup: bool = parameter("boolean", default=True, help="With a session: do not send the same text twice")
+    fresh: bool = parameter("boolean", default=False, about="Only where the code it names is unchanged")
     as_of: str | None = parameter("text", default=None, about="Search the past: ISO date, time or checkpoint")
     explain: bool = parameter("boolean", default=False, about="Score parts")
     mode: str = parameter(
@@ -94,6 +97,7 @@ class ContextRequest(Request, verb="context"):
     """What an agent should know when it starts: rules, matches, state and next steps."""
 
     prompt: str | None = parameter("text", default=None, kw_only=False, about="The user's message", length=QUERY_LENGTH)
+    also: Sequence[str] = also_parameter()
     spec_folder: str | None = folder_parameter(default=None)
     session_id: str | None = session_parameter(default=None)
     max_tokens: int = budget_parameter(default=1500)
@@ -179,9 +183,9 @@ class SaveRequest(Request, verb="save", needs=("file_path", "context", "text")):
     context: Mapping[str, Any] | None = parameter(
         "object",
         default=None,
-        about="sessionSummary, keyDecisions[], filesModified[], triggerPhrases[], technicalContext{}, nextSteps[], "
-        "blockers[], importanceTier, contextType, title, links{}, sessionId; or userPrompts[], observations[], "
-        "recentContext[]",
+        about="sessionSummary, keyDecisions[], questions[] (up to 8 that this answers, as one would ask who forgot its "
+        "words), filesModified[], triggerPhrases[], technicalContext{}, nextSteps[], blockers[], importanceTier, "
+        "contextType, title, links{}, sessionId; or userPrompts[], observations[], recentContext[]",
         length=OBJECT_LENGTH,
     )
     text: str | None = parameter(
@@ -191,6 +195,12 @@ class SaveRequest(Request, verb="save", needs=("file_path", "context", "text")):
     create: bool = parameter("boolean", default=False, about="Make that spec folder if it is new")
     force: bool = parameter("boolean", default=False, about="Index again though unchanged")
     dry_run: bool = parameter("boolean", default=False, about="Only show")
+    vault: str = parameter(
+        "text",
+        default="project",
+        choices=("project", "personal"),
+        about="personal: about the person (preferences, habits), for every project",
+    )
     on_similar: str = parameter(
         "text",
         default="warn",
@@ -285,6 +295,10 @@ class SessionRequest(Request, verb="session", command=""):
 class UndoRequest(Request, verb="undo"):
     """Take back the last delete, update, merge or restore."""
 
+    operation: str | None = parameter(
+        "text", default=None, help="Take back this change and no other, unless a later one builds on it", reach="python"
+    )
+
 
 # --- links ----------------------------------------------------------------------------------
 
@@ -377,6 +391,10 @@ class HistoryRequest(Request, verb="history"):
     spec_folder: str | None = folder_parameter(default=None)
     limit: int = limit_parameter(default=50, most=1000)
     max_tokens: int = budget_parameter(default=4000)
+    titles: bool = parameter("boolean", default=False, help="Also how each memory is called now", reach="python")
+    latest: bool = parameter(
+        "boolean", default=False, help="Only the last ones: nothing is counted or verified", reach="python"
+    )
 
 
 class LedgerVerifyRequest(Request, verb="ledger_verify"):
@@ -461,6 +479,12 @@ class IndexRequest(Request, verb="index"):
         help="Make a new index of what is recorded and of all files; keep the old one aside",
         reach="command",
     )
+    copy_to: str | None = parameter(
+        "text",
+        default=None,
+        help="Copy the index, once it is in step, to that empty place: postgresql://HOST/DATABASE, or sqlite",
+        reach="command",
+    )
     embed: bool = parameter(
         "boolean",
         default=True,
@@ -471,6 +495,81 @@ class IndexRequest(Request, verb="index"):
     cooldown: bool = parameter("boolean", default=False, help="At most once a minute", reach="python")
     progress: Callable[[str, int, int], None] | None = parameter("function", default=None, reach="python")
     cancelled: Callable[[], bool] | None = parameter("function", default=None, reach="python")
+
+
+# --- for a person who judges ---------------------------------------------------------------
+
+
+class ExamineRequest(Request, verb="examine", command=""):
+    """One memory with all that is known of it, for a person who judges it."""
+
+    id: int = id_parameter(kw_only=False, aliases=("memoryId",))
+    similar: bool = parameter("boolean", default=False, help="Also those that say nearly the same")
+
+
+class VersionsRequest(Request, verb="versions", command=""):
+    """The versions of a memory, and two of them compared; the last two texts where none is named."""
+
+    id: int = id_parameter(kw_only=False, aliases=("memoryId",))
+    older: int | None = parameter("integer", default=None, least=0, most=LARGEST_COUNT, help="Compare from this one")
+    newer: int | None = parameter("integer", default=None, least=1, most=LARGEST_COUNT, help="Compare up to this one")
+
+
+class CareRequest(Request, verb="care", command=""):
+    """What needs a decision: near-duplicates, what nobody used, what nobody vouched for, what failed."""
+
+    kind: str | None = parameter(
+        "text",
+        default=None,
+        choices=("duplicates", "unvouched", "stale", "trigger", "expired", "unused", "vectors", "file", "health"),
+        help="Only this kind",
+    )
+    set_aside: bool = parameter("boolean", default=False, help="Those that a person decided to leave as they are")
+    seconds: float | None = parameter(
+        "number", default=None, least=0, most=600, help="Compare for so long; a later call goes on from there"
+    )
+    health: bool = parameter("boolean", default=True, help="Also what is wrong with the index; that takes a while")
+    limit: int = limit_parameter(default=100, most=1000)
+
+
+class KeepRequest(Request, verb="keep", command=""):
+    """Leave something that `care` named as it is; it comes up again when its text changes."""
+
+    key: str = parameter("text", kw_only=False, length=PATH_LENGTH, help="As `care` gave it")
+    kept: bool = parameter("boolean", default=True, help="False: bring it up again")
+
+
+class ChangesRequest(Request, verb="changes", command=""):
+    """The changes that `undo` can take back, newest first."""
+
+    memory_id: int | None = id_parameter(default=None, kw_only=False, aliases=("id",))
+    limit: int = limit_parameter(default=20)
+
+
+class FacetsRequest(Request, verb="facets", command=""):
+    """How many of all that a search finds are of which tier, state, source, type and folder."""
+
+    query: str = parameter("text", kw_only=False, length=QUERY_LENGTH, help="As for a search")
+
+
+class RecordSentRequest(Request, verb="record_sent", command=""):
+    """Count an answer that went to a session, for whoever asks where its tokens went."""
+
+    answered: str = parameter("text", kw_only=False, help="The verb that was answered")
+    tokens: int = parameter("integer", kw_only=False, least=0, most=LARGEST_COUNT, help="How long the answer was")
+
+
+class FoldersRequest(Request, verb="folders", command=""):
+    """Spec folders, and what is in one of them."""
+
+    name: str | None = folder_parameter("This one in detail", default=None)
+    limit: int = limit_parameter(default=100, most=1000)
+
+
+class NumbersRequest(Request, verb="numbers", command=""):
+    """Memories and tokens by what they are, how they fade, and how they were used day by day."""
+
+    days: int = parameter("integer", default=60, least=1, most=366, help="So many days back")
 
 
 BY_COMMAND: Mapping[str, type[Request]] = {kind.command: kind for kind in Request.__subclasses__() if kind.command}

@@ -1,7 +1,8 @@
 """The one door. The MCP server, the command line and Python callers come in here.
 
 A `Workspace` wires settings, store, files and embedder together and hands each verb to
-`verbs/`. Its methods are thread safe; they answer with the dataclasses of `answers`.
+`features/`. Its methods are thread safe; they answer with the dataclasses of `answers`.
+`for_caller` gives it to somebody else who asks.
 """
 
 from __future__ import annotations
@@ -11,27 +12,33 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from spec_kit_memory import answers, filesystem, requests
 from spec_kit_memory import settings as settings_module
-from spec_kit_memory.core.memory import Actor
+from spec_kit_memory.advice import advise
+from spec_kit_memory.caller import Caller, process_caller
+from spec_kit_memory.core.memory import FIRST_PERSONAL_ID, Actor
 from spec_kit_memory.embed import Embedder
-from spec_kit_memory.errors import BadParameter, MemoryNotFound
+from spec_kit_memory.errors import BadParameter, DatabaseBusy, DatabaseUnusable, FileMissing, MemoryNotFound
 from spec_kit_memory.features.runtime import Meaning, Runtime
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.parameters import Request, from_call, signature
-from spec_kit_memory.settings import Settings
+from spec_kit_memory.settings import IndexPlace, Semantic, Settings
+from spec_kit_memory.settings.own_folders import make_private_folder, personal_vault
 
 if TYPE_CHECKING:
     from spec_kit_memory.features.background import Background
     from spec_kit_memory.files.scan import Sync
 
-__all__ = ["Workspace", "open_workspace", "utc_now"]
+__all__ = ["Workspace", "make_personal_vault", "open_workspace", "utc_now"]
+
+_LOCAL_MODELS = ("local", "none", "hashing")  # they ask no network
 
 _Answer = TypeVar("_Answer")
 _Request = TypeVar("_Request", bound=Request)
@@ -53,7 +60,8 @@ def _takes(
     ) -> Callable[Concatenate[Workspace, _Given], _Answer]:
         def call(self: Workspace, /, *values: _Given.args, **named: _Given.kwargs) -> _Answer:
             request = from_call(request_type, values, named)
-            return self._timed(lambda: verb(self, request))
+            vault = self._vault(request)
+            return vault._timed(lambda: verb(vault, request))
 
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(call, name, getattr(verb, name))
@@ -75,7 +83,22 @@ def open_workspace(
         raise BadParameter(f"open_workspace: root must be a text or a path, not {root!r}.", hint="Name a folder.")
     if settings is None:
         settings = settings_module.load(settings_module.find_root(workspace=Path(root) if root is not None else None))
-    return Workspace(settings, actor=actor, now=now)
+    return Workspace(settings, actor=actor, now=now, personal=True)
+
+
+def make_personal_vault() -> tuple[Path, tuple[str, ...]]:
+    """Make the user's own vault, for this user alone; returns where it is and what was made."""
+    root = personal_vault()
+    if root is None:
+        raise FileMissing("this user has no home folder to keep personal memory in", hint="set HOME")
+    make_private_folder(root)
+    return root, make_workspace(root)
+
+
+def _vault_settings(root: Path, of: Settings) -> Settings:
+    """As the user has them; what a project's own configuration says is no business of the vault's."""
+    model = of.semantic.model if of.semantic.model in _LOCAL_MODELS else "local"
+    return Settings(root=root, semantic=Semantic(model=model), watch=of.watch)
 
 
 def make_workspace(root: Path) -> tuple[str, ...]:
@@ -92,6 +115,14 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
     return disk.write_lines(path, lines)
 
 
+class _PersonalVault:
+    """The user's own vault, opened when first needed; all views of a workspace share it."""
+
+    def __init__(self) -> None:
+        self.opening = threading.Lock()
+        self.workspace: Workspace | None = None
+
+
 class Workspace:
     """A project's memories. Use it as a context manager, or call `close`."""
 
@@ -100,33 +131,43 @@ class Workspace:
         settings: Settings,
         *,
         actor: Actor = Actor.USER,
+        caller: Caller | None = None,
         now: Callable[[], datetime] = utc_now,
         store: Index | None = None,
         embedder: Embedder | None = None,
+        personal: bool = False,
     ) -> None:
-        from spec_kit_memory.files.disk import refuse_links
-        from spec_kit_memory.files.paths import index_file, scope_of
+        """`personal`: the user's own vault, if there is one, answers too. Never for others than that user."""
+        from spec_kit_memory.files.disk import ensure_state_folder, refuse_links
+        from spec_kit_memory.files.paths import index_place
 
+        is_vault = settings.root == personal_vault()
+        if is_vault:  # what is personal goes to no network
+            semantic = settings.semantic if settings.semantic.model in _LOCAL_MODELS else Semantic()
+            settings = replace(settings, semantic=semantic, index=IndexPlace())
         self.settings = settings
+        self._personal = _PersonalVault()
+        self._now = now
         refuse_links(settings)
         if _has_left(settings, "past"):
             from spec_kit_memory.files import past_folder
 
             past_folder.sweep(settings)
+        if settings.on_server:  # locks and pending saves are files here all the same
+            ensure_state_folder(settings)
         # One that is damaged opens too, so that it can be rebuilt: until then every verb says what is wrong.
-        whole = store or open_index(index_file(settings), damaged_ok=True)
+        first_id = FIRST_PERSONAL_ID if is_vault else 1
+        place, project = index_place(settings), settings.index_project
+        whole = store or open_index(place, project=project, damaged_ok=True, first_id=first_id)
         self._runtime = Runtime(
-            settings=settings,
-            store=whole.within(scope_of(settings)),
+            settings,
             whole=whole,
             make_sync=lambda: _sync(whole, settings, now),
             meaning=Meaning(settings, now=now, embedder=embedder),
             now=now,
-            actor=actor,
-            embed_soon=self._embed_soon,
+            caller=replace(caller or process_caller(settings, actor=actor), personal=personal and not is_vault),
         )
-        self._cache = _SearchCache()
-        self._background: Background | None = None
+        self._is_view = False
         self._closed = False
         # A caller who forgets to close still has its counts of use written.
         atexit.register(self.close)
@@ -142,16 +183,68 @@ class Workspace:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def for_caller(self, caller: Caller) -> Workspace:
+        """The same workspace as another caller has it: it sees what that one may see, and acts in its name.
+
+        Index, embedder and background are shared with this one, so it costs next to nothing and needs no closing.
+        """
+        if not isinstance(caller, Caller):
+            raise BadParameter(f"for_caller: caller must be a Caller, not {caller!r}.", hint="Make one: Caller().")
+        view = copy(self)
+        view._runtime = self._runtime.for_caller(caller)
+        view._is_view = True
+        return view
+
+    def _vault(self, request: object) -> Workspace:
+        """The workspace that a request is about: this one, or the user's personal vault."""
+        from spec_kit_memory.features import personal
+
+        if not isinstance(request, Request) or not personal.names_personal(request) or self._is_personal:
+            return self
+        vault = self.personal
+        if vault is None and getattr(request, "vault", None) == personal.PERSONAL:
+            raise FileMissing("there is no personal memory here", hint=advise("make-personal"))
+        return vault or self  # which does not know that id, and says so
+
+    @property
+    def _is_personal(self) -> bool:
+        return self.settings.root == personal_vault()
+
+    @property
+    def personal(self) -> Workspace | None:
+        """The user's own vault; None where there is none, over HTTP, and for a caller who sees only a part."""
+        if not self.caller.personal or self._runtime.isolated:
+            return None
+        with self._personal.opening:
+            if self._personal.workspace is None:
+                root = personal_vault()
+                if root is None or not (root / settings_module.STATE_FOLDER).is_dir():
+                    return None
+                settings = _vault_settings(root, self.settings)
+                self._personal.workspace = Workspace(settings, actor=self.caller.actor, now=self._now)
+            return self._personal.workspace
+
+    @property
+    def caller(self) -> Caller:
+        return self._runtime.caller
+
+    @property
+    def _background(self) -> Background | None:
+        return self._runtime.shared.background
+
     def close(self) -> None:
-        if self._closed:
+        """Write what is due and let go of the index. Of a view for another caller: nothing, the workspace goes on."""
+        if self._closed or self._is_view:
             return
         self._closed = True
         atexit.unregister(self.close)
+        if self._personal.workspace:
+            self._personal.workspace.close()
         if self._background:
             self._background.stop()
         self._runtime.flush()
-        if self._runtime.past:
-            self._runtime.past.close()
+        if self._runtime.shared.past:
+            self._runtime.shared.past.close()
         self._runtime.whole.close()
 
     def start_background(self, report: Callable[[answers.WatchAnswer], None] | None = None) -> None:
@@ -162,22 +255,33 @@ class Workspace:
         from spec_kit_memory.features.background import Background
 
         if self._background is None:
-            self._background = Background(self._runtime, report=report)
-            self._runtime.doing = self._background.doing
-            self._background.start()
-
-    def _embed_soon(self) -> None:
-        if self._background:
-            self._background.wake()
+            background = Background(self._runtime, report=report)
+            self._runtime.shared.background = background
+            background.start()
+        if self.personal:
+            self.personal.start_background()
 
     # --- find and read
 
     @_takes(requests.SearchRequest)
     def search(self, request: requests.SearchRequest) -> answers.SearchAnswer:
         """The memories that answer a question, best first, within a token budget."""
-        from spec_kit_memory.features import search_answer
+        if request.as_of:
+            from spec_kit_memory.features import past
 
-        return search_answer.search(self._runtime, request, self._cache)
+            return past.search(self._runtime, request)
+        from spec_kit_memory.features import personal, search_answer
+
+        if self.personal is None:
+            return search_answer.search(self._runtime, request)
+        budget = request.max_tokens or self.settings.search.max_tokens
+        asked = personal.share(request, budget)
+        own = search_answer.search(self.personal._runtime, asked)
+        if not personal.answers(own) and not own.constitutional:
+            return search_answer.search(self._runtime, request)
+        rest = request.replace(max_tokens=max(100, budget - (asked.max_tokens or 0)))
+        found = search_answer.search(self._runtime, rest)
+        return personal.joined_search(found, own, limit=request.limit)
 
     @_takes(requests.LoadRequest)
     def load(self, request: requests.LoadRequest) -> answers.LoadAnswer:
@@ -214,16 +318,23 @@ class Workspace:
     @_takes(requests.TriggersRequest)
     def triggers(self, request: requests.TriggersRequest) -> answers.TriggerAnswer:
         """The memories whose phrases occur in a prompt; it never needs vectors."""
-        from spec_kit_memory.features import sessions
+        from spec_kit_memory.features import personal, sessions
 
-        return sessions.triggers(self._runtime, request)
+        found = sessions.triggers(self._runtime, request)
+        if self.personal is None:
+            return found
+        return personal.joined_triggers(found, sessions.triggers(self.personal._runtime, request), limit=request.limit)
 
     @_takes(requests.ContextRequest)
     def context(self, request: requests.ContextRequest) -> answers.ContextAnswer:
         """The one call for an agent that starts or resumes."""
-        from spec_kit_memory.features import context
+        from spec_kit_memory.features import context, personal
 
-        return context.context(self._runtime, request)
+        if self.personal is None:
+            return context.context(self._runtime, request)
+        asked = request.replace(max_tokens=max(100, request.max_tokens // personal.SHARE), spec_folder=None)
+        own = context.context(self.personal._runtime, asked)
+        return personal.joined_context(context.context(self._runtime, request), own, max_tokens=request.max_tokens)
 
     @_takes(requests.SessionRequest)
     def session(self, request: requests.SessionRequest) -> answers.SessionAnswer:
@@ -281,7 +392,7 @@ class Workspace:
         """Take back the last delete, update, merge or restore."""
         from spec_kit_memory.features import undo
 
-        return undo.undo(self._runtime)
+        return undo.undo(self._runtime, request)
 
     # --- links
 
@@ -413,6 +524,70 @@ class Workspace:
 
         return health.health(self._runtime, request)
 
+    # --- for a person who judges
+
+    @_takes(requests.RecordSentRequest)
+    def record_sent(self, request: requests.RecordSentRequest) -> answers.Answer:
+        """Count an answer that went to a session."""
+        self._runtime.sent(request.answered, request.tokens)
+        return answers.Answer(summary="counted")
+
+    @_takes(requests.ExamineRequest)
+    def examine(self, request: requests.ExamineRequest) -> answers.ExamineAnswer:
+        """One memory with all that is known of it."""
+        from spec_kit_memory.features import examine
+
+        return examine.examine(self._runtime, request)
+
+    @_takes(requests.VersionsRequest)
+    def versions(self, request: requests.VersionsRequest) -> answers.VersionsAnswer:
+        """The versions of a memory, and two of them compared."""
+        from spec_kit_memory.features import examine
+
+        return examine.versions(self._runtime, request)
+
+    @_takes(requests.CareRequest)
+    def care(self, request: requests.CareRequest) -> answers.CareAnswer:
+        """What needs a decision."""
+        from spec_kit_memory.features import care
+
+        return care.care(self._runtime, request)
+
+    @_takes(requests.KeepRequest)
+    def keep(self, request: requests.KeepRequest) -> answers.KeepAnswer:
+        """Leave something that `care` named as it is."""
+        from spec_kit_memory.features import care
+
+        return care.keep(self._runtime, request)
+
+    @_takes(requests.ChangesRequest)
+    def changes(self, request: requests.ChangesRequest) -> answers.ChangesAnswer:
+        """The changes that `undo` can take back, newest first."""
+        from spec_kit_memory.features import undo
+
+        return undo.changes(self._runtime, request)
+
+    @_takes(requests.FacetsRequest)
+    def facets(self, request: requests.FacetsRequest) -> answers.FacetsAnswer:
+        """How many of all that a search finds are of which kind."""
+        from spec_kit_memory.features import facets
+
+        return facets.facets(self._runtime, request)
+
+    @_takes(requests.FoldersRequest)
+    def folders(self, request: requests.FoldersRequest) -> answers.FoldersAnswer:
+        """Spec folders, and what is in one of them."""
+        from spec_kit_memory.features import folder_overview
+
+        return folder_overview.folders(self._runtime, request)
+
+    @_takes(requests.NumbersRequest)
+    def numbers(self, request: requests.NumbersRequest) -> answers.NumbersAnswer:
+        """Memories and tokens by what they are, how they fade, and how they were used."""
+        from spec_kit_memory.features import numbers
+
+        return numbers.numbers(self._runtime, request)
+
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:
         started = time.perf_counter()
         if self._background:
@@ -425,15 +600,22 @@ class Workspace:
             self._runtime.whole.require_sound()
             if not self._unread:
                 raise
-            raise MemoryNotFound(error.message, hint=f"{self._unread}; {error.hint}", **error.details) from error
+            raise MemoryNotFound(error.message, hint=(self._unread, *error.advice), **error.details) from error
         if not isinstance(answer, answers.Answer):
             return answer
         meta = replace(
             answer.meta,
             latency_ms=round((time.perf_counter() - started) * 1000, 3),
-            index_generation=self._runtime.store.generation(),
+            index_generation=self._generation(),
         )
-        return replace(answer, meta=meta, hints=(*filter(None, (self._unread,)), *answer.hints))
+        return replace(answer, meta=meta, advice=(*filter(None, (self._unread,)), *answer.advice))
+
+    def _generation(self) -> int:
+        """0 where it cannot be read: what the verb did is done, and not refused for want of a number."""
+        try:
+            return self._runtime.store.generation()
+        except (DatabaseBusy, DatabaseUnusable):
+            return 0
 
     @property
     def _unread(self) -> str:
@@ -463,26 +645,3 @@ def _has_left(settings: Settings, name: str) -> bool:
         return bool(filesystem.names(state_folder(settings, name)))
     except OSError:
         return False
-
-
-class _SearchCache:
-    """Answers to repeated questions, thrown away as a whole when any memory changed."""
-
-    SIZE = 256
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._generation = -1
-        self._answers: dict[Any, answers.SearchAnswer] = {}
-
-    def get(self, key: Any, generation: int) -> answers.SearchAnswer | None:
-        with self._lock:
-            return self._answers.get(key) if generation == self._generation else None
-
-    def put(self, key: Any, generation: int, answer: answers.SearchAnswer) -> None:
-        with self._lock:
-            if generation != self._generation:
-                self._generation, self._answers = generation, {}
-            elif len(self._answers) >= self.SIZE:
-                del self._answers[next(iter(self._answers))]
-            self._answers[key] = answer

@@ -291,31 +291,31 @@ def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
 
 
 def rule(id: int, words: int, *, weight: float = 1.0, triggered: bool = False) -> Rule:
-    return Rule(id=id, title=f"Rule {id}", text="word " * words, weight=weight, triggered=triggered)
+    return Rule(id=id, name_size=2, text="word " * words, weight=weight, triggered=triggered)
 
 
 def test_rules_are_shown_triggered_first_then_by_weight() -> None:
     found = [rule(1, 9, weight=0.5), rule(2, 9), rule(3, 9, weight=0.1, triggered=True), rule(4, 9)]
-    ruled = packing.rules(found, count=count)
+    ruled = packing.rules(found, budget=500, measure=count)
     assert [id for id, _ in ruled.shown] == [3, 2, 4]
     assert ruled.named == (1,)
 
 
 def test_at_most_three_rules_and_five_hundred_tokens_are_shown() -> None:
-    ruled = packing.rules([rule(id, 200) for id in range(1, 8)], count=count)
+    ruled = packing.rules([rule(id, 200) for id in range(1, 8)], budget=500, measure=count)
     assert len(ruled.shown) == 2
     assert ruled.named == (3, 4, 5, 6, 7)
-    assert ruled.tokens <= 500
+    assert ruled.size <= 500
 
 
 def test_a_rule_that_is_too_long_offers_its_headings() -> None:
     text = "# Articles\n" + "word " * 600 + "\n## Test first\nmore\n"
-    ruled = packing.rules([Rule(id=1, title="Constitution", text=text)], count=count)
+    ruled = packing.rules([Rule(id=1, name_size=1, text=text)], budget=500, measure=count)
     assert ruled.shown == ((1, "# Articles\n## Test first"),)
 
 
 def test_a_long_rule_without_headings_is_named() -> None:
-    ruled = packing.rules([rule(1, 600), rule(2, 10)], count=count)
+    ruled = packing.rules([rule(1, 600), rule(2, 10)], budget=500, measure=count)
     assert [id for id, _ in ruled.shown] == [2]
     assert ruled.named == (1,)
 
@@ -334,11 +334,12 @@ def test_rules_never_take_more_than_a_quarter_of_the_answer() -> None:
 def test_rules_stay_within_their_budget_and_none_is_forgotten(
     found: list[tuple[int, float, bool]], budget: int, header: int
 ) -> None:
-    candidates = [rule(id, size, weight=weight, triggered=on) for id, (size, weight, on) in enumerate(found)]
-    ruled = packing.rules(candidates, count=count, budget_tokens=budget, header_tokens=header)
-    titles = {each.id: count(each.title) + header for each in candidates}
+    every = [rule(id, size, weight=weight, triggered=on) for id, (size, weight, on) in enumerate(found)]
+    candidates = [replace(each, name_size=header) for each in every]
+    ruled = packing.rules(candidates, budget=budget, measure=count)
+    titles = {each.id: each.name_size for each in candidates}
     spent = sum(count(text) + titles[id] for id, text in ruled.shown) + sum(titles[id] for id in ruled.named)
-    assert ruled.tokens == spent <= budget
+    assert ruled.size == spent <= budget
     assert len(ruled.shown) <= 3
     assert len(ruled.shown) + len(ruled.named) + ruled.unnamed == len(found)
     assert not {id for id, _ in ruled.shown} & set(ruled.named)
@@ -351,3 +352,35 @@ def test_what_is_a_section_already_is_not_widened_to_the_one_around_it() -> None
     for each in (whole, part):
         [packed] = fit([each], budget=1000 * UNIT).blocks
         assert [(shown.first_line, shown.last_line) for shown in packed.shown] == [(6, 7)]
+
+
+# --- where nobody gave a size ---------------------------------------------------
+
+
+def clip(line: str, room: int) -> tuple[str, int]:
+    words = line.split()[: room // UNIT]
+    return " ".join(words), UNIT * len(words)
+
+
+def test_what_is_nearly_as_good_as_the_best_is_shown_whole_beyond_what_is_enough() -> None:
+    near = [block(id, (1, 30, 100 - id)) for id in range(1, 5)]
+    far = [block(id, (1, 30, 40 - id)) for id in range(5, 11)]
+    fitted = fit([*near, *far], budget=3000, enough=400, breadth=True, clip=clip)
+    assert [each.id for each in fitted.blocks] == list(range(1, 11))
+    shown = {each.id: each.shown[0] for each in fitted.blocks}
+    assert [(shown[id].first_line, shown[id].last_line) for id in range(1, 5)] == [(1, 30)] * 4
+    assert all(shown[id].cut and shown[id].text for id in range(5, 11))
+
+
+def test_what_is_shown_in_part_is_longer_the_better_it_is() -> None:
+    blocks = [block(1, (1, 30, 100)), *(block(id, (1, 39, 80 - 12 * id)) for id in range(2, 6))]
+    fitted = fit(blocks, budget=3000, enough=560, breadth=True, clip=clip)
+    sizes = [each.shown[0].last_line - each.shown[0].first_line for each in fitted.blocks[1:]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) > 1
+
+
+def test_long_names_leave_room_for_texts() -> None:
+    blocks = [block(id, (1, 6, 100 - 9 * id), header=60) for id in range(1, 9)]
+    fitted = fit(blocks, budget=3000, enough=300, breadth=True, clip=clip)
+    assert [ranges(each) for each in fitted.blocks] == [[(1, 6)]] * 8

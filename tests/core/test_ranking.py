@@ -22,7 +22,14 @@ TIERS = st.sampled_from(Tier)
 
 @st.composite
 def shared(draw: st.DrawFn, best: float = 1.0) -> Shared:
-    return Shared(tier=draw(TIERS), recency=draw(UNIT), keywords=draw(UNIT), usage=draw(USE), best_relevance=best)
+    return Shared(
+        tier=draw(TIERS),
+        recency=draw(UNIT),
+        keywords=draw(UNIT),
+        usage=draw(USE),
+        best_relevance=best,
+        closeness=draw(st.sampled_from((1, ranking.CLOSENESS))),
+    )
 
 
 def memory(id: int, *, created_at: datetime | None = NOW) -> Memory:
@@ -100,6 +107,18 @@ def test_importance_never_lifts_what_is_not_relevant(
     low, high = sorted((relevance, other))
     if low * 1.4 < high * 0.4:
         assert ranking.score(low, grand, WEIGHTS).score < ranking.score(high, humble, WEIGHTS).score
+
+
+@pytest.mark.parametrize("best", [0.1, 0.5, 1.0])
+def test_importance_and_age_break_ties_and_no_more(best: float) -> None:
+    old, new = Shared(tier=Tier.NORMAL, recency=0.1), Shared(tier=Tier.CRITICAL)
+
+    def scored(share: float, shared: Shared) -> float:
+        shared = shared._replace(best_relevance=best, closeness=ranking.CLOSENESS)
+        return ranking.score(share * best, shared, WEIGHTS).score
+
+    assert scored(0.8, new) < scored(1.0, old) < scored(1.0, new)
+    assert scored(0.4, new) < scored(0.5, old) < scored(0.5, new)
 
 
 def test_of_equal_scores_the_newer_document_comes_first_then_the_smaller_id() -> None:

@@ -474,3 +474,16 @@ def work(text: str) -> int:
         patch.setattr(redact_module, "_spans_of", counting)
         redact(text)
     return count
+
+
+def test_a_text_of_nothing_but_telling_words_loses_the_lines_that_they_are_in() -> None:
+    """To judge every one of a million places would take a quarter of a minute; whoever made it wants that."""
+    crowded = "pw : " * 70_000
+    text = f"# A heading\n\n{crowded}\n\nThe numbat digs.\n"
+    assert redact(text).text == "# A heading\n\n[REDACTED:secret]\n\nThe numbat digs.\n"
+
+
+def test_a_long_log_that_counts_tokens_stays_as_it_is() -> None:
+    line = '{"prompt_tokens": 12, "completion_tokens": 34, "total_tokens": 46}\n'
+    text = line * 3_000
+    assert redact(text).text == text

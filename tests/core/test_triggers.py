@@ -10,6 +10,7 @@ from spec_kit_memory.core.triggers import (
     RECENT_PROMPTS_NEEDED,
     Matcher,
     Suggestion,
+    _occurs,
     fold,
     loading,
     suggestions,
@@ -170,6 +171,32 @@ def test_a_usable_phrase_is_found_in_itself_and_between_spaces(phrase: str) -> N
     if usable(phrase):
         assert found(phrase, phrase)
         assert found(phrase, f"before {phrase} after")
+
+
+MIXED = st.text(alphabet="中国数据 ab\u0301한국\u0e01\u0e31é#", max_size=12)
+
+
+@given(phrases=st.lists(MIXED, max_size=6), prompt=st.text(alphabet="中国数据 ab\u0301한국\u0e01\u0e31é#", max_size=40))
+def test_what_one_pass_finds_is_what_looking_for_each_phrase_finds(phrases: list[str], prompt: str) -> None:
+    text = fold(prompt)
+    folded = {fold(phrase) for phrase in phrases if usable(phrase)}
+    expected = sorted(phrase for phrase in folded if _occurs(phrase, text))
+    matcher = Matcher(enumerate(phrases))
+    assert matcher.found(prompt) == expected
+    assert matcher.found(prompt) == expected  # a prompt that was just read is remembered
+
+
+@pytest.mark.parametrize(
+    ("phrase", "prompt", "is_found"),
+    [
+        ("数据库", "备份数据库吧", True),
+        ("数据库", "备份数 据库吧", False),
+        ("数 据", "数 据", True),
+        ("数 据", "数据", False),
+    ],
+)
+def test_a_space_between_letters_that_need_none_counts(phrase: str, prompt: str, is_found: bool) -> None:
+    assert bool(Matcher([(1, phrase)]).match(prompt)) is is_found
 
 
 def test_product_phrases_suggest_and_the_users_own_phrases_suggest_saving() -> None:

@@ -43,6 +43,19 @@ def test_what_it_raises_becomes_an_error_of_ours_that_names_it() -> None:
         assert isinstance(caught.value.__cause__, RuntimeError)
 
 
+def test_several_texts_are_all_embedded_or_none() -> None:
+    class Short(HashingEmbedder):
+        def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
+            return super().embed_queries(texts)[1:]
+
+    with pytest.raises(EmbeddingFailed):
+        Guarded(Short()).embed_queries(["a", "b"])
+    with pytest.raises(EmbeddingFailed, match="CUDA"):
+        Guarded(Odd(fails)).embed_queries(["a", "b"])
+    alone, both = HashingEmbedder().embed_query("b").vector, Guarded(HashingEmbedder()).embed_queries(["a", "b"])
+    assert np.array_equal(both[1].vector, alone)
+
+
 @pytest.mark.parametrize("made", [None, [1.0], QueryEmbedding(np.full(8, np.nan)), QueryEmbedding(np.zeros((2, 4)))])
 def test_what_is_no_vector_is_not_passed_on(made: Any) -> None:
     with pytest.raises(EmbeddingFailed):

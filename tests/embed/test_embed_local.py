@@ -172,3 +172,14 @@ def test_a_missing_file_is_named_and_comes_back_when_it_is_there(tmp_path: Path)
 
 def test_the_weights_hash_is_known_without_loading() -> None:
     assert len(LocalEmbedder.weights_hash) == 64
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_texts_of_a_question_are_embedded_as_each_alone(workers: int) -> None:
+    embedder = LocalEmbedder(workers=workers)
+    texts = ["database index", "which index does the database have, and why was it chosen over the others", "index"]
+    for text, found in zip(texts, embedder.embed_queries(texts), strict=True):
+        alone = embedder.embed_query(text)
+        assert np.array_equal(found.vector, alone.vector)
+        assert found.states is not None
+        assert np.array_equal(found.states, alone.states)  # type: ignore[arg-type]

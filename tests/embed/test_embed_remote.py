@@ -131,6 +131,15 @@ def test_the_question_follows_the_protocol(provider: Provider, embedder: RemoteE
     assert provider.headers[0]["authorization"] == "Bearer k-123"
 
 
+def test_the_texts_of_a_question_are_one_request(provider: Provider, embedder: RemoteEmbedder) -> None:
+    found = embedder.embed_queries(["what is it", "it", "that is it"])
+    assert [question["input"] for question in provider.questions] == [["what is it", "it", "that is it"]]
+    assert all(
+        np.array_equal(one.vector, embedder.embed_query(text).vector)
+        for one, text in zip(found, ["what is it", "it", "that is it"], strict=True)
+    )
+
+
 def test_without_a_key_no_key_is_sent(provider: Provider) -> None:
     embedder = RemoteEmbedder(base_url=provider.url + "/", model="small")
     embedder.embed_query("x")

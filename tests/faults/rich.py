@@ -41,8 +41,11 @@ def make(root: Path) -> Path:
         link = f"causal_links:\n  supports: [Note {number - 1}]\n" if number % 5 == 1 else ""
         front = f"---\ntitle: Note {number}\ntrigger_phrases: [phrase number {number}]\n{link}---\n"
         words = "\n\n".join(" ".join(f"w{chance.randrange(3000)}" for _ in range(60)) for _ in range(5))
-        text = f"{front}# Note {number}\n\nThe zebra{number} walks alone.\n\n{words}\n"
+        named = "It is drawn in `src/zebra.py`.\n\n" if number % 10 == 2 else ""
+        text = f"{front}# Note {number}\n\nThe zebra{number} walks alone.\n\n{named}{words}\n"
         (memory / f"note-{number:02}.md").write_text(text, encoding="utf-8")
+    (root / "src").mkdir()
+    (root / "src" / "zebra.py").write_text("STRIPES = 26\n", encoding="utf-8")
     (memory / "copy.md").write_text((memory / "note-03.md").read_text(), encoding="utf-8")
     (memory / "no-text.md").write_bytes(b"\x80\x81 no text")
     turns = [{"role": ("user", "assistant")[turn % 2], "content": f"The quagga{turn} ran."} for turn in range(8)]
@@ -97,10 +100,10 @@ class Recorded:
     def of(cls, workspace: Workspace) -> Recorded:
         store = workspace._runtime.whole
         return cls(
-            {memory.id: (memory.path, memory.title, memory.validation_count) for memory in store.find()},
-            frozenset((link.source_id, link.target_id, str(link.relation)) for link in store.links()),
-            len(store.history()),
-            sum(1 for _ in store.ledger()),
+            {memory.id: (memory.path, memory.title, memory.validation_count) for memory in store.documents.find()},
+            frozenset((link.source_id, link.target_id, str(link.relation)) for link in store.record.links()),
+            len(store.record.history()),
+            sum(1 for _ in store.record.ledger()),
             frozenset(problem["check"] for problem in workspace.health().problems),
         )
 

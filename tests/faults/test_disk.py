@@ -181,12 +181,12 @@ def test_who_reads_on_a_full_disk_sees_what_another_process_writes_once_there_is
     filler = fill(disk)
     reader = open_index(root / ".spec-kit-memory" / "index.sqlite")
     assert reader.read_only
-    assert reader.count() == 21
+    assert reader.documents.count() == 21
     filler.unlink()
     (root / "specs" / "001-core" / "memory" / "new.md").write_text("# New\n\nA quagga, written since.\n")
     assert skm(root, "index").returncode == 0
-    assert reader.count() == 22
-    assert [memory.title for memory in reader.find(order="path") if memory.title == "New"] == ["New"]
+    assert reader.documents.count() == 22
+    assert [memory.title for memory in reader.documents.find(order="path") if memory.title == "New"] == ["New"]
     reader.close()
 
 

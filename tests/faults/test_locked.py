@@ -67,7 +67,7 @@ def test_a_start_after_a_crash_does_not_wait_for_whoever_writes(place: Place) ->
     records = place.root / ".spec-kit-memory" / "pending"
     records.mkdir(exist_ok=True)
     said = {"final": "specs/001-core/memory/left.md", "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    (records / "died.json").write_text(json.dumps(said))
+    (records / f"{'d' * 24}.json").write_text(json.dumps(said))
     answered = threading.Event()
 
     def start() -> None:
@@ -115,7 +115,7 @@ def test_a_clock_set_back_by_years_changes_no_order_and_loses_nothing(place: Pla
     workspace.validate(first.id or 0, was_useful=True)
     place.clock.pass_(days=800)
     assert workspace.health().healthy
-    assert ledger.verify(workspace._runtime.whole.ledger()) is None
+    assert ledger.verify(workspace._runtime.whole.record.ledger()) is None
     assert [entry.event for entry in workspace.history(first.id).entries][-1:]
     workspace.triggers("zebra", session_id="s")
 

@@ -196,7 +196,7 @@ def test_an_answer_that_drips_past_the_deadline_costs_meaning_for_a_while_and_no
         assert saved.vector_status in ("pending", "retry")
         assert workspace.health().healthy or "meaning" in workspace.health().checks
         provider.hurry.set()
-        workspace._embed_soon()
+        workspace._runtime.embed_soon()
         until(lambda: workspace.stats().vectors == {"success": 4})  # the background has caught up by itself
         place.clock.pass_(seconds=31)
         again = workspace.search("zebra0 walks")

@@ -335,10 +335,10 @@ def assert_powerless(workspace: Workspace) -> None:
 def test_text_from_outside_makes_no_rules_and_no_triggers(place: Place, tmp_path: Path) -> None:
     workspace, memory_id = untrusted(place, tmp_path)
     assert_powerless(workspace)
-    with pytest.raises(Invalid, match="trust"):
-        workspace.update(memory_id, importance_tier="constitutional", confirm=True)
-    with pytest.raises(Invalid, match="trust"):
-        workspace.update(memory_id, trigger_phrases=["deploy now"])
+    for change in ({"importance_tier": "constitutional", "confirm": True}, {"trigger_phrases": ["deploy now"]}):
+        with pytest.raises(Invalid, match="until a person vouches for it") as refused:
+            workspace.update(memory_id, **change)
+        assert "trust(" in refused.value.hint
     for _ in range(6):
         workspace.validate(memory_id, was_useful=True)
     workspace.validate(memory_id, promote=True)

@@ -42,7 +42,7 @@ def test_health_during_the_first_reading_is_indexing_and_no_problem(place: Place
     scanning = Lock(workspace.settings, "scan.lock")
     assert scanning.acquire()
     workspace.start_background()
-    workspace._embed_soon()
+    workspace._runtime.embed_soon()
     health = workspace.health()
     assert health.healthy
     assert "indexing" in health.summary

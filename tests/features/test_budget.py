@@ -30,7 +30,7 @@ def test_the_history_of_a_workspace_fits_its_budget_and_counts_what_it_left_out(
         assert answer.counts["total"] == 39
         left = 39 - len(answer.entries)
         assert left > 0
-        assert answer.hints == (f"{left} older changes did not fit the token budget; a larger maxTokens shows more",)
+        assert answer.hints == (f"{left} older changes did not fit the token budget; a larger `max_tokens` shows more",)
     assert render.envelope(large.history())["meta"]["tokens"] <= 4000
     assert len(large.history(max_tokens=100_000).entries) == 39
     assert large.history(max_tokens=100_000).hints == ()

@@ -109,7 +109,7 @@ def test_passages_are_turns(place: Place, tmp_path: Path) -> None:
     workspace = place.open()
     workspace.chat_import([transcript(tmp_path, FORMATS["plain.jsonl"])])
     memory = workspace.chat_list().memories[0]
-    passages = workspace._runtime.store.passages_of(memory.id)
+    passages = workspace._runtime.store.documents.passages(memory_id=memory.id)
     assert [passage.speaker for passage in passages] == ["user", "assistant"]
 
 
@@ -222,8 +222,9 @@ def powerless(workspace: Workspace, memory_id: int) -> None:
     assert workspace.triggers("deploy now").matches == ()
     assert workspace.search("anything").constitutional == ()
     for change in ({"trigger_phrases": ["deploy now"]}, {"importance_tier": "constitutional", "confirm": True}):
-        with pytest.raises(Invalid, match="trust"):
+        with pytest.raises(Invalid, match="vouches for it") as refused:
             workspace.update(memory_id, **change)
+        assert refused.value.hint.endswith(f"vouch for it with `trust({memory_id})`")
 
 
 def test_a_chat_belongs_to_the_user_and_project_it_was_imported_for(place: Place, tmp_path: Path) -> None:
@@ -231,7 +232,7 @@ def test_a_chat_belongs_to_the_user_and_project_it_was_imported_for(place: Place
     ann = place.open(isolation=Isolation(user_id="ann", project_id="p"))
     row = ann.chat_import([path]).imported[0]
     assert row["path"] == "chat://projects/p/users/ann/claude-1"
-    memory = place.opened[0]._runtime.whole.get(row["id"])
+    memory = place.opened[0]._runtime.whole.documents.get(row["id"])
     assert (memory.owner, memory.project) == ("ann", "p")
     assert ann.chat_forget("claude-1").deleted == (row["id"],)
 

@@ -26,11 +26,11 @@ def ids(place: Place, workspace: Workspace) -> tuple[int, int, int]:
 
 
 def links(workspace: Workspace) -> list[Link]:
-    return sorted(workspace._runtime.store.links(), key=lambda link: link.key)
+    return sorted(workspace._runtime.store.record.links(), key=lambda link: link.key)
 
 
 def entries(workspace: Workspace, after: int) -> list[Any]:
-    return list(workspace._runtime.whole.ledger(after=after))
+    return list(workspace._runtime.whole.record.ledger(after=after))
 
 
 def head(workspace: Workspace) -> int:
@@ -61,7 +61,7 @@ def test_a_link_made_since_goes_is_on_the_ledger_and_is_brought_back_by_undo(
     (entry,) = entries(workspace, before)
     assert (str(entry.type), entry.memory_ids) == ("restore", (one, two))
     assert isinstance(ledger_operations.operation_of(entry), operation.Restore)
-    row = workspace._runtime.store.history(one)[0]
+    row = workspace._runtime.store.record.history(one)[0]
     assert (row.before or {})["link"] is not None
     assert (row.after or {})["link"] is None
     undone = workspace.undo()
@@ -99,7 +99,7 @@ def test_a_link_changed_since_goes_back_only_when_clearing(place: Place, workspa
     workspace.link(one, two, "supports", strength=0.9, evidence="new")
     changed = links(workspace)
     (row,) = workspace.checkpoint_diff("c").links_changed
-    assert row["changed"] == ["strength", "evidence"]
+    assert row["changed"] == ("strength", "evidence")
     restore(place, workspace, clear=False)
     assert links(workspace) == changed
     restore(place, workspace)
@@ -187,19 +187,19 @@ def test_validations_and_counts_made_since_stay_without_clearing_and_go_with_it(
     for _ in range(20):
         workspace.load(one)
     workspace._runtime.flush()
-    now = workspace._runtime.store.get(one)
+    now = workspace._runtime.store.documents.get(one)
     diff = workspace.checkpoint_diff("c")
-    assert [row["changed"] for row in diff.changed] == [["validations"]]
+    assert [row["changed"] for row in diff.changed] == [("validations",)]
     assert diff.used == 1
     kept = restore(place, workspace, clear=False)
     assert kept.kept_newer == 1
-    assert workspace._runtime.store.get(one) == now
+    assert workspace._runtime.store.documents.get(one) == now
     assert not any("undo()" in hint for hint in kept.hints)
     restore(place, workspace)
-    then = workspace._runtime.store.get(one)
+    then = workspace._runtime.store.documents.get(one)
     assert (then.validation_count, then.access_count < now.access_count) == (1, True)
     assert workspace.undo().undone == "restore"
-    again = workspace._runtime.store.get(one)
+    again = workspace._runtime.store.documents.get(one)
     assert (again.validation_count, again.confidence, again.access_count) == (
         now.validation_count,
         now.confidence,
@@ -223,12 +223,12 @@ def test_a_checkpoint_of_0_1_without_links_to_the_outside_is_read(place: Place, 
     workspace.link(one, two, "supports", strength=0.5)
     made = links(workspace)
     rows = []
-    for row in workspace._runtime.store.snapshot():
+    for row in workspace._runtime.store.care.snapshot():
         old = {name: value for name, value in row.items() if name not in ("outside", "ledger_sequence")}
         rows.append({**old, "format": 1} if row["kind"] == "header" else old)
     workspace.unlink(made[0].id)
     change = workspace._runtime.change("restore", operation.Restore(checkpoint="old"))
     from spec_kit_memory.core.memory import Filter
 
-    done = workspace._runtime.store.restore(rows, change, clear=True, where=Filter())
+    done = workspace._runtime.store.care.restore(rows, change, clear=True, where=Filter())
     assert (done["links"], links(workspace)) == (1, made)

@@ -48,7 +48,7 @@ def filled(place: Place) -> Place:
 
 def essence(workspace: Workspace) -> dict[str, Any]:
     """Everything that a checkpoint promises to bring back."""
-    rows = [dict(row) for row in workspace._runtime.whole.snapshot()]
+    rows = [dict(row) for row in workspace._runtime.whole.care.snapshot()]
     kept: dict[str, Any] = {}
     for row in rows:
         row.pop("stamp", None)
@@ -189,7 +189,7 @@ def test_a_restore_appends_one_entry_per_memory_to_the_ledger(filled: Place) -> 
     workspace.delete(spec_folder="001-core", confirm=True)
     before = workspace.ledger_head().entries
     workspace.checkpoint_restore("all")
-    entries = list(workspace._runtime.whole.ledger(after=before))
+    entries = list(workspace._runtime.whole.record.ledger(after=before))
     assert [entry.type.value for entry in entries] == ["restore", "restore"]
     assert all(entry.reason.startswith("restore checkpoint all") for entry in entries)
 
@@ -508,7 +508,7 @@ def test_a_diff_names_what_was_added_removed_and_changed(filled: Place) -> None:
     assert [row["title"] for row in answer.added] == ["Extra"]
     assert [row["title"] for row in answer.removed] == ["Lunch"]
     changed = {row["id"]: row["changed"] for row in answer.changed}
-    assert changed == {tokens: ["text", "title"], broker: ["validations"]}
+    assert changed == {tokens: ("text", "title"), broker: ("validations",)}
 
 
 # --- damage ---------------------------------------------------------------------------------
@@ -605,6 +605,7 @@ def test_a_damaged_checkpoint_is_refused_before_anything_changes(
             workspace.checkpoint_restore("one", clear_existing=True, restore_files=files)
         assert raised.value.code == "E061"
         assert raised.value.hint
+        assert "b'" not in str(raised.value), "a value of Python"
     assert (essence(workspace), workspace.ledger_head().head, sorted(path.parent.iterdir())) == before
     assert workspace.checkpoint_create("two").memories == 3
 
@@ -662,6 +663,18 @@ def test_a_checkpoint_of_a_renamed_folder_says_where_its_memories_are(filled: Pl
     assert {card.spec_folder for card in workspace.list().memories} == {"001-core", "002-other"}
     assert not list((filled.root / "specs/001-engine").rglob("*.md"))  # else each memory would be there twice
     assert workspace.health().healthy
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\x1f\x8b\x08\x00", gzip.compress(b"{}\n")])
+def test_a_checkpoint_that_cannot_be_read_can_be_deleted(filled: Place, content: bytes) -> None:
+    workspace = filled.open()
+    workspace.checkpoint_create("broken")
+    file_of(workspace, "broken").write_bytes(content)
+    assert workspace.health().checks["checkpoints"] != "ok"
+    assert "could not be read" in workspace.checkpoint_delete("broken").summary
+    assert workspace.health().checks["checkpoints"] == "ok"
+    with pytest.raises(CheckpointNotFound):
+        workspace.checkpoint_delete("broken")
 
 
 def test_a_checkpoint_brings_back_what_a_deleted_database_lost(filled: Place) -> None:
@@ -758,7 +771,7 @@ def test_a_killed_writer_leaves_no_checkpoint_and_its_remains_are_removed(filled
         "from spec_kit_memory.workspace import Workspace, utc_now\n"
         "space = Workspace(Settings(root=Path(sys.argv[1]), semantic=Semantic(model='hashing')))\n"
         "def rows():\n"
-        "    for number, row in enumerate(space._runtime.store.snapshot()):\n"
+        "    for number, row in enumerate(space._runtime.store.care.snapshot()):\n"
         "        if number == 2:\n"
         "            os.kill(os.getpid(), signal.SIGKILL)\n"
         "        yield row\n"
@@ -799,7 +812,7 @@ def test_the_parts_of_a_memory_are_all_in_the_file(filled: Place) -> None:
     row = next(row for row in rows_of(workspace, "all") if row["kind"] == "memory")
     derived = {"vector_status", "presence", "tokens", "warnings"}
     names = set(Memory.__dataclass_fields__) - {"attributes"} | set(
-        workspace._runtime.store.get(1).attributes.__dataclass_fields__
+        workspace._runtime.store.documents.get(1).attributes.__dataclass_fields__
     )
     assert names - derived <= set(row)
     assert set(Link.__dataclass_fields__) == {

@@ -65,13 +65,13 @@ def test_a_bad_fit_names_better_folders_or_says_that_there_are_none(workspace: W
         (warning,) = workspace.save(context=ABOUT_NOTHING, spec_folder=name, dry_run=True).warnings
         assert "fits the text badly" in warning
         assert "better: 00" in warning or "no other folder fits better" in warning
-        assert not warning.rstrip().endswith(":")
+        assert not str(warning).rstrip().endswith(":")
 
 
 def test_a_folder_that_is_alone_has_no_better_one(place: Place) -> None:
     place.write("specs/003-payments/spec.md", f"# Payments\n\n{PAYMENTS}\n")
     answer = place.open().save(context=ABOUT_NOTHING, spec_folder="003-payments", dry_run=True)
-    assert [warning.partition(" (")[0] for warning in answer.warnings] == ["003-payments fits the text badly"]
+    assert [str(warning).partition(" (")[0] for warning in answer.warnings] == ["003-payments fits the text badly"]
     assert "better" not in answer.warnings[0]
 
 
@@ -112,7 +112,7 @@ def test_two_folders_named_in_data_and_argument_are_told(workspace: Workspace) -
     answer = workspace.save(context=data, spec_folder="002-dock-link", dry_run=True)
     assert answer.spec_folder == "002-dock-link"
     assert answer.warnings == (
-        "the data says specFolder 003-payments, but 002-dock-link was named beside it and is used",
+        "the data names spec folder 003-payments, but 002-dock-link was named beside it and is used",
     )
     for spelling in ("specs/002-dock-link", ".opencode/specs/002-dock-link/"):
         data = ABOUT_BROKER | {"specFolder": spelling}
@@ -239,8 +239,8 @@ def test_a_folder_whose_documents_changed_is_judged_by_what_they_say_now(workspa
 def test_what_a_folder_has_archived_does_not_tell_what_it_is_about(workspace: Workspace) -> None:
     for number in range(choose_folder.DOCUMENTS):
         old = entry(f"specs/003-payments/old/{number}.md", f"{BROKER} {number}", spec_folder="003-payments")
-        workspace._runtime.whole.put(replace(old, archived_folder=True), BY_USER)
-    kept = workspace._runtime.store.find(Filter(spec_folder="003-payments"))
+        workspace._runtime.whole.documents.put(replace(old, archived_folder=True), BY_USER)
+    kept = workspace._runtime.store.documents.find(Filter(spec_folder="003-payments"))
     profile = choose_folder._read(
         workspace._runtime,
         "003-payments",

@@ -176,7 +176,7 @@ def test_a_folders_memories_are_offered_and_not_loaded(workspace: Workspace) -> 
     assert answer.loading == "ask"
     assert [offer["choice"] for offer in answer.offers] == ["[1]", "[2]", "[3]", "[all]", "[skip]"]
     assert [offer["title"] for offer in answer.offers[:3]] == ["Tokens", "Sessions", "Cookies"]
-    assert answer.offers[3]["ids"] == [offer["id"] for offer in answer.offers[:3]]
+    assert answer.offers[3]["ids"] == tuple(offer["id"] for offer in answer.offers[:3])
     assert any("[1] [2] [3] [all] [skip]" in hint for hint in answer.hints)
 
 
@@ -307,6 +307,17 @@ def test_a_prompt_that_no_phrase_and_no_decision_meets_brings_what_is_nearest(pl
     answer = place.open().context("do we store prices as floats")
     assert "never sends floats" in answer.text
     assert [part["kind"] for part in answer.parts] == ["nearest"]
+
+
+@pytest.mark.parametrize("decision", ["Retry firing at cone 6", "Fire twice: the second firing is at cone 6"])
+def test_a_decision_that_does_not_answer_does_not_stand_in_for_what_does(place: Place, decision: str) -> None:
+    workspace = place.open(model="local")
+    workspace.save(text="The kiln fires at 1240 degrees because the glaze melts at 1230")
+    session = {"title": "Glaze recipe", "sessionSummary": "We took a tin glaze.", "keyDecisions": ["Tin", decision]}
+    workspace.save(context=session, spec_folder="001-glaze", create=True)
+    answer = workspace.context("how hot does the kiln get")
+    assert "1240 degrees" in answer.text
+    assert "nearest" in [part["kind"] for part in answer.parts]
 
 
 def test_a_prompt_that_nothing_bears_on_names_what_was_saved_last_and_shows_none_of_it(place: Place) -> None:

@@ -50,10 +50,6 @@ def _vectors_missing(workspace: Workspace, place: Place) -> None:
     plant(workspace, "DELETE FROM token_state", "DELETE FROM vector WHERE id = 1")
 
 
-def _vectors_orphaned(workspace: Workspace, place: Place) -> None:
-    plant(workspace, "INSERT INTO vector (model, hash, vector) SELECT model, 'nobody', vector FROM vector LIMIT 1")
-
-
 def _false_success(workspace: Workspace, place: Place) -> None:
     plant(workspace, "UPDATE passage SET vector_id = NULL")
 
@@ -71,7 +67,7 @@ def _orphaned_link(workspace: Workspace, place: Place) -> None:
 
 
 def _old_session(workspace: Workspace, place: Place) -> None:
-    workspace._runtime.store.put_session(Session("old"), place.clock() - timedelta(days=31))
+    workspace._runtime.store.record.put_session(Session("old"), place.clock() - timedelta(days=31))
 
 
 def _lost_passages(workspace: Workspace, place: Place) -> None:
@@ -81,7 +77,6 @@ def _lost_passages(workspace: Workspace, place: Place) -> None:
 FAULTS: dict[str, tuple[Callable[[Workspace, Place], None], str]] = {
     "text index out of step": (_text_index, "text index"),
     "vectors missing": (_vectors_missing, "vectors"),
-    "vectors orphaned": (_vectors_orphaned, "vectors"),
     "embedded in name only": (_false_success, "vectors"),
     "a row without its file": (_row_without_file, "stale rows"),
     "a link with one end": (_orphaned_link, "links"),
@@ -230,7 +225,7 @@ def test_statistics_are_those_of_all_memories_one_by_one(place: Place) -> None:
     for days in (0, 20, 60, 200):
         place.clock.pass_(days=days)
         runtime, answer = workspace._runtime, workspace.stats(folder_ranking="composite", limit=50)
-        memories = runtime.store.find()
+        memories = runtime.store.documents.find()
         assert answer.states == dict(Counter(runtime.state(memory).value for memory in memories))
         assert answer.tiers == dict(Counter(memory.tier.value for memory in memories))
         assert answer.sources == dict(Counter(memory.source.value for memory in memories))

@@ -37,7 +37,7 @@ def workspace(place: Place) -> Workspace:
 
 
 def entries(workspace: Workspace) -> list[LedgerEntry]:
-    return list(workspace._runtime.whole.ledger())
+    return list(workspace._runtime.whole.record.ledger())
 
 
 # --- one entry per mutation, whichever way it came ---------------------------------------------
@@ -70,7 +70,7 @@ def _copied_file(space: Workspace, place: Place) -> None:
 
 
 def _returned_file(space: Workspace, place: Place) -> None:
-    space._runtime.whole.vanish("specs/001-core/memory/tokens.md", space._runtime.change("test"))
+    space._runtime.whole.documents.vanish("specs/001-core/memory/tokens.md", space._runtime.change("test"))
     space.index()
 
 
@@ -155,7 +155,7 @@ def test_each_mutation_leaves_exactly_one_entry(workspace: Workspace, place: Pla
     act(workspace, place)
     added = entries(workspace)[before:]
     assert [entry.type.value for entry in added] == expected
-    assert len(workspace._runtime.whole.history()) == len(entries(workspace))
+    assert len(workspace._runtime.whole.record.history()) == len(entries(workspace))
     for entry in added:
         assert entry.reason
         assert entry.at.endswith("Z")
@@ -171,13 +171,13 @@ def test_a_failed_mutation_leaves_no_entry(workspace: Workspace) -> None:
 
 
 def test_an_entry_knows_the_text_before_and_after(workspace: Workspace) -> None:
-    before = workspace._runtime.store.get(1).content_hash
+    before = workspace._runtime.store.documents.get(1).content_hash
     workspace.update(1, title="Other")
     entry = entries(workspace)[-1]
     assert entry.memory_ids == (1,)
     assert entry.hash_before == before
-    assert entry.hash_after == workspace._runtime.store.get(1).content_hash
-    assert workspace._runtime.store.text_of(before) is not None
+    assert entry.hash_after == workspace._runtime.store.documents.get(1).content_hash
+    assert workspace._runtime.store.documents.text(content_hash=before) is not None
 
 
 # --- history ------------------------------------------------------------------------------------
@@ -318,3 +318,7 @@ def test_an_export_is_one_object_per_line_and_canonical(workspace: Workspace) ->
         entry: dict[str, Any] = json.loads(line)
         assert list(entry) == sorted(entry)
         assert json.dumps(entry, sort_keys=True, separators=(",", ":"), ensure_ascii=False) == line
+
+
+def test_an_empty_workspace_is_not_told_to_check_an_id(place: Place) -> None:
+    assert place.open().history().hints == ()

@@ -9,7 +9,7 @@ import pytest
 
 from spec_kit_memory.core.memory import HistoryEntry
 from spec_kit_memory.errors import FileMissing, Invalid
-from spec_kit_memory.index.sqlite.engine import SqliteIndex
+from spec_kit_memory.index.sqlite.record import Record
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 from tests.files.test_original_db import CAUSAL_EDGES, HISTORY_BY_EVENT, MEMORY_INDEX
@@ -94,27 +94,27 @@ def test_a_second_time_changes_nothing(workspace: Workspace, original: Path) -> 
     assert (known(workspace), workspace.history(limit=1000).counts) == before
 
 
-@pytest.mark.parametrize("verb", ["record_use", "put_link", "adopt_history"])
+@pytest.mark.parametrize("verb", ["use", "put_link", "amend"])
 def test_an_import_that_broke_off_goes_on_where_it_stopped(
     workspace: Workspace, original: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    real = getattr(SqliteIndex, verb)
+    real = getattr(Record, verb)
     calls: list[int] = []
 
-    def cut(*given: object) -> object:
+    def cut(*given: object, **named: object) -> object:
         calls.append(1)
-        if verb == "record_use" and len(calls) == 1:
-            return real(*given)
+        if (verb == "use" and len(calls) == 1) or (verb == "amend" and "history" not in named):
+            return real(*given, **named)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqliteIndex, verb, cut)
+        patch.setattr(Record, verb, cut)
         with pytest.raises(KeyboardInterrupt):
             workspace.import_original(original)
     answer = workspace.import_original(original)
     uses = known(workspace)
     assert uses["One"] == (7, 0.8, 3), "counted once"
-    assert uses["Two"][0] in ((2,) if verb != "record_use" else (0, 2)), "never twice"
+    assert uses["Two"][0] in ((2,) if verb != "use" else (0, 2)), "never twice"
     assert answer.history == 2
     assert sum(len(workspace.why(card.id, direction="forward").steps) for card in workspace.list().memories) == 1
 

@@ -33,9 +33,9 @@ def test_the_report_names_what_is_no_memory_by_reason_and_counts_what_is_archive
     assert answer.archived == 1
     assert answer.undiscovered == 6
     assert [dict(group) for group in answer.skipped] == [
-        {"reason": "in a memory folder, but not markdown", "count": 1, "paths": ["memory/list.csv"]},
-        {"reason": "in scratch/", "count": 5, "paths": [f"specs/001-core/scratch/{n}.md" for n in range(3)]},
-        {"reason": "outside the places of memories", "count": 1, "paths": ["docs/guide.md"]},
+        {"reason": "in a memory folder, but not markdown", "count": 1, "paths": ("memory/list.csv",)},
+        {"reason": "in scratch/", "count": 5, "paths": tuple(f"specs/001-core/scratch/{n}.md" for n in range(3))},
+        {"reason": "outside the places of memories", "count": 1, "paths": ("docs/guide.md",)},
     ]
 
 
@@ -46,7 +46,7 @@ def test_a_session_that_sees_only_a_part_hears_of_no_file_elsewhere(place: Place
     place.memory("old", "# Old\n\nTheirs.", folder="z_archive/002-old")
     workspace = place.open(index=False, isolation=Isolation(allowed_paths=("specs/001-core",)))
     answer = workspace.index()
-    assert [group["paths"] for group in answer.skipped] == [["specs/001-core/scratch/mine.md"]]
+    assert [group["paths"] for group in answer.skipped] == [("specs/001-core/scratch/mine.md",)]
     assert (answer.archived, answer.undiscovered) == (0, 0)
 
 

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from spec_kit_memory.caller import Caller, process_caller
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.settings import Isolation
+from spec_kit_memory.settings import Isolation, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 
@@ -88,9 +89,18 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=KINDS)
+# The same answers whether each side has a process of its own or both call one workspace.
+WAYS = ("a process each", "two callers of one")
+
+
+@pytest.fixture(params=[(kind, way) for kind in KINDS for way in WAYS], ids=lambda given: ", ".join(given))
 def world(request: pytest.FixtureRequest, place: Place) -> World:
-    kind = KINDS[request.param]
+    name, way = request.param
+    kind = KINDS[name]
+    return make_world(place, kind, way)
+
+
+def make_world(place: Place, kind: Kind, way: str) -> World:
     place.write(
         "specs/001-core/memory/shared.md", "---\ntriggers: [harbour bell]\n---\n# Shared\n\nThe harbour bell.\n"
     )
@@ -99,12 +109,19 @@ def world(request: pytest.FixtureRequest, place: Place) -> World:
         place.write(kind.own_file, "---\ntriggers: [quiet harbour]\n---\n# Own note\n\nA quiet harbour of our own.\n")
     for number, path in enumerate(kind.other_files):
         place.write(path, _theirs(number))
-    ours = place.open(isolation=kind.ours)
-    theirs = place.open(isolation=kind.theirs)
+    if way == "a process each":
+        ours, theirs = place.open(isolation=kind.ours), place.open(isolation=kind.theirs)
+    else:
+        one = place.open(isolation=Isolation(user_id="somebody else"))
+        ours, theirs = (one.for_caller(caller_of(place.root, side)) for side in (kind.ours, kind.theirs))
     hidden = {card.id: card.path for card in theirs.list(limit=100).memories if MARK in card.path}
     made = World(place, ours, theirs, kind.own_file, list(hidden.values()), list(hidden), [], kind.ours == Isolation())
     _chat(made, "before")
     return made
+
+
+def caller_of(root: Path, isolation: Isolation) -> Caller:
+    return process_caller(Settings(root=root, isolation=isolation))
 
 
 def _theirs(number: int) -> str:
@@ -181,6 +198,13 @@ READS: dict[str, list[Callable[[World], Any]]] = {
     "load": [lambda w: w.ours.load(spec_folder="001-core") if w.own_path else None],
     "get": [lambda w: w.ours.get(w.own_path) if w.own_path else None],
     "why": [lambda w: [w.ours.why(card.id) for card in w.ours.list().memories]],
+    "examine": [lambda w: [w.ours.examine(card.id, similar=True) for card in w.ours.list().memories]],
+    "versions": [lambda w: [w.ours.versions(card.id) for card in w.ours.list().memories]],
+    "care": [lambda w: w.ours.care(), lambda w: w.ours.care(set_aside=True)],
+    "changes": [lambda w: w.ours.changes()],
+    "facets": [lambda w: w.ours.facets("zebra quiet harbour bell")],
+    "folders": [lambda w: w.ours.folders(), lambda w: attempt(lambda: w.ours.folders(name="002-zebra"))],
+    "numbers": [lambda w: w.ours.numbers()],
     "save": [
         lambda w: attempt(lambda: w.ours.save(context={"sessionSummary": "the zebra crosses"}, dry_run=True)),
         lambda w: attempt(lambda: w.ours.save(text="A zebra crosses the quiet harbour, number 0.", dry_run=True)),
@@ -200,6 +224,8 @@ CROSSINGS: dict[str, list[Callable[[World, Any], Any]]] = {
     "link": [lambda w, x: w.ours.link(x, ABSENT + 1, "caused"), lambda w, x: w.ours.link(ABSENT + 1, x, "caused")],
     "why": [lambda w, x: w.ours.why(x)],
     "history": [lambda w, x: w.ours.history(x)],
+    "examine": [lambda w, x: w.ours.examine(x)],
+    "versions": [lambda w, x: w.ours.versions(x)],
     "chat_forget": [lambda w, x: w.ours.chat_forget(str(x)), lambda w, x: w.ours.chat_forget(path_of(w, x))],
 }
 NAMED: dict[str, list[Callable[[World, str], Any]]] = {
@@ -220,10 +246,12 @@ WRITES: dict[str, list[Callable[[World], Any]]] = {
     "delete": [lambda w: attempt(lambda: w.ours.delete(spec_folder="002-zebra", confirm=True))],
     "undo": [lambda w: attempt(lambda: w.ours.undo())],
     "unlink": [lambda w: [attempt(w.ours.unlink, link) for link in (*w.other_links, ABSENT)]],
+    "keep": [lambda w: [attempt(w.ours.keep, row.key) for row in w.theirs.care().items]],
+    "record_sent": [lambda w: attempt(lambda: w.ours.record_sent("search", 5))],
     "health": [lambda w: w.ours.health(repair=True)],
     "index": [lambda w: w.ours.index(force=True)],
 }
-NOT_VERBS = {"close", "start_background"}
+NOT_VERBS = {"close", "for_caller", "start_background"}
 
 
 def attempt(call: Callable[..., Any], *given: Any) -> Any:
@@ -323,7 +351,7 @@ def test_nothing_of_the_other_side_is_in_an_answer(world: World) -> None:
             assert [path for path in world.other_paths if path in shown] == [], verb
             # The query, its words, a phrase made of it and the folder asked for are told back, in lower case.
             assert "Zebra" not in shown.replace("A Zebra", "").replace('"Zebra crosses', ""), verb
-            if verb not in ("search", "history", "save", "index", "list"):
+            if verb not in ("search", "history", "save", "index", "list", "folders"):
                 assert MARK not in shown, verb
 
 
@@ -374,7 +402,8 @@ def test_changing_ones_own_leaves_the_other_side_alone(world: World) -> None:
                 shown = shown.replace(asked, "")
             if verb == "save":
                 shown = re.sub("A zebra crosses|zebra crosses|zebra-crosses|zebra", "", shown)
-            assert MARK not in shown.casefold(), verb
+            if verb != "keep":  # which tells back the key that it was given
+                assert MARK not in shown.casefold(), verb
     assert state_of(world.theirs, of=world.other_ids) == before
 
 
@@ -439,6 +468,35 @@ def test_sessions_of_two_users_with_one_name_are_two(place: Place) -> None:
         told_ann = ann.triggers("the harbour bell", session_id="s")
     assert told_ann.session["turn"] == 3
     assert bob.triggers("the harbour bell", session_id="s").session["turn"] == 1
+
+
+def test_sessions_of_two_allowed_paths_with_one_name_are_two(place: Place) -> None:
+    for name in ("a", "b"):
+        place.write(f"memory/{name}/bell.md", "---\ntriggers: [harbour bell]\n---\n# Bell\n\nText.\n")
+    one, other = (place.open(isolation=Isolation(user_id="ann", allowed_paths=(f"memory/{n}",))) for n in "ab")
+    for _ in range(3):
+        one.triggers("the harbour bell", session_id="s")
+    one.checkpoint_create("before")
+    assert other.triggers("the harbour bell", session_id="s").session["turn"] == 1
+    other.checkpoint_create("after")
+    assert one.triggers("the harbour bell", session_id="s").session["turn"] == 4
+    other.checkpoint_restore("after", clear_existing=True)
+    assert one.triggers("the harbour bell", session_id="s").session["turn"] == 5
+    one.checkpoint_restore("before", clear_existing=True)
+    assert one.triggers("the harbour bell", session_id="s").session["turn"] == 4
+    assert other.triggers("the harbour bell", session_id="s").session["turn"] == 2
+
+
+def test_what_another_user_did_last_is_no_obstacle_to_undo(place: Place) -> None:
+    place.write("memory/bell.md", "# Bell\n\nText.\n")
+    place.write("memory/users/bob/own.md", "# Own\n\nText of bob.\n")
+    everybody, bob = place.open(), place.open(isolation=Isolation(user_id="bob"))
+    everybody.update(place.id_of(everybody, "bell.md"), title="Bell of the harbour")
+    bob.update(place.id_of(bob, "own.md"), title="Zebra")
+    assert [row.kind for row in everybody.changes().changes] == ["update"]
+    assert everybody.undo().undone == "update"
+    assert [card.title for card in everybody.list().memories] == ["Bell"]
+    assert {card.title for card in bob.list().memories} == {"Bell", "Zebra"}
 
 
 def test_a_file_that_changes_hands_does_not_bring_its_past(place: Place) -> None:

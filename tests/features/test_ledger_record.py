@@ -15,7 +15,7 @@ import pytest
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.errors import BadParameter
-from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index import rows
 from spec_kit_memory.settings import Isolation
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
@@ -106,7 +106,7 @@ def test_an_edited_row_is_found_although_the_chain_holds(workspace: Workspace, e
 def test_an_edited_text_is_found_and_its_memory_named(place: Place, workspace: Workspace) -> None:
     other = zlib.compress(b"# Broker\n\nThe message broker is Kafka.\n")
     broker = place.id_of(workspace, "broker")
-    hash_ = workspace._runtime.store.get(broker).content_hash
+    hash_ = workspace._runtime.store.documents.get(broker).content_hash
     tamper(workspace, f"UPDATE content SET text = x'{other.hex()}' WHERE hash = '{hash_}'")
     (problem,) = (one for one in workspace.health(full=True).problems if one["check"] == "record")
     assert f"memory {broker} " in problem["message"]
@@ -162,7 +162,7 @@ def test_a_ledger_that_was_emptied_is_found_by_the_head(workspace: Workspace) ->
 
 def test_a_ledger_rewritten_with_new_hashes_is_found_by_the_head(workspace: Workspace) -> None:
     head = workspace.ledger_head()
-    entries = list(workspace._runtime.whole.ledger())
+    entries = list(workspace._runtime.whole.record.ledger())
     previous, statements = ledger.GENESIS, []
     for entry in entries:
         changed = replace(entry, actor="system", previous=previous) if entry.sequence >= 2 else entry

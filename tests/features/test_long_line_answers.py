@@ -54,3 +54,17 @@ def test_a_long_line_survives_checkpoint_restore_and_a_title_change(place: Place
     workspace.checkpoint_restore("kept", clear_existing=True)
     assert fact in workspace.search("zeppelin hangar", limit=1).results[0].text
     assert not [problem for problem in workspace.health().problems if problem["check"] != "disk"]
+
+
+def test_a_part_of_a_long_line_is_not_sent_twice_and_another_part_still_comes(place: Place) -> None:
+    deep, deeper = "The zeppelin hangar opens at half past four.", "The submarine dock is painted in vermilion."
+    place.memory("long", f"# Log\n\n{long_line(deep, words=1_500)} {long_line(deeper, words=1_500)}")
+    workspace = place.open()
+    (sent,) = workspace.search("zeppelin hangar opens", limit=1, session_id="s", max_tokens=900).results
+    assert deep in sent.text
+    (again,) = workspace.search("zeppelin hangar opens", limit=1, session_id="s", max_tokens=900).results
+    assert isinstance(again, Result)
+    assert deep not in again.text
+    assert again.already_sent or again.sent_before
+    (other,) = workspace.search("submarine dock vermilion", limit=1, session_id="s", max_tokens=900).results
+    assert deeper in other.text

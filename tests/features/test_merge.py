@@ -129,7 +129,7 @@ def test_an_id_that_was_merged_is_given_to_no_other_text(workspace: Workspace, p
     assert len({first.id, second.id, third.id}) == 3
     assert len({first.path, second.path, third.path}) == 3
     assert workspace.why(third.id).steps == ()
-    assert workspace._runtime.whole.get(first.id, any_presence=True).presence is Presence.FORGOTTEN
+    assert workspace._runtime.whole.documents.get(first.id, any_presence=True).presence is Presence.FORGOTTEN
     workspace.undo()
     assert ids(workspace) == {first.id, second.id, third.id}
     assert FACT in text_of(place, first)
@@ -267,13 +267,13 @@ def test_a_merge_that_fails_has_changed_nothing(
     one, two = save(workspace, SESSION), save(workspace, FACT)
     memory_folder = place.root / "specs/001-x/memory"
     before = {path.name: path.read_bytes() for path in memory_folder.iterdir()}
-    store = type(workspace._runtime.store)
+    store = type(workspace._runtime.store.documents)
 
     def fail(*_: Any, **__: Any) -> None:
         raise Invalid("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "merge", fail)
+        patch.setattr(store, "forget", fail)
         with pytest.raises(Invalid, match="no"):
             workspace.merge(one.id, two.id)
     assert {path.name: path.read_bytes() for path in memory_folder.iterdir()} == before
@@ -303,7 +303,7 @@ def test_undo_brings_both_back_byte_for_byte(workspace: Workspace, place: Place)
     assert answer.memory_ids == (one.id, two.id)
     assert {path: (place.root / path).read_bytes() for path in before} == before
     assert workspace.index().indexed == 0
-    assert not workspace._runtime.whole.links(relations=[Relation.SUPERSEDES])
+    assert not workspace._runtime.whole.record.links(relations=[Relation.SUPERSEDES])
     assert workspace.health().healthy
 
 
@@ -330,3 +330,29 @@ def test_a_chain_of_merges_is_taken_back_one_by_one(workspace: Workspace, place:
     workspace.undo()
     assert ids(workspace) == {one.id, two.id, three.id}
     assert "- step a" not in text_of(place, two)
+
+
+# --- links made by hand
+
+
+def hand_made(workspace: Workspace, memory_id: int) -> set[tuple[int, int, str, float]]:
+    steps = workspace.why(memory_id, max_depth=1).steps
+    return {(step.link.source_id, step.link.target_id, step.link.relation.value, step.link.strength) for step in steps}
+
+
+def test_links_made_by_hand_go_over_to_the_memory_that_stays_and_back(workspace: Workspace) -> None:
+    one, two = save(workspace, SESSION).id, save(workspace, changed(title="Broker again"), on_similar="distinct").id
+    cause, effect = save(workspace, FACT).id, save(workspace, "Locks open at noon on market days only.").id
+    workspace.link(cause, one, "caused", strength=0.6)
+    workspace.link(one, effect, "enabled", strength=0.7)
+    workspace.link(one, two, "supports")
+    workspace.link(two, effect, "enabled", strength=0.2)
+    before = hand_made(workspace, two)
+    workspace.merge(one, two)
+    after = hand_made(workspace, two)
+    assert (cause, two, "caused", 0.6) in after
+    assert (two, effect, "enabled", 0.2) in after, "its own link stays as it is"
+    assert not any(source == target for source, target, *_ in after)
+    workspace.undo()
+    assert hand_made(workspace, two) == before
+    assert (cause, one, "caused", 0.6) in hand_made(workspace, one)

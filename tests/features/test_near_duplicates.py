@@ -106,14 +106,14 @@ def test_a_merge_is_linked_recorded_and_can_be_taken_back(workspace: Workspace, 
     place.clock.pass_(minutes=1)
     new = saved(workspace, NEW, on_similar="merge")
     store = workspace._runtime.whole
-    assert store.get(old.id, any_presence=True).presence is Presence.FORGOTTEN
-    merges = [entry for entry in store.ledger() if entry.type == "merge"]
+    assert store.documents.get(old.id, any_presence=True).presence is Presence.FORGOTTEN
+    merges = [entry for entry in store.record.ledger() if entry.type == "merge"]
     assert [entry.memory_ids for entry in merges] == [(old.id, new.id)]
-    assert SENTENCES[-1] in store.text(old.id)
+    assert SENTENCES[-1] in store.documents.text(old.id)
     workspace.undo()
     assert (place.root / old.path).read_bytes() == before
     assert {card.id for card in workspace.list().memories} == {old.id, new.id}
-    assert SENTENCES[-1] not in store.text(new.id), "the new one is as it was saved"
+    assert SENTENCES[-1] not in store.documents.text(new.id), "the new one is as it was saved"
     assert workspace.why(old.id).steps == ()
     assert workspace.health().healthy
 
@@ -158,7 +158,7 @@ def test_code_is_merged_whole(workspace: Workspace, place: Place) -> None:
     new = saved(workspace, NEW, on_similar="merge")
     text = (place.root / new.path).read_text(encoding="utf-8")
     assert code in text
-    assert workspace._runtime.whole.get(old.id, any_presence=True).presence is Presence.FORGOTTEN
+    assert workspace._runtime.whole.documents.get(old.id, any_presence=True).presence is Presence.FORGOTTEN
     assert new.warnings == ()
 
 

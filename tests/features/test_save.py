@@ -25,7 +25,7 @@ from spec_kit_memory.errors import (
     UndecidedSpecFolder,
 )
 from spec_kit_memory.features import choose_folder
-from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index import rows
 from spec_kit_memory.settings import Isolation
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
@@ -476,7 +476,7 @@ def test_a_file_outside_is_refused(place: Place, path: str) -> None:
 
 def test_if_only_indexing_fails_the_text_stays_and_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = place.open()
-    store = type(workspace._runtime.store)
+    store = type(workspace._runtime.store.documents)
 
     def busy(*_: object, **__: object) -> None:
         raise DatabaseBusy("the index is busy", hint="try again")

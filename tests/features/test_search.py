@@ -297,9 +297,7 @@ def test_old_memories_fade_and_historical_questions_do_not(place: Place, clock: 
         workspace.search("what was originally the gateway limit", explain=True),
         workspace.search("gateway limit requests", use_decay=False, explain=True),
     ):
-        parts = {
-            result.title: result.explain["recency"] / (result.explain["relevance"] or 1) for result in answer.results
-        }
+        parts = {result.title: result.explain["recency"] / result.explain["tier"] for result in answer.results}
         assert parts["Old"] == pytest.approx(parts["New"])
     assert any("decay was left out" in hint for hint in workspace.search("history of the gateway limit").hints)
 
@@ -562,7 +560,7 @@ def test_an_empty_answer_says_what_to_try(place: Place) -> None:
     place.memory("tokens", TOKENS)
     workspace.index()
     hints = workspace.search("tokens", spec_folder="009-none", tier="critical").hints
-    assert any("`spec_folder`, tier" in hint for hint in hints)
+    assert any("`spec_folder`, `tier`" in hint for hint in hints)
 
 
 def test_a_leading_specs_in_a_folder_name_is_accepted(place: Place) -> None:

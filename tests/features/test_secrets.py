@@ -20,7 +20,7 @@ from spec_kit_memory.core import phrases, redact, session_data, session_document
 from spec_kit_memory.core.secret_values import Span
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.files import disk
-from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index import rows
 from spec_kit_memory.serve import render
 from tests.features.conftest import Place
 

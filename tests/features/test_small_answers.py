@@ -9,7 +9,7 @@ from tests.features.test_search import TOKENS, first
 def test_a_folder_that_nothing_is_in_is_named_with_what_there_is(place: Place) -> None:
     place.memory("tokens", TOKENS)
     workspace = place.open(model="none")
-    [folder] = {memory.spec_folder for memory in workspace._runtime.store.find()}
+    [folder] = {memory.spec_folder for memory in workspace._runtime.store.documents.find()}
     assert folder
     answer = workspace.search("tokens", spec_folder=folder[:-1])
     assert not answer.results

@@ -311,10 +311,10 @@ def test_an_expired_memory_says_so_wherever_it_is_shown(place: Place) -> None:
     workspace = place.open(index=False)
     answer = workspace.index()
     told = "it expired on 2026-01-31: search finds it only with `include_archived=True`"
-    assert [(w["path"], w["message"]) for w in answer.warnings] == [("memory/a.md", told)]
+    assert [(w["path"], str(w["message"])) for w in answer.warnings] == [("memory/a.md", told)]
     a, b = place.id_of(workspace, "a.md"), place.id_of(workspace, "b.md")
     assert told in workspace.load(a).hints
-    assert told in workspace.save(file_path="memory/a.md").warnings
+    assert told in map(str, workspace.save(file_path="memory/a.md").warnings)
     assert workspace.load(b).hints == ()
     place.clock.pass_(days=10)
     assert {card.id: bool(card.problems) for card in workspace.list().memories} == {a: True, b: True}
@@ -329,7 +329,7 @@ def test_an_update_that_hides_a_memory_says_so(place: Place) -> None:
     hidden = workspace.update(1, importance_tier="temporary")
     assert hidden.hints[0] == "it expired on 2025-01-08: search finds it only with `include_archived=True`"
     gone = workspace.update(1, importance_tier="deprecated")
-    assert gone.hints[0] == 'it is deprecated: search finds it only with `tier="deprecated"`'
+    assert gone.hints[0] == "it is deprecated: search finds it only with `tier='deprecated'`"
     assert workspace.update(1, importance_tier="normal").hints == ("take it back with `undo()`",)
 
 
@@ -339,6 +339,6 @@ def test_an_outdated_memory_says_so_wherever_it_is_shown(place: Place) -> None:
     told = "it was marked outdated: search finds it only with `include_archived=True`"
     assert told in workspace.validate(1, outdated=True).hints
     assert told in workspace.load(1).hints
-    assert workspace.list().memories[0].problems == (told,)
+    assert [str(problem) for problem in workspace.list().memories[0].problems] == [told]
     assert problems(workspace, "held back") == ["1 memory is marked outdated: search leaves it out"]
     assert workspace.validate(1, outdated=False).hints == ()

@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
 
 import apsw
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from spec_kit_memory.errors import Invalid
 from spec_kit_memory.settings import Isolation
 from spec_kit_memory.workspace import Workspace
-from tests.features.conftest import Place
+from tests.features.conftest import Clock, Place
 
 TOKENS = "# Login tokens\n\nAccess tokens live fifteen minutes."
 BROKER = "# Broker\n\nThe message broker is Mosquitto."
@@ -294,6 +296,14 @@ def test_opinions_marks_and_links_are_taken_back(place: Place) -> None:
     assert ledger_verifies(workspace)
 
 
+class Ticking(Clock):
+    """A clock that goes on between two looks at it, as a real one does."""
+
+    def __call__(self) -> datetime:
+        self.pass_(milliseconds=1)
+        return self.at
+
+
 def test_a_merge_is_taken_apart_again(place: Place) -> None:
     said = " ".join(f"Sentence number {n} of the long text about the harbour and its bicycles." for n in range(30))
     place.memory("old", f"# Harbour\n\n{said}\n\nOnly the old one says this.")
@@ -307,6 +317,39 @@ def test_a_merge_is_taken_apart_again(place: Place) -> None:
     assert (place.root / "specs/001-core/memory/old.md").exists()
     assert workspace.why(old).steps == ()
     assert {card.id for card in workspace.list().memories} == {old, answer.id}
+
+
+def test_a_merge_that_took_some_time_is_taken_apart_with_its_link(place: Place) -> None:
+    place.memory("stays", "# Kiln\n\nThe kiln fires at 1240 degrees.")
+    place.memory("goes", "# Lid\n\nThe lid may be opened after nine hours.")
+    workspace = replace(place, clock=Ticking()).open()
+    stays, goes = place.id_of(workspace, "stays"), place.id_of(workspace, "goes")
+    workspace.merge(goes, stays)
+    workspace.undo()
+    assert workspace.why(stays).steps == ()
+    assert workspace.why(goes).steps == ()
+
+
+def test_a_link_that_is_made_again_as_it_is_takes_one_undo(place: Place) -> None:
+    place.memory("tokens", TOKENS)
+    place.memory("broker", BROKER)
+    workspace = place.open()
+    one, two = place.id_of(workspace, "tokens"), place.id_of(workspace, "broker")
+    workspace.link(one, two, "supports", strength=0.3)
+    assert "keeps its strength of 0.3" in workspace.link(one, two, "supports").summary
+    workspace.undo()
+    assert workspace.why(one).steps == ()
+
+
+def test_a_link_that_was_there_before_a_merge_outlives_its_undo(place: Place) -> None:
+    place.memory("stays", "# Kiln\n\nThe kiln fires at 1240 degrees.")
+    place.memory("goes", "# Lid\n\nThe lid may be opened after nine hours.")
+    workspace = replace(place, clock=Ticking()).open()
+    stays, goes = place.id_of(workspace, "stays"), place.id_of(workspace, "goes")
+    workspace.link(stays, goes, "supersedes")
+    workspace.merge(goes, stays)
+    workspace.undo()
+    assert [step.link.target_id for step in workspace.why(stays).steps] == [goes]
 
 
 # --- restores and their files
@@ -491,7 +534,7 @@ def test_what_one_call_did_is_taken_back_as_one(place: Place) -> None:
     card = workspace.list().memories[0]
     assert (card.tier.value, card.validation_count) == ("critical", 5)
     assert workspace.undo().undone == "validation"
-    memory = workspace._runtime.store.get(1)
+    memory = workspace._runtime.store.documents.get(1)
     assert (memory.tier.value, memory.validation_count, memory.outdated) == ("normal", 4, True)
     assert path.read_bytes() == before
 
@@ -503,7 +546,7 @@ def test_nobody_having_said_anything_about_trust_comes_back_as_that(place: Place
     id_ = workspace.chat_import([chat]).imported[0]["id"]
     workspace.trust(id_)
     workspace.undo()
-    row = next(row for row in workspace._runtime.whole.snapshot() if row.get("id") == id_)
+    row = next(row for row in workspace._runtime.whole.care.snapshot() if row.get("id") == id_)
     assert (row["vouched"], row["trusted"]) == (None, False)
 
 
@@ -750,3 +793,21 @@ def test_the_file_of_a_forgotten_memory_that_a_restore_replaced_comes_back(place
     assert path.read_bytes() != before
     workspace.undo()
     assert path.read_bytes() == before
+
+
+def test_a_forgotten_memory_stays_forgotten_though_the_undo_of_a_restore_writes_its_file(place: Place) -> None:
+    path = place.root / "specs/001-core/memory/mixed.md"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"# Mixed\r\n\nBoth ends\r\nof lines.\n")  # a restore writes it with one kind of line ends
+    workspace = place.open()
+    (card,) = workspace.list().memories
+    workspace.checkpoint_create("before")
+    workspace.delete(card.id)
+    workspace.checkpoint_restore("before", restore_files=True)
+    workspace.undo()
+    assert path.read_bytes() == b"# Mixed\r\n\nBoth ends\r\nof lines.\n"
+    assert workspace.list().memories == ()
+    workspace.index()
+    assert workspace.list().memories == ()
+    workspace.undo()
+    assert [memory.id for memory in workspace.list().memories] == [card.id]

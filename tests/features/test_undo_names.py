@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spec_kit_memory.caller import Caller
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 
@@ -98,7 +99,7 @@ def test_a_restore_comes_back_with_any_name(place: Place, name: str) -> None:
 def test_a_session_that_says_anything_is_only_a_session(place: Place, name: str) -> None:
     place.memory("a", "# A\n\nThe first.")
     workspace = place.open()
-    workspace._runtime.session_id = name
+    workspace = workspace.for_caller(Caller(session=name))
     workspace.update(1, title="One")
     workspace.update(1, title="Two")
     for title in ("One", "A"):

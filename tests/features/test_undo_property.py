@@ -75,19 +75,19 @@ class Undoing(RuleBasedStateMachine):
 
     def state(self) -> dict[str, Any]:
         store = self.space._runtime.whole
-        live = store.find(Filter(), order="path")
+        live = store.documents.find(Filter(), order="path")
         return {
             "memories": {
                 memory.id: (
                     memory.path, memory.spec_folder, memory.attributes, memory.outdated, memory.trusted,
-                    memory.validation_count, memory.confidence, memory.aliases, store.text(memory.id),
+                    memory.validation_count, memory.confidence, memory.aliases, store.documents.text(memory.id),
                 )
                 for memory in live
             },
-            "forgotten": {memory.id: memory.path for memory in store.find(presence=Presence.FORGOTTEN)},
+            "forgotten": {memory.id: memory.path for memory in store.documents.find(presence=Presence.FORGOTTEN)},
             "links": {
                 link.key: (link.strength, link.evidence, str(link.origin))
-                for link in store.links()
+                for link in store.record.links()
                 if link.origin is not Origin.SPEC  # they are made again whenever a document is read
             },
             "files": {
@@ -142,7 +142,7 @@ class Undoing(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 5))
     def unlink(self, number: int) -> None:
-        links = [link for link in self.space._runtime.whole.links() if link.origin is Origin.HAND]
+        links = [link for link in self.space._runtime.whole.record.links() if link.origin is Origin.HAND]
         if links:
             self.do("unlink", links[number % len(links)].id)
 

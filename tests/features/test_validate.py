@@ -24,7 +24,7 @@ def test_confidence_is_exact_in_decimal(workspace: Workspace) -> None:
     seen = [workspace.validate(1, was_useful=True).confidence for _ in range(3)]
     seen += [workspace.validate(1, was_useful=False).confidence for _ in range(3)]
     assert seen == [0.6, 0.7, 0.8, 0.75, 0.7, 0.65]
-    assert workspace._runtime.store.get(1).confidence == Decimal("0.65")
+    assert workspace._runtime.store.documents.get(1).confidence == Decimal("0.65")
 
 
 def test_confidence_stays_within_its_bounds(workspace: Workspace) -> None:
@@ -116,7 +116,7 @@ def test_opinions_of_several_workspaces_at_once_all_count(place: Place, workspac
     for thread in threads:
         thread.join(60)
     assert workspace.load(1).memory.validation_count == 12
-    assert workspace._runtime.store.get(1).confidence == Decimal("0")
+    assert workspace._runtime.store.documents.get(1).confidence == Decimal("0")
     assert workspace.ledger_verify().ok
 
 
@@ -129,7 +129,7 @@ def test_only_a_confirmed_update_makes_a_rule(workspace: Workspace) -> None:
     assert workspace.load(1).memory.tier is Tier.NORMAL
     workspace.update(1, importance_tier="constitutional", confirm=True)
     assert workspace.load(1).memory.tier is Tier.CONSTITUTIONAL
-    entry = list(workspace._runtime.whole.ledger())[-1]
+    entry = list(workspace._runtime.whole.record.ledger())[-1]
     assert (entry.actor, entry.reason) == ("user", "update tier")
 
 
@@ -154,7 +154,7 @@ def test_text_from_elsewhere_never_becomes_a_rule_by_itself(place: Place) -> Non
     assert (card.tier, card.triggers, card.trusted) == (Tier.NORMAL, (), False)
     assert workspace.triggers("deploy now").matches == ()
     assert workspace.search("anything at all").constitutional == ()
-    with pytest.raises(Invalid, match="trust"):
+    with pytest.raises(Invalid, match="vouches for it"):
         workspace.update(card.id, importance_tier="constitutional", confirm=True)
     for _ in range(6):
         workspace.validate(card.id, was_useful=True)
@@ -176,7 +176,7 @@ def test_a_restored_checkpoint_does_not_make_chat_a_rule(place: Place) -> None:
     workspace.checkpoint_create("all")
     workspace.delete(1)
     workspace.checkpoint_restore("all")
-    memory = runtime.store.get(1)
+    memory = runtime.store.documents.get(1)
     assert (memory.source, memory.tier, memory.trusted) == (Source.CHAT, Tier.NORMAL, False)
 
 
@@ -192,3 +192,17 @@ def test_copies_are_one_memory_and_correction_is_one_call(place: Place) -> None:
     workspace.delete(1)
     assert workspace.index().new == 0
     assert workspace.list().total == 0
+
+
+@pytest.mark.parametrize("useful", [True, False])
+def test_an_opinion_that_is_taken_back_leaves_no_use_behind(place: Place, useful: bool) -> None:
+    place.memory("tokens", "# Tokens\n\nThey last a day.")
+    workspace = place.open()
+    memory_id = workspace.list().memories[0].id
+    workspace.load(memory_id=memory_id)
+    workspace._runtime.flush()
+    before = workspace.list().memories[0].access_count
+    workspace.validate(memory_id, was_useful=useful)
+    workspace.undo()
+    card = workspace.list().memories[0]
+    assert (card.access_count, card.validation_count) == (before, 0)

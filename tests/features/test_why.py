@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 
@@ -112,7 +113,7 @@ def test_front_matter_links_by_id_path_and_title_in_their_direction(place: Place
     }
     links = {
         (link.source_id, link.relation.value, link.target_id, link.strength)
-        for link in workspace._runtime.store.links([new])
+        for link in workspace._runtime.store.record.links([new])
     }
     assert found <= links
     assert links == {(new, "supersedes", old, 1.0), (cause, "caused", new, 1.0), (new, "supports", cause, 0.5)}
@@ -136,7 +137,7 @@ def test_spec_documents_of_a_folder_are_linked_and_rebuilt(place: Place) -> None
     known = {card.id: card.path.rsplit("/", 1)[1] for card in workspace.list().memories}
     assert {
         (known[link.source_id], link.relation.value, known[link.target_id], link.strength)
-        for link in workspace._runtime.store.links()
+        for link in workspace._runtime.store.record.links()
     } == {
         ("spec.md", "caused", "plan.md", 0.9),
         ("plan.md", "caused", "tasks.md", 0.9),
@@ -264,3 +265,36 @@ def test_the_drawings_name_every_memory_and_survive_odd_titles(place: Place) -> 
     assert dot.count("{") == dot.count("}") == 1
     assert '\\"quoted\\"' in dot
     assert "m1 -> m2" in dot
+
+
+def test_a_link_between_spec_documents_that_somebody_removed_stays_away(place: Place) -> None:
+    for name in ("spec", "plan", "tasks"):
+        place.write(f"specs/001-core/{name}.md", f"# {name}\n\nAbout the {name}.\n")
+    workspace = place.open()
+    spec = next(card.id for card in workspace.list().memories if card.path.endswith("spec.md"))
+    (step,) = workspace.why(spec, max_depth=1).steps
+    assert "returns" not in " ".join(workspace.unlink(step.link.id).hints)
+    for change in ("changed", "changed again"):
+        place.clock.at += timedelta(minutes=5)
+        place.write("specs/001-core/plan.md", f"# plan\n\nThe plan was {change}.\n")
+        workspace.index()
+        assert workspace.why(spec, max_depth=1).steps == ()
+    workspace.undo()
+    assert len(workspace.why(spec, max_depth=1).steps) == 1
+    place.write("specs/001-core/plan.md", "# plan\n\nOnce more.\n")
+    place.clock.at += timedelta(minutes=5)
+    workspace.index()
+    assert len(workspace.why(spec, max_depth=1).steps) == 1
+
+
+def test_a_link_that_went_with_its_document_comes_back_with_it(place: Place) -> None:
+    for name in ("spec", "plan"):
+        place.write(f"specs/001-core/{name}.md", f"# {name}\n\nAbout the {name}.\n")
+    workspace = place.open()
+    spec = next(card.id for card in workspace.list().memories if card.path.endswith("spec.md"))
+    (place.root / "specs/001-core/plan.md").unlink()
+    workspace.index()
+    assert workspace.why(spec, max_depth=1).steps == ()
+    place.write("specs/001-core/plan.md", "# plan\n\nAnother plan.\n")
+    workspace.index()
+    assert len(workspace.why(spec, max_depth=1).steps) == 1

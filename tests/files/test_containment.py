@@ -9,6 +9,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +22,8 @@ import pytest
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.errors import AccessDenied, BadPath, OutsideScope, SpecKitMemoryError
-from spec_kit_memory.files import paths
-from spec_kit_memory.settings import Isolation, Semantic, Settings, load
+from spec_kit_memory.files import activity, past_folder, paths, pending, write_counters
+from spec_kit_memory.settings import IndexPlace, Isolation, Semantic, Settings, load
 from spec_kit_memory.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="making links needs a privilege there")
@@ -446,6 +447,50 @@ def test_a_folder_of_the_state_folder_that_leads_away_is_refused(
     assert (everything(victim), everything(root / ".git")) == before
 
 
+@pytest.mark.parametrize("name", ["past", "pending", "trash", "checkpoints"])
+def test_a_folder_of_the_state_folder_that_is_a_link_within_the_workspace_empties_no_other(
+    root: Path, name: str
+) -> None:
+    """We remove files in our folders: one that a repository makes a link to others would have those emptied."""
+    drawer = root / "src" / ("a" * 16)
+    drawer.mkdir(parents=True)
+    (drawer / "main.py").write_text("print()", encoding="utf-8")
+    (root / f"src/{'b' * 24}.json").write_text("{ // settings", encoding="utf-8")
+    (root / ".spec-kit-memory").mkdir()
+    link = root / ".spec-kit-memory" / name
+    link.symlink_to("../src", target_is_directory=True)
+    before = everything(root)
+    with pytest.raises(AccessDenied, match="link"):
+        opened(root)
+    assert everything(root) == before
+    settings = Settings(root=root, semantic=Semantic(model="none"))
+    past_folder.sweep(settings)  # and where it is swapped in later
+    pending.recover(settings)
+    assert everything(root / "src") == {one.removeprefix("src/"): text for one, text in before.items() if "src/" in one}
+
+
+def test_a_state_folder_that_is_a_link_to_another_folder_empties_nothing_in_it(root: Path) -> None:
+    for file in ("src/past/reports/a.txt", "src/pending/queue.json", "src/trash/b.txt"):
+        (root / file).parent.mkdir(parents=True)
+        (root / file).write_text("{", encoding="utf-8")
+    before = everything(root / "src")
+    (root / ".spec-kit-memory").symlink_to("src", target_is_directory=True)
+    with opened(root) as workspace:
+        workspace.index()
+    assert before.items() <= everything(root / "src").items()
+
+
+def test_folders_of_the_past_that_are_nested_without_end_stop_no_start(root: Path) -> None:
+    past = root / ".spec-kit-memory/past"
+    past.mkdir(parents=True)
+    subprocess.run(["mkdir", "-p", "/".join(["a" * 16, *"d" * 1500])], cwd=past, check=True)
+    try:
+        with opened(root) as workspace:
+            assert workspace.list().total == 0
+    finally:
+        subprocess.run(["rm", "-rf", str(past)], check=True)
+
+
 @pytest.mark.parametrize(
     "name", ["recent-prompts.jsonl", "transactions.json", "transactions.lock", "scan.lock", "last-scan", "unlinked"]
 )
@@ -468,6 +513,47 @@ def test_a_file_of_the_state_folder_that_is_a_link_is_not_written_through(
         except SpecKitMemoryError as error:
             assert error.code in ("E110", "E011", "E014", "E429")  # noqa: PT017  each call may be refused or not
     assert (everything(victim), (root / ".git/config").stat(), (root / "package.json").stat()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("transactions.json", '{"errors": 1e999}'),
+        ("transactions.json", "[" * 9_000),
+        ("activity.jsonl", '["2026-01-01", "use", "1", 1, Infinity]\n["2026-01-01", "use", "1", NaN, 1]\n'),
+        ("activity.jsonl", f'["2026-01-01", "use", "1", {10**400}, 1]\n["2026-01-01", "use", "1", 1e999, 1]\n'),
+        ("recent-prompts.jsonl", f"[{10**400}, NaN, {{}}]\n" + "[" * 9_000),
+        ("set-aside.jsonl", f"[{10**400}, NaN]\n[[], 1]\n" + "[" * 9_000),
+    ],
+)
+def test_numbers_that_are_none_in_the_state_folder_stop_nothing(root: Path, name: str, text: str) -> None:
+    (root / "memory").mkdir()
+    (root / "memory/plan.md").write_text(PLAN, encoding="utf-8")
+    (root / ".spec-kit-memory").mkdir()
+    (root / ".spec-kit-memory" / name).write_text(text, encoding="utf-8")
+    with opened(root) as workspace:
+        workspace.index()
+        workspace.save(text="The potoroo is small.")
+        workspace.triggers("a prompt about plan")
+        workspace.delete(workspace.list().memories[0].id, delete_file=True)
+        workspace.stats()
+        workspace.health()
+        settings = workspace.settings
+    assert all(abs(one.count) < 1e12 for one in activity.read(settings))
+    assert write_counters.read(settings, scope=settings.scope).deletes == 1
+
+
+def test_a_checkpoint_with_a_number_that_is_none_is_named_and_the_others_are_listed(
+    workspace: Workspace, root: Path
+) -> None:
+    workspace.checkpoint_create("good")
+    folder = root / ".spec-kit-memory/checkpoints"
+    header, *rest = gzip.decompress((folder / "good.jsonl.gz").read_bytes()).splitlines(keepends=True)
+    forged = json.loads(header) | {"name": "bad", "memories": float("inf")}
+    (folder / "bad.jsonl.gz").write_bytes(gzip.compress(json.dumps(forged).encode() + b"\n" + b"".join(rest)))
+    answer = workspace.checkpoint_list()
+    assert [one["name"] for one in answer.checkpoints] == ["good"]
+    assert len(answer.hints) == 1
 
 
 def test_a_checkpoint_that_is_a_link_or_a_pipe_is_reported_and_the_others_are_listed(
@@ -619,7 +705,7 @@ def test_an_allowed_path_that_a_link_leads_out_allows_nothing(root: Path, victim
 )
 def test_gits_folder_and_ours_cannot_be_named(settings: Settings, root: Path, name: str) -> None:
     with pytest.raises(OutsideScope):
-        paths.contained(settings, name)
+        paths.contained(settings, name, scope=settings.scope)
     with pytest.raises(OutsideScope):
         paths.place(settings, name)
 
@@ -701,10 +787,19 @@ def test_a_folder_that_is_swapped_all_the_time_leads_no_update_astray(root: Path
         pauses = random.Random(5)
         while not ended.wait(pauses.random() * 4 * longest):
             os.rename(root / "memory", root / "aside")
-            (root / "memory").symlink_to(victim, target_is_directory=True)
-            ended.wait(pauses.random() * 0.001)
-            os.unlink(root / "memory")
-            os.rename(root / "aside", root / "memory")
+            try:
+                (root / "memory").symlink_to(victim, target_is_directory=True)
+                ended.wait(pauses.random() * 0.001)
+                os.unlink(root / "memory")
+            except FileExistsError:
+                pass  # what was under way made the folder again in the moment when there was none
+            put_back()
+
+    def put_back() -> None:
+        while (root / "aside").exists():
+            shutil.rmtree(root / "memory", ignore_errors=True)
+            with suppress(OSError):  # made again, with something in it
+                os.rename(root / "aside", root / "memory")
 
     with opened(root) as workspace:
         workspace.index()
@@ -728,3 +823,42 @@ def test_a_folder_that_is_swapped_all_the_time_leads_no_update_astray(root: Path
             swapper.join()
         assert everything(victim) == before
         assert done
+
+
+# --- addresses of an index ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:hunter2@host/db",
+        "postgresql://u:hunter2/x@host/db",
+        "postgresql://u:hunter2?x@host/db",
+        "postgresql://:hunter2@host/db",
+        "postgresql:/u:hunter2@host/db",
+        "u:hunter2@host/db",
+        "postgresql://host/db?password=hunter2",
+        "postgresql://host/db?passwor%64=hunter2",
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(root: Path, url: str) -> None:
+    settings = Settings(root=root, semantic=Semantic(model="none"), index=IndexPlace(url=url))
+    with pytest.raises(SpecKitMemoryError) as caught:
+        paths.index_place(settings)
+    assert "hunter2" not in f"{caught.value} {caught.value.advice} {caught.value.details}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://host:5432/db?application_name=a@b",
+        "postgresql://u@one:1,two:2/db?application_name=a@b",
+        "postgresql://one:1,two:2/db?application_name=a@b",
+        "postgresql://u@[::1]:5432/db",
+        "postgresql://[::1]:5432/db?application_name=a@b",
+        "postgresql:///db?host=/run/postgresql",
+    ],
+)
+def test_an_address_without_a_password_is_taken(root: Path, url: str) -> None:
+    settings = Settings(root=root, semantic=Semantic(model="none"), index=IndexPlace(url=url))
+    assert paths.index_place(settings) == url

@@ -257,8 +257,10 @@ def test_the_state_folder_is_its_owners_and_keeps_the_index_out_of_git(settings:
 def test_paths_inside_the_workspace_are_canonical(settings: Settings, write: Write, root: Path) -> None:
     file = write("memory/a.md")
     for name in ("memory/a.md", "memory/../memory/a.md", "./memory//a.md", str(file)):
-        assert paths.contained(settings, name) == file
-    assert paths.contained(settings, "memory/not-there-yet.md") == root / "memory/not-there-yet.md"
+        assert paths.contained(settings, name, scope=settings.scope) == file
+    assert (
+        paths.contained(settings, "memory/not-there-yet.md", scope=settings.scope) == root / "memory/not-there-yet.md"
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_paths_out_of_the_workspace_are_refused(settings: Settings, root: Path, 
     (root.parent / "work2").mkdir()
     (root.parent / "work2/a.md").write_text("other")
     with pytest.raises(OutsideScope) as caught:
-        paths.contained(settings, name)
+        paths.contained(settings, name, scope=settings.scope)
     assert name in caught.value.message
 
 
@@ -279,32 +281,32 @@ def test_links_out_of_the_workspace_are_refused(settings: Settings, root: Path, 
     (root / "memory/folder").symlink_to("../..")
     for name in ("memory/link.md", "memory/folder/secret.md", "memory/folder/not-there.md"):
         with pytest.raises(OutsideScope):
-            paths.contained(settings, name)
+            paths.contained(settings, name, scope=settings.scope)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\0b.md", "memory/\ud800.md", "\\\\.\\PhysicalDrive0"])
 def test_names_that_are_no_paths_are_refused(settings: Settings, name: str) -> None:
     with pytest.raises(BadPath):
-        paths.contained(settings, name)
+        paths.contained(settings, name, scope=settings.scope)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="this system has no named pipes")
 def test_pipes_and_devices_are_refused(settings: Settings, root: Path) -> None:
     os.mkfifo(root / "pipe.md")
     with pytest.raises(BadPath):
-        paths.contained(settings, "pipe.md")
+        paths.contained(settings, "pipe.md", scope=settings.scope)
     with pytest.raises(OutsideScope):
-        paths.contained(settings, "/dev/null")
+        paths.contained(settings, "/dev/null", scope=settings.scope)
 
 
 def test_allowed_paths_are_compared_segment_by_segment(settings: Settings, write: Write) -> None:
     write("memory/a/x.md")
     write("memory/ab/x.md")
     limited = replace(settings, isolation=Isolation(allowed_paths=("memory/a",)))
-    assert paths.contained(limited, "memory/a/x.md").name == "x.md"
+    assert paths.contained(limited, "memory/a/x.md", scope=limited.scope).name == "x.md"
     for name in ("memory/ab/x.md", "memory/a/../ab/x.md", "memory", "."):
         with pytest.raises(OutsideScope):
-            paths.contained(limited, name)
+            paths.contained(limited, name, scope=limited.scope)
 
 
 @pytest.mark.parametrize("user", [None, "bob", "an"])
@@ -313,9 +315,9 @@ def test_another_users_namespace_is_outside(settings: Settings, write: Write, us
     session = replace(settings, isolation=Isolation(user_id=user))
     for name in ("memory/users/ann/a.md", "memory/users/x/../ann/none.md", "memory/users/ann"):
         with pytest.raises(OutsideScope):
-            paths.contained(session, name)
+            paths.contained(session, name, scope=session.scope)
     ann = replace(settings, isolation=Isolation(user_id="ann"))
-    assert paths.contained(ann, "memory/users/ann/a.md").name == "a.md"
+    assert paths.contained(ann, "memory/users/ann/a.md", scope=ann.scope).name == "a.md"
 
 
 def test_an_empty_list_of_allowed_paths_allows_nothing(settings: Settings, write: Write) -> None:
@@ -323,15 +325,15 @@ def test_an_empty_list_of_allowed_paths_allows_nothing(settings: Settings, write
     nothing = replace(settings, isolation=Isolation(allowed_paths=()))
     for name in ("memory/a.md", "."):
         with pytest.raises(OutsideScope):
-            paths.contained(nothing, name)
+            paths.contained(nothing, name, scope=nothing.scope)
 
 
 def test_extra_paths_may_be_named_and_nothing_beside_them(settings: Settings, root: Path) -> None:
     (root.parent / "extra").mkdir()
     extra = replace(settings, extra_paths=("../extra/*.md",))
-    assert paths.contained(extra, "../extra/a.md") == root.parent / "extra/a.md"
+    assert paths.contained(extra, "../extra/a.md", scope=extra.scope) == root.parent / "extra/a.md"
     with pytest.raises(OutsideScope):
-        paths.contained(extra, "../extra2/a.md")
+        paths.contained(extra, "../extra2/a.md", scope=extra.scope)
 
 
 def test_stored_paths_lead_back_to_their_files(settings: Settings, root: Path) -> None:

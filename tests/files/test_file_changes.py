@@ -15,7 +15,7 @@ from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import Actor, Change
 from spec_kit_memory.core.operation import Delete, Operation, new_id
 from spec_kit_memory.errors import BadPath, DatabaseBusy, OutsideScope
-from spec_kit_memory.files import file_changes, journal, write_counters
+from spec_kit_memory.files import file_changes, journal, pending, write_counters
 from spec_kit_memory.files.scan import Sync
 from spec_kit_memory.filesystem import System
 from spec_kit_memory.index.contract import Index
@@ -33,19 +33,19 @@ class Bench:
         self.store, self.settings = store, settings
         self.sync = Sync(store, settings, now=lambda: NOW)
         self.sync.scan()
-        [self.memory] = store.find()
+        [self.memory] = store.documents.find()
 
     @contextmanager
     def applied(self, *steps: file_changes.Step | None, operation: Operation | None = None) -> Iterator[None]:
         done = operation or Delete()
         planned = [step for step in steps if step is not None]
-        with file_changes.applied(self.settings, self.store, done.id, planned):
-            self.store.forget(self.memory.id, Change(Actor.USER, NOW, operation=done))
+        with file_changes.applied(self.settings, self.store, done.id, planned, scope=self.settings.scope):
+            self.store.documents.forget(self.memory.id, Change(Actor.USER, NOW, operation=done))
             yield
 
     @property
     def is_forgotten(self) -> bool:
-        return self.store.find() == []
+        return self.store.documents.find() == []
 
 
 @pytest.fixture
@@ -60,30 +60,35 @@ def left(settings: Settings) -> list[str]:
 
 
 def test_a_file_that_was_discarded_can_be_recalled(bench: Bench, settings: Settings, root: Path) -> None:
-    step = file_changes.discard(settings, "memory/plan.md", to="drawer")
+    step = file_changes.discard(settings, "memory/plan.md", to="drawer", scope=settings.scope)
     assert step is not None
     with bench.applied(step):
         assert not (root / "memory/plan.md").exists(), "inside, the files are as they will be"
     assert step.change.trash == "trash/drawer/memory/plan.md"
     assert (settings.state_folder / step.change.trash).read_text() == TEXT
     assert bench.is_forgotten
-    assert write_counters.read(settings).deletes == 1
+    assert write_counters.read(settings, scope=settings.scope).deletes == 1
     (root / "memory").rmdir()
-    back = file_changes.recall(settings, "memory/plan.md", trash_name=step.change.trash)
-    with file_changes.applied(settings, bench.store, new_id(), [back]):
-        bench.store.recall(bench.memory.id, Change(Actor.USER, NOW))
+    back = file_changes.recall(settings, "memory/plan.md", trash_name=step.change.trash, scope=settings.scope)
+    with file_changes.applied(settings, bench.store, new_id(), [back], scope=settings.scope):
+        bench.store.documents.recall(bench.memory.id, Change(Actor.USER, NOW))
     assert (root / "memory/plan.md").read_text() == TEXT
     assert list((settings.state_folder / "trash").iterdir()) == [], "an emptied drawer goes"
     assert left(settings) == []
 
 
 def test_recalling_never_replaces_a_file(bench: Bench, settings: Settings, root: Path, write: Write) -> None:
-    step = file_changes.discard(settings, "memory/plan.md", to="drawer")
+    step = file_changes.discard(settings, "memory/plan.md", to="drawer", scope=settings.scope)
     with bench.applied(step):
         pass
-    back = file_changes.recall(settings, "memory/plan.md", trash_name="trash/drawer/memory/plan.md")
+    back = file_changes.recall(
+        settings, "memory/plan.md", trash_name="trash/drawer/memory/plan.md", scope=settings.scope
+    )
     file = write("memory/plan.md", "new")
-    with pytest.raises(BadPath, match="exists"), file_changes.applied(settings, bench.store, new_id(), [back]):
+    with (
+        pytest.raises(BadPath, match="exists"),
+        file_changes.applied(settings, bench.store, new_id(), [back], scope=settings.scope),
+    ):
         pytest.fail("it may not come so far")
     assert file.read_text() == "new"
     assert (settings.state_folder / "trash/drawer/memory/plan.md").read_text() == TEXT
@@ -91,16 +96,16 @@ def test_recalling_never_replaces_a_file(bench: Bench, settings: Settings, root:
 
 
 def test_there_is_nothing_to_discard_where_there_is_no_file(settings: Settings) -> None:
-    assert file_changes.discard(settings, "memory/none.md", to="drawer") is None
+    assert file_changes.discard(settings, "memory/none.md", to="drawer", scope=settings.scope) is None
 
 
 @pytest.mark.parametrize("path", ["../out.md", ".git/config", "src/main.py", "/etc/passwd", "memory/.hidden.md"])
 def test_only_files_of_memories_are_changed(settings: Settings, path: str) -> None:
     for plan in (
-        lambda: file_changes.discard(settings, path, to="drawer"),
-        lambda: file_changes.write(settings, path, b"x"),
-        lambda: file_changes.rewrite(settings, path, str.upper),
-        lambda: file_changes.recall(settings, path, trash_name="trash/drawer/x.md"),
+        lambda: file_changes.discard(settings, path, to="drawer", scope=settings.scope),
+        lambda: file_changes.write(settings, path, b"x", scope=settings.scope),
+        lambda: file_changes.rewrite(settings, path, str.upper, scope=settings.scope),
+        lambda: file_changes.recall(settings, path, trash_name="trash/drawer/x.md", scope=settings.scope),
     ):
         with pytest.raises(OutsideScope):
             plan()
@@ -109,7 +114,7 @@ def test_only_files_of_memories_are_changed(settings: Settings, path: str) -> No
 def test_what_a_write_replaces_stays_in_the_trash_where_it_is_to_be_kept(
     bench: Bench, settings: Settings, root: Path
 ) -> None:
-    step = file_changes.rewrite(settings, "memory/plan.md", str.upper, keep_in="drawer")
+    step = file_changes.rewrite(settings, "memory/plan.md", str.upper, keep_in="drawer", scope=settings.scope)
     with bench.applied(step):
         pass
     assert (root / "memory/plan.md").read_text() == TEXT.upper()
@@ -122,8 +127,8 @@ def test_whatever_fails_in_the_block_files_and_index_are_as_they_were(
 ) -> None:
     before = (root / "memory/plan.md").stat()
     steps = (
-        file_changes.rewrite(settings, "memory/plan.md", str.upper, keep_in="drawer"),
-        file_changes.write(settings, "specs/001-new/memory/a.md", b"new"),
+        file_changes.rewrite(settings, "memory/plan.md", str.upper, keep_in="drawer", scope=settings.scope),
+        file_changes.write(settings, "specs/001-new/memory/a.md", b"new", scope=settings.scope),
     )
     for error in (DatabaseBusy("busy"), KeyboardInterrupt(), ZeroDivisionError()):
         with pytest.raises(type(error)), bench.applied(*steps):  # noqa: PT012  the block is what fails
@@ -138,7 +143,7 @@ def test_whatever_fails_in_the_block_files_and_index_are_as_they_were(
 
 
 def test_an_edit_since_the_plan_is_not_overwritten(bench: Bench, settings: Settings, write: Write) -> None:
-    step = file_changes.rewrite(settings, "memory/plan.md", str.upper)
+    step = file_changes.rewrite(settings, "memory/plan.md", str.upper, scope=settings.scope)
     file = write("memory/plan.md", "somebody's own words")
     with pytest.raises(file_changes.Changed), bench.applied(step):
         pytest.fail("it may not come so far")
@@ -151,7 +156,7 @@ def test_where_the_disk_has_no_second_names_a_copy_is_kept(bench: Bench, setting
         def link(self, name: str, to: str, handle: int | None, to_handle: int | None) -> None:
             raise OSError(errno.EPERM, "no links here")
 
-    step = file_changes.rewrite(settings, "memory/plan.md", str.upper)
+    step = file_changes.rewrite(settings, "memory/plan.md", str.upper, scope=settings.scope)
     with filesystem.using(Without()), pytest.raises(ZeroDivisionError), bench.applied(step):
         raise ZeroDivisionError
     assert (root / "memory/plan.md").read_text() == TEXT
@@ -166,7 +171,7 @@ def test_a_trash_on_another_disk_gets_a_copy(bench: Bench, settings: Settings, r
             raise OSError(errno.EXDEV, "another disk")
 
     os.utime(root / "memory/plan.md", ns=(10**18, 10**18))
-    step = file_changes.discard(settings, "memory/plan.md", to="drawer")
+    step = file_changes.discard(settings, "memory/plan.md", to="drawer", scope=settings.scope)
     with filesystem.using(Apart()), pytest.raises(ZeroDivisionError), bench.applied(step):
         raise ZeroDivisionError
     assert (root / "memory/plan.md").read_text() == TEXT
@@ -183,11 +188,11 @@ def test_a_trash_on_another_disk_gets_a_copy(bench: Bench, settings: Settings, r
 def record(settings: Settings, fields: object) -> None:
     folder = settings.state_folder / "pending"
     folder.mkdir(exist_ok=True)
-    (folder / "x.json").write_text(json.dumps(fields))
+    (folder / f"{'e' * 32}.json").write_text(json.dumps(fields))
 
 
 def test_a_living_operation_is_left_alone_by_recovery(bench: Bench, settings: Settings) -> None:
-    with bench.applied(file_changes.discard(settings, "memory/plan.md", to="drawer")):
+    with bench.applied(file_changes.discard(settings, "memory/plan.md", to="drawer", scope=settings.scope)):
         assert file_changes.settle_dead(settings, bench.store) == 0
         assert len(left(settings)) == 1
     assert left(settings) == []
@@ -234,7 +239,7 @@ def test_a_record_without_anything_to_do_is_removed(bench: Bench, settings: Sett
 
 
 def test_an_edit_after_a_crash_is_not_taken_back(bench: Bench, settings: Settings, root: Path) -> None:
-    step = file_changes.rewrite(settings, "memory/plan.md", str.upper)
+    step = file_changes.rewrite(settings, "memory/plan.md", str.upper, scope=settings.scope)
     assert step is not None
     record(settings, {"operation": "f" * 32, "steps": [step.plain()]})
     (root / "memory/plan.md").write_text("written since")
@@ -244,7 +249,7 @@ def test_an_edit_after_a_crash_is_not_taken_back(bench: Bench, settings: Setting
 
 def test_a_file_that_came_back_after_a_committed_delete_stays(bench: Bench, settings: Settings, root: Path) -> None:
     """Its process died before it removed its record; a checkout brought the file back since."""
-    step = file_changes.discard(settings, "memory/plan.md", to="drawer")
+    step = file_changes.discard(settings, "memory/plan.md", to="drawer", scope=settings.scope)
     assert step is not None
     done = Delete()
     with bench.applied(step, operation=done):
@@ -256,8 +261,18 @@ def test_a_file_that_came_back_after_a_committed_delete_stays(bench: Bench, sett
     assert (settings.state_folder / "trash/drawer/memory/plan.md").exists()
 
 
+def test_a_forged_record_empties_no_drawer_of_the_trash(bench: Bench, settings: Settings) -> None:
+    kept = settings.state_folder / "trash/drawer/memory/plan.md"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("deleted by a person, who may want it back")
+    forged = {"path": "memory/plan.md", "before": "0" * 64, "after": "1" * 64, "keep": "trash/drawer/memory/plan.md"}
+    record(settings, {"operation": "f" * 32, "steps": [forged]})
+    assert file_changes.settle_dead(settings, bench.store) == 1
+    assert kept.read_text() == "deleted by a person, who may want it back"
+
+
 def test_a_path_that_leads_away_now_keeps_its_record_for_later(bench: Bench, settings: Settings, root: Path) -> None:
-    step = file_changes.discard(settings, "memory/plan.md", to="drawer")
+    step = file_changes.discard(settings, "memory/plan.md", to="drawer", scope=settings.scope)
     assert step is not None
     record(settings, {"operation": "f" * 32, "steps": [step.plain()]})
     trashed = settings.state_folder / "trash/drawer/memory/plan.md"
@@ -266,7 +281,7 @@ def test_a_path_that_leads_away_now_keeps_its_record_for_later(bench: Bench, set
     (root / "memory").rmdir()
     (root / "memory").symlink_to(root.parent)
     assert file_changes.settle_dead(settings, bench.store) == 0
-    assert left(settings) == ["x.json"]
+    assert left(settings) == [f"{'e' * 32}.json"]
     (root / "memory").unlink()
     assert file_changes.settle_dead(settings, bench.store) == 1
     assert (root / "memory/plan.md").read_text() == TEXT
@@ -285,8 +300,35 @@ def test_the_journal_gives_a_name_once(settings: Settings) -> None:
 
 def test_damaged_counters_start_again(settings: Settings) -> None:
     settings.state_folder.mkdir()
-    write_counters.count(settings, atomic_writes=2, errors=1)
-    write_counters.count(settings, atomic_writes=1)
-    assert write_counters.read(settings) == write_counters.Counters(atomic_writes=3, errors=1)
+    write_counters.count(settings, atomic_writes=2, errors=1, scope=settings.scope)
+    write_counters.count(settings, atomic_writes=1, scope=settings.scope)
+    assert write_counters.read(settings, scope=settings.scope) == write_counters.Counters(atomic_writes=3, errors=1)
     (settings.state_folder / "transactions.json").write_text("[")
-    assert write_counters.read(settings) == write_counters.Counters()
+    assert write_counters.read(settings, scope=settings.scope) == write_counters.Counters()
+
+
+class Hasty(System):
+    """A recovery of another process that looks in the moment between a record's making and its locking."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.robbed = settings, 0
+
+    def create(self, name: str, flags: int, mode: int, handle: int | None) -> int:
+        descriptor = super().create(name, flags, mode, handle)
+        if name.endswith(".json") and not self.robbed:
+            self.robbed += 1
+            pending.recover(self.settings)
+        return descriptor
+
+
+def test_a_recovery_that_removes_a_record_too_early_does_not_refuse_the_operation(
+    bench: Bench, settings: Settings, root: Path
+) -> None:
+    hasty = Hasty(settings)
+    step = file_changes.discard(settings, "memory/plan.md", to="drawer", scope=settings.scope)
+    with filesystem.using(hasty), bench.applied(step):
+        pass
+    assert hasty.robbed == 1
+    assert bench.is_forgotten
+    assert not (root / "memory/plan.md").exists()
+    assert left(settings) == []

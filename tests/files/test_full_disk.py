@@ -70,12 +70,12 @@ def test_a_save_on_a_full_disk_fails_whole_and_works_once_there_is_room(small_di
         assert "space" in caught.value.hint
     assert os.listdir(small_disk / "memory") == ["01-03-26_12-00__first.md"]
     assert os.listdir(settings.state_folder / "pending") == []
-    assert len(store.find()) == 1
+    assert len(store.documents.find()) == 1
     (small_disk / "filler").unlink()
     saved = sync.save(small_disk / "memory", "01-03-26_12-00__t", "# T\n\n" + "text " * 10_000, CHANGE)
     assert saved.path.name == "01-03-26_12-00__t.md"
-    assert len(store.find()) == 2
-    assert write_counters.read(settings).atomic_writes == 2
+    assert len(store.documents.find()) == 2
+    assert write_counters.read(settings, scope=settings.scope).atomic_writes == 2
     store.close()
 
 

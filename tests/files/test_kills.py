@@ -57,14 +57,14 @@ def test_nothing_acknowledged_is_lost_and_nothing_half_is_left(settings: Setting
         sync.recover()
         report = sync.scan()
         assert report.bad == []
-        rows = {path: row for path, row in store.stored().items() if row.presence is Presence.LIVE}
+        rows = {path: row for path, row in store.documents.stored().items() if row.presence is Presence.LIVE}
         for path, (memory_id, title) in acknowledged.items():
             assert (root / path).read_text().startswith(title)
             assert rows[path].memory_id == memory_id
         on_disk = {path.relative_to(root).as_posix() for path in (root / "specs").rglob("*") if path.is_file()}
         assert on_disk == set(rows)
         assert os.listdir(settings.state_folder / "pending") == []
-        assert not any(store.check().values())
+        assert not any(store.care.check().values())
         store.close()
     assert acknowledged
 

@@ -51,7 +51,7 @@ class Sparing:
 
     def stored(self, path: str | None = None) -> Mapping[str, Stored]:
         assert path is not None, "an event must not read the whole index"
-        return self._store.stored(path)
+        return self._store.documents.stored(path)
 
 
 @dataclass
@@ -76,8 +76,8 @@ class Side:
             file.write_text(text, encoding="utf-8")
 
     def known(self) -> object:
-        rows = self.store.stored()
-        links = {(link.source_id, link.target_id, link.relation) for link in self.store.links()}
+        rows = self.store.documents.stored()
+        links = {(link.source_id, link.target_id, link.relation) for link in self.store.record.links()}
         return {path: (row.memory_id, row.presence, row.alias, row.fingerprint) for path, row in rows.items()}, links
 
 
@@ -123,9 +123,9 @@ def test_events_one_by_one_lead_where_whole_scans_do(steps: list[tuple[str, str,
 def _step(side: Side, kind: str, path: str, second: str, text: str) -> list[str]:
     """Change the files, or the index; which paths does the system report?"""
     if kind == "forget":
-        row = side.store.stored(path).get(path)
+        row = side.store.documents.stored(path).get(path)
         if row and row.presence is Presence.LIVE and not row.alias:
-            side.store.forget(row.memory_id, Change(Actor.USER, NOW))
+            side.store.documents.forget(row.memory_id, Change(Actor.USER, NOW))
         return [path]
     if kind == "move":
         kept = side.text(path)
@@ -144,7 +144,7 @@ def test_a_folder_that_went_takes_its_memories_along_and_no_others(here: Side) -
     here.whole.scan()
     shutil.rmtree(here.root / "specs/001-a")
     assert here.limited.scan(only=[here.root / "specs/001-a"], count=False).deleted == 2
-    live = [path for path, row in here.store.stored().items() if row.presence is Presence.LIVE]
+    live = [path for path, row in here.store.documents.stored().items() if row.presence is Presence.LIVE]
     assert live == ["specs/001-ab/memory/x.md"]
 
 

@@ -38,10 +38,13 @@ def test_a_state_folder_that_is_a_link_to_another_place_is_refused(tmp_path: Pat
     assert list(elsewhere.iterdir()) == []
 
 
-def test_links_within_the_workspace_are_fine(tmp_path: Path) -> None:
+def test_folders_of_the_state_folder_are_no_links_within_the_workspace_either(tmp_path: Path) -> None:
+    """A repository may bring them: what we clear away there would be cleared away elsewhere in it."""
     root = tmp_path / "work"
     (root / ".spec-kit-memory").mkdir(parents=True)
     (root / "trash").mkdir()
+    (root / "trash" / "own.md").write_text("# Mine\n", encoding="utf-8")
     (root / ".spec-kit-memory" / "trash").symlink_to(root / "trash", target_is_directory=True)
-    with workspace(root) as opened:
-        assert opened.stats().totals["memories"] == 0
+    with pytest.raises(AccessDenied, match="is a link to"):
+        workspace(root)
+    assert (root / "trash" / "own.md").read_text(encoding="utf-8") == "# Mine\n"

@@ -25,7 +25,9 @@ TEXT = "# Topic\n\n" + "A line of the text that was saved.\n" * 50
 
 def save(settings: Settings, text: str = TEXT, *, index: Callable[[Path, FileText], int] | None = None) -> Path:
     folder = settings.root / "specs/001-a/memory"
-    return pending.save(folder, STEM, text, settings=settings, index=index or (lambda final, file: 1)).path
+    return pending.save(
+        folder, STEM, text, settings=settings, index=index or (lambda final, file: 1), scope=settings.scope
+    ).path
 
 
 def names(settings: Settings) -> list[str]:
@@ -48,13 +50,15 @@ def test_the_row_is_made_while_the_file_is_pending_and_then_it_has_its_name(sett
         seen.append((final.name, names(settings), file.text))
         return 7
 
-    saved = pending.save(settings.root / "specs/001-a/memory", STEM, TEXT, settings=settings, index=index)
+    saved = pending.save(
+        settings.root / "specs/001-a/memory", STEM, TEXT, settings=settings, index=index, scope=settings.scope
+    )
     assert seen == [(f"{STEM}.md", [f"{STEM}_pending.md"], TEXT)]
     assert saved.result == 7
     assert saved.path.read_text() == TEXT
     assert names(settings) == [f"{STEM}.md"]
     assert records(settings) == []
-    assert write_counters.read(settings).atomic_writes == 1
+    assert write_counters.read(settings, scope=settings.scope).atomic_writes == 1
 
 
 def test_the_same_name_gets_a_number(settings: Settings) -> None:
@@ -74,7 +78,7 @@ def test_many_saves_of_one_name_at_once_never_meet(settings: Settings) -> None:
         thread.join()
     assert len(set(made)) == 12
     assert {path.read_text() for path in made} == {f"text {number}\n" for number in range(12)}
-    assert write_counters.read(settings).atomic_writes == 12
+    assert write_counters.read(settings, scope=settings.scope).atomic_writes == 12
 
 
 def test_a_file_that_appears_during_the_save_is_never_replaced(settings: Settings) -> None:
@@ -106,7 +110,7 @@ def test_when_the_index_fails_the_text_stays_and_the_error_names_its_path(settin
     assert "index()" in caught.value.hint
     assert names(settings) == [f"{STEM}.md"]
     assert records(settings) == []
-    assert write_counters.read(settings).errors == 1
+    assert write_counters.read(settings, scope=settings.scope).errors == 1
 
 
 def test_whatever_ends_the_indexing_the_text_stays(settings: Settings) -> None:
@@ -139,7 +143,8 @@ import os, signal, sys
 from pathlib import Path
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.files import pending
-root, stem, text, at, committed = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4], Path(sys.argv[5])
+settings = Settings(root=Path(sys.argv[1]))
+root, stem, text, at, committed = settings.root, sys.argv[2], sys.argv[3], sys.argv[4], Path(sys.argv[5])
 
 def step(name):
     if name == at:
@@ -148,7 +153,7 @@ def step(name):
 def index(final, file):
     committed.write_text(final.name)
 
-pending.save(root / "specs/001-a/memory", stem, text, settings=Settings(root=root), index=index, step=step)
+pending.save(root / "specs/001-a/memory", stem, text, settings=settings, scope=settings.scope, index=index, step=step)
 print("acknowledged", flush=True)
 """
 
@@ -203,7 +208,7 @@ def test_several_recoveries_at_once_complete_a_save_once(settings: Settings, tmp
     completed = [path.name for result in results for path in result.completed]
     assert sorted(completed) == [f"{STEM}{number}.md" for number in range(5)]
     assert names(settings) == sorted(completed)
-    assert write_counters.read(settings).recoveries == 5
+    assert write_counters.read(settings, scope=settings.scope).recoveries == 5
 
 
 # --- records and leftovers that are not what they seem
@@ -215,7 +220,7 @@ def _record(settings: Settings, final: str, text: str) -> None:
     folder = settings.state_folder / "pending"
     folder.mkdir(parents=True, exist_ok=True)
     fields = {"final": final, "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    (folder / "x.json").write_text(json.dumps(fields))
+    (folder / f"{'e' * 24}.json").write_text(json.dumps(fields))
 
 
 @pytest.mark.parametrize("final", ["../victim.md", "/etc/victim.md", "memory/link/victim.md", "memory/victim.txt"])
@@ -232,11 +237,26 @@ def test_a_record_cannot_reach_out_of_the_workspace(settings: Settings, write: W
     assert records(settings) == []
 
 
+def test_a_forged_record_destroys_nothing(settings: Settings, write: Write, root: Path) -> None:
+    """A repository can bring one along that calls a person's own file the rest of a save."""
+    write("memory/call_pending.md", "a person's own file")
+    write("docs/call_pending.md", "no memory at all")
+    _record(settings, "memory/call.md", "something else")
+    pending.recover(settings)
+    (aside,) = settings.state_folder.glob("trash/recovered-*/memory/call_pending.md")
+    assert aside.read_text() == "a person's own file"
+    for text in ("something else", "no memory at all"):
+        _record(settings, "docs/call.md", text)
+        pending.recover(settings)
+        assert (root / "docs/call_pending.md").read_text() == "no memory at all"
+        assert not (root / "docs/call.md").exists()
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"final": 1}', "null", "\x00"])
 def test_a_damaged_record_is_removed(settings: Settings, text: str) -> None:
     folder = settings.state_folder / "pending"
     folder.mkdir(parents=True)
-    (folder / "x.json").write_text(text)
+    (folder / f"{'e' * 24}.json").write_text(text)
     assert pending.recover(settings) == pending.Recovery()
     assert records(settings) == []
 

@@ -61,7 +61,7 @@ def aged(write: Write) -> Write:
 
 
 def live(store: Index) -> dict[str, int]:
-    return {path: row.memory_id for path, row in store.stored().items() if row.presence is Presence.LIVE}
+    return {path: row.memory_id for path, row in store.documents.stored().items() if row.presence is Presence.LIVE}
 
 
 # --- decisions
@@ -130,7 +130,7 @@ def test_a_touched_file_is_only_stamped_again(sync: Sync, store: Index, aged: Wr
     report = sync.scan()
     assert (report.unchanged, report.modified) == (1, 0)
     assert store.generation() == generation
-    assert store.stored()["memory/a.md"].stamp.mtime_ns == file.stat().st_mtime_ns
+    assert store.documents.stored()["memory/a.md"].stamp.mtime_ns == file.stat().st_mtime_ns
 
 
 def test_an_edit_in_the_same_second_and_of_the_same_size_is_seen(sync: Sync, store: Index, write: Write) -> None:
@@ -140,7 +140,7 @@ def test_an_edit_in_the_same_second_and_of_the_same_size_is_seen(sync: Sync, sto
     file.write_text("# One\n\nother\n")
     age(file, NOW - timedelta(seconds=1))
     assert sync.scan().modified == 1
-    assert "other" in store.text(live(store)["memory/a.md"])
+    assert "other" in store.documents.text(live(store)["memory/a.md"])
 
 
 def test_a_changed_file_keeps_its_id(sync: Sync, store: Index, aged: Write) -> None:
@@ -157,7 +157,7 @@ def test_a_vanished_file_leaves_and_comes_back_with_its_id(sync: Sync, store: In
     file = aged("memory/a.md")
     sync.scan()
     memory_id = live(store)["memory/a.md"]
-    store.record_use({memory_id: 3.0}, NOW)
+    store.record.use({memory_id: 3.0}, NOW)
     file.unlink()
     assert sync.scan().deleted == 1
     assert live(store) == {}
@@ -165,7 +165,7 @@ def test_a_vanished_file_leaves_and_comes_back_with_its_id(sync: Sync, store: In
     aged("memory/a.md")
     assert sync.scan().reindexed == 1
     assert live(store) == {"memory/a.md": memory_id}
-    assert store.get(memory_id).access_count == 3.0
+    assert store.documents.get(memory_id).access_count == 3.0
 
 
 def test_a_branch_switched_away_and_back_loses_nothing(sync: Sync, store: Index, aged: Write, root: Path) -> None:
@@ -174,14 +174,14 @@ def test_a_branch_switched_away_and_back_loses_nothing(sync: Sync, store: Index,
         aged(f"specs/00{number}-x/spec.md", f"# S{number}\n\nSpec of {number}.\n")
         aged(f"specs/00{number}-x/plan.md", f"# P{number}\n\nPlan of {number}.\n")
     sync.scan()
-    ids, links = live(store), store.links()
+    ids, links = live(store), store.record.links()
     assert len(links) == 5
     shutil.move(root / "specs", root.parent / "aside")
     assert sync.scan().deleted == 15
     shutil.move(root.parent / "aside", root / "specs")
     sync.scan()
     assert live(store) == ids
-    assert {(one.source_id, one.target_id) for one in store.links()} == {
+    assert {(one.source_id, one.target_id) for one in store.record.links()} == {
         (one.source_id, one.target_id) for one in links
     }
 
@@ -236,12 +236,12 @@ def test_a_copy_in_the_same_folder_is_an_alias_and_takes_over(sync: Sync, store:
     aged("specs/001-a/memory/b.md", "# Title\n\nSome   TEXT.\n")
     report = sync.scan()
     assert (report.aliases, report.new) == (1, 0)
-    assert store.get(memory_id).aliases == ("specs/001-a/memory/b.md",)
+    assert store.documents.get(memory_id).aliases == ("specs/001-a/memory/b.md",)
     assert sync.scan().changed is False
     first.unlink()
     sync.scan()
     assert live(store) == {"specs/001-a/memory/b.md": memory_id}
-    assert "TEXT" in store.text(memory_id)
+    assert "TEXT" in store.documents.text(memory_id)
 
 
 def test_an_alias_whose_first_file_changes_stands_for_itself(sync: Sync, store: Index, aged: Write) -> None:
@@ -254,14 +254,14 @@ def test_an_alias_whose_first_file_changes_stands_for_itself(sync: Sync, store: 
     after = live(store)
     assert after["specs/001-a/memory/a.md"] == memory_id
     assert after["specs/001-a/memory/b.md"] != memory_id
-    assert "Some text" in store.text(after["specs/001-a/memory/b.md"])
+    assert "Some text" in store.documents.text(after["specs/001-a/memory/b.md"])
 
 
 def test_a_forgotten_memory_stays_forgotten_until_its_text_changes(sync: Sync, store: Index, aged: Write) -> None:
     file = aged("memory/a.md")
     sync.scan()
     memory_id = live(store)["memory/a.md"]
-    store.forget(memory_id, CHANGE)
+    store.documents.forget(memory_id, CHANGE)
     sync.scan()
     age(file, NOW - timedelta(days=1))
     sync.scan(force=True)
@@ -278,7 +278,7 @@ def test_a_branch_switched_away_and_back_does_not_bring_back_what_was_forgotten(
     file = aged("memory/a.md")
     forgotten = file.read_text()
     sync.scan()
-    store.forget(live(store)["memory/a.md"], CHANGE)
+    store.documents.forget(live(store)["memory/a.md"], CHANGE)
     file.write_text("# Title\n\nA new text.\n")
     sync.scan()
     other = live(store)["memory/a.md"]
@@ -296,7 +296,7 @@ def test_a_branch_switched_away_and_back_does_not_bring_back_what_was_forgotten(
 def test_a_forgotten_file_that_moves_stays_forgotten(sync: Sync, store: Index, aged: Write, root: Path) -> None:
     file = aged("memory/a.md")
     sync.scan()
-    store.forget(live(store)["memory/a.md"], CHANGE)
+    store.documents.forget(live(store)["memory/a.md"], CHANGE)
     (root / "specs/001-a/memory").mkdir(parents=True)
     file.rename(root / "specs/001-a/memory/a.md")
     report = sync.scan()
@@ -309,7 +309,7 @@ def test_the_same_text_in_another_folder_is_not_forgotten_with_a_deleted_file(
 ) -> None:
     file = aged("specs/001-a/memory/a.md")
     sync.scan()
-    store.forget(live(store)["specs/001-a/memory/a.md"], CHANGE)
+    store.documents.forget(live(store)["specs/001-a/memory/a.md"], CHANGE)
     file.unlink()
     aged("specs/002-b/memory/other.md")
     sync.scan()
@@ -320,7 +320,7 @@ def test_a_forgotten_file_comes_back_when_it_is_named(sync: Sync, store: Index, 
     aged("memory/a.md")
     sync.scan()
     memory_id = live(store)["memory/a.md"]
-    store.forget(memory_id, CHANGE)
+    store.documents.forget(memory_id, CHANGE)
     sync.index_file("memory/a.md", CHANGE)
     assert live(store) == {}
     assert sync.index_file("memory/a.md", CHANGE, explicit=True).memory_id == memory_id
@@ -408,7 +408,7 @@ def test_one_bad_file_never_stops_the_rest(sync: Sync, store: Index, aged: Write
     report = sync.scan()
     expected = {path: code for path, (_, code) in BAD.items()} | {"memory/x.md": "E014"}
     assert {bad.path: bad.code for bad in report.bad} == expected
-    assert {bad.path: bad.code for bad in store.bad_files()} == expected
+    assert {bad.path: bad.code for bad in store.care.bad_files()} == expected
     assert all(";" in bad.message for bad in report.bad)  # what to do about it
     # Whoever shows it names the path in front.
     assert [bad.message for bad in report.bad if bad.message.split(" ")[0].endswith(bad.path)] == []
@@ -422,7 +422,7 @@ def test_a_mended_file_is_no_longer_bad(sync: Sync, store: Index, aged: Write) -
     file.write_text("café")
     (sync._settings.root / "memory/other.md").unlink()
     sync.scan()
-    assert store.bad_files() == []
+    assert store.care.bad_files() == []
     assert list(live(store)) == ["memory/latin.md"]
 
 
@@ -432,7 +432,7 @@ def test_a_file_that_turns_bad_keeps_what_was_indexed(sync: Sync, store: Index, 
     aged("memory/a.md", b"\xff\x00")
     report = sync.scan()
     assert (report.unknown, report.deleted) == (1, 0)
-    assert "Some text" in store.text(live(store)["memory/a.md"])
+    assert "Some text" in store.documents.text(live(store)["memory/a.md"])
 
 
 def test_odd_files_are_indexed_with_warnings_that_name_the_line(sync: Sync, store: Index, aged: Write) -> None:
@@ -500,10 +500,10 @@ def test_a_database_that_fails_ends_the_scan(
     def busy(*_: object, **__: object) -> PutResult:
         raise DatabaseBusy("busy")
 
-    monkeypatch.setattr(store, "put", busy)
+    monkeypatch.setattr(store.documents, "put", busy)
     with pytest.raises(DatabaseBusy):
         sync.scan()
-    assert store.bad_files() == []
+    assert store.care.bad_files() == []
 
 
 def test_a_fault_of_our_own_in_one_file_is_reported_as_that_files(
@@ -511,14 +511,14 @@ def test_a_fault_of_our_own_in_one_file_is_reported_as_that_files(
 ) -> None:
     aged("memory/a.md")
     aged("memory/b.md", "# B\n\nOther.\n")
-    put = store.put
+    put = store.documents.put
 
     def odd(entry: object, *rest: object, **more: object) -> PutResult:
         if getattr(entry, "path", "") == "memory/a.md":
             raise ZeroDivisionError("odd")
         return put(entry, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(store, "put", odd)
+    monkeypatch.setattr(store.documents, "put", odd)
     report = sync.scan()
     assert [(bad.path, bad.code) for bad in report.bad] == [("memory/a.md", "E000")]
     assert list(live(store)) == ["memory/b.md"]
@@ -530,7 +530,7 @@ def test_a_fault_of_our_own_in_one_file_is_reported_as_that_files(
 def test_constitutional_files_are_rules_whatever_they_say(sync: Sync, store: Index, aged: Write) -> None:
     aged("constitutional/rule.md", "---\ntier: normal\n---\n# Rule\n\nAlways test.\n")
     sync.scan()
-    [memory] = store.find()
+    [memory] = store.documents.find()
     assert (memory.tier, memory.source, memory.attributes.weight) == (Tier.CONSTITUTIONAL, Source.CONSTITUTIONAL, 1.0)
 
 
@@ -539,7 +539,7 @@ def test_spec_documents_have_their_tier_unless_they_say_another(sync: Sync, stor
     aged("specs/001-a/tasks.md", "# Tasks\n\nTo do.\n")
     aged("specs/001-a/plan.md", "---\ntier: critical\n---\n# Plan\n\nThe plan.\n")
     sync.scan()
-    tiers = {memory.path.rpartition("/")[2]: memory.tier for memory in store.find()}
+    tiers = {memory.path.rpartition("/")[2]: memory.tier for memory in store.documents.find()}
     assert tiers == {"spec.md": Tier.IMPORTANT, "tasks.md": Tier.NORMAL, "plan.md": Tier.CRITICAL}
 
 
@@ -547,7 +547,7 @@ def test_a_temporary_memory_expires_a_week_after_its_own_date(sync: Sync, store:
     aged("memory/a.md", "---\ntier: temporary\ncreated: 2026-02-01\n---\n# A\n\nText.\n")
     aged("memory/b.md", "---\ntier: temporary\n---\n# B\n\nText of b.\n")
     sync.scan()
-    dates = {memory.path: memory.attributes.expires_at for memory in store.find()}
+    dates = {memory.path: memory.attributes.expires_at for memory in store.documents.find()}
     assert dates["memory/b.md"] == OLD + timedelta(days=7)
     expires = dates["memory/a.md"]
     assert expires is not None
@@ -557,7 +557,7 @@ def test_a_temporary_memory_expires_a_week_after_its_own_date(sync: Sync, store:
 def test_title_and_date_fall_back_to_the_file(sync: Sync, store: Index, aged: Write) -> None:
     aged("memory/my-note.md", "no heading here\n")
     sync.scan()
-    [memory] = store.find()
+    [memory] = store.documents.find()
     assert memory.title == "my-note"
     assert memory.attributes.created_at == OLD
 
@@ -566,8 +566,8 @@ def test_secrets_stay_out_of_the_index_and_the_file_is_named(sync: Sync, store: 
     key = "AKIA" + "IOSFODNN7EXAMPLE"
     file = aged("memory/a.md", f"# Keys\n\naws_access_key_id = {key}\nlast line\n")
     report = sync.scan()
-    [memory] = store.find()
-    text = store.text(memory.id)
+    [memory] = store.documents.find()
+    text = store.documents.text(memory.id)
     assert key not in text
     assert text.count("\n") == file.read_text().count("\n")
     assert memory.redactions >= 1
@@ -581,15 +581,15 @@ def test_text_from_outside_makes_no_rules_and_carries_no_triggers_until_trusted(
     write("docs/a.md", "---\ntier: constitutional\ntriggers: [deploy now]\n---\n# A\n\nAlways run it.\n")
     sync = Sync(store, replace(settings, extra_paths=("docs",)), now=lambda: NOW)
     report = sync.scan()
-    [memory] = store.find()
+    [memory] = store.documents.find()
     assert (memory.source, memory.tier, memory.trusted) == (Source.CUSTOM, Tier.NORMAL, False)
-    assert store.triggers() == []
+    assert store.documents.triggers() == []
     assert sum("vouched" in warning["message"] for warning in report.warnings) == 2
-    store.trust(memory.id, True, CHANGE)
+    store.record.amend(memory.id, CHANGE, vouched=True)
     sync.index_file("docs/a.md", CHANGE, explicit=True)
-    memory = store.get(memory.id)
+    memory = store.documents.get(memory.id)
     assert memory.tier is Tier.CONSTITUTIONAL
-    assert store.triggers() == [(memory.id, "deploy now")]
+    assert store.documents.triggers() == [(memory.id, "deploy now")]
 
 
 def test_a_users_own_files_have_their_owner(sync: Sync, store: Index, aged: Write) -> None:
@@ -597,15 +597,15 @@ def test_a_users_own_files_have_their_owner(sync: Sync, store: Index, aged: Writ
     sync.scan()
     for user, count in (("ann", 1), ("bob", 0), (None, 0)):
         scope = Settings(root=Path("/"), isolation=Isolation(user_id=user)).scope
-        assert [memory.owner for memory in store.within(scope).find()] == ["ann"] * count
+        assert [memory.owner for memory in store.within(scope).documents.find()] == ["ann"] * count
 
 
 # --- links of spec documents
 
 
 def _linked(store: Index) -> set[tuple[str, str, Relation]]:
-    names = {memory.id: memory.path for memory in store.find()}
-    return {(names[one.source_id], names[one.target_id], one.relation) for one in store.links()}
+    names = {memory.id: memory.path for memory in store.documents.find()}
+    return {(names[one.source_id], names[one.target_id], one.relation) for one in store.record.links()}
 
 
 def test_documents_of_a_spec_folder_are_linked_and_relinked(sync: Sync, store: Index, aged: Write, root: Path) -> None:
@@ -638,7 +638,7 @@ def test_a_named_file_is_indexed_at_once(sync: Sync, store: Index, aged: Write) 
     aged("memory/a.md")
     result = sync.index_file("memory/a.md", CHANGE)
     assert result.created
-    assert store.get(result.memory_id).path == "memory/a.md"
+    assert store.documents.get(result.memory_id).path == "memory/a.md"
     with pytest.raises(FileMissing):
         sync.index_file("memory/none.md", CHANGE)
     with pytest.raises(OutsideScope):
@@ -661,11 +661,11 @@ def test_a_conversation_that_grew_is_updated(sync: Sync, store: Index) -> None:
     grown = (*turns, Turn("user", "Which token?"))
     second = sync.index_conversation(Conversation("c1", "Login", grown), CHANGE)
     assert (first.memory_id, second.created, second.changed) == (second.memory_id, False, True)
-    memory = store.get(first.memory_id)
+    memory = store.documents.get(first.memory_id)
     assert (memory.path, memory.source, memory.trusted) == ("chat://c1", Source.CHAT, False)
-    assert "Which token" in store.text(memory.id)
+    assert "Which token" in store.documents.text(memory.id)
     assert sync.scan().deleted == 0
-    assert store.get(first.memory_id).presence is Presence.LIVE
+    assert store.documents.get(first.memory_id).presence is Presence.LIVE
 
 
 def test_secrets_of_a_conversation_stay_out(sync: Sync, store: Index) -> None:
@@ -673,8 +673,8 @@ def test_secrets_of_a_conversation_stay_out(sync: Sync, store: Index) -> None:
     result = sync.index_conversation(
         Conversation("c1", f"Key {key}", (Turn("user", f"aws_access_key_id = {key}"),)), CHANGE
     )
-    memory = store.get(result.memory_id)
-    assert key not in store.text(memory.id)
+    memory = store.documents.get(result.memory_id)
+    assert key not in store.documents.text(memory.id)
     assert key not in memory.title
     assert memory.redactions == 2
 
@@ -696,7 +696,7 @@ def test_a_save_into_a_linked_spec_folder_belongs_to_that_folder(sync: Sync, sto
     (root / "specs").mkdir()
     (root / "specs/007-auth").symlink_to("../docs/auth")
     saved = sync.save(root / "specs/007-auth/memory", "01-03-26_12-00__t", "# T\n\nSaved text.\n", CHANGE)
-    memory = store.get(saved.result.memory_id)
+    memory = store.documents.get(saved.result.memory_id)
     assert (memory.path, memory.spec_folder) == ("docs/auth/memory/01-03-26_12-00__t.md", "007-auth")
     assert sync.scan().changed is False
 

@@ -51,7 +51,7 @@ def store(settings: Settings, write: Callable[..., Path]) -> Iterator[Index]:
 
 
 def statuses(store: Index) -> set[VectorStatus]:
-    return {memory.vector_status for memory in store.find()}
+    return {memory.vector_status for memory in store.documents.find()}
 
 
 def test_everything_pending_is_embedded_and_then_nothing_is_left(store: Index, settings: Settings) -> None:
@@ -92,7 +92,7 @@ def test_one_text_that_fails_is_set_aside_with_its_reason_and_given_up_after_thr
     embedder.failing = failing
     results = [embed_pending(store, embedder, settings=settings) for _ in range(4)]
     assert [one.failed for one in results] == [1, 1, 1, 0]
-    [failed] = [memory for memory in store.find() if memory.vector_status is not VectorStatus.SUCCESS]
+    [failed] = [memory for memory in store.documents.find() if memory.vector_status is not VectorStatus.SUCCESS]
     assert (failed.path, failed.vector_status) == ("memory/m07.md", VectorStatus.FAILED)
 
 
@@ -134,21 +134,21 @@ def test_garbage_is_never_stored(store: Index, settings: Settings, kind: type[Ha
 
 def test_one_saved_memory_is_embedded_without_waiting_for_the_rest(store: Index, settings: Settings) -> None:
     embedder = Recording()
-    memory = store.find()[0]
+    memory = store.documents.find()[0]
     with Lock(settings, "embed.lock") as lock:
         assert lock.acquire()
         done = embed_memory(store, embedder, memory.id)
-    assert done.embedded == len(store.passages_of(memory.id))
-    assert store.get(memory.id).vector_status is VectorStatus.SUCCESS
+    assert done.embedded == len(store.documents.passages(memory_id=memory.id))
+    assert store.documents.get(memory.id).vector_status is VectorStatus.SUCCESS
     assert embed_memory(store, embedder, memory.id).embedded == 0
-    work = {one.memory_id for one in store.vector_work(1000)}
+    work = {one.memory_id for one in store.vectors.work(1000)}
     assert memory.id not in work
     assert work
 
 
 def test_what_one_memory_embeds_is_what_a_scan_would(store: Index, settings: Settings) -> None:
-    memory = store.find()[0]
-    expected = {one.embedded for one in store.vector_work(1000) if one.memory_id == memory.id}
+    memory = store.documents.find()[0]
+    expected = {one.embedded for one in store.vectors.work(1000) if one.memory_id == memory.id}
     embedder = Recording()
     embed_memory(store, embedder, memory.id)
     assert {text for batch in embedder.asked for text in batch} == expected

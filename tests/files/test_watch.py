@@ -61,7 +61,7 @@ def watching(
 
 
 def live(store: Index) -> dict[str, int]:
-    return {path: row.memory_id for path, row in store.stored().items() if row.presence is Presence.LIVE}
+    return {path: row.memory_id for path, row in store.documents.stored().items() if row.presence is Presence.LIVE}
 
 
 def becomes(watcher: Watcher, store: Index, paths: set[str]) -> None:
@@ -79,7 +79,7 @@ def test_files_that_come_change_move_and_go_are_followed(
         becomes(watcher, store, {"memory/before.md", "memory/a.md"})
         memory_id = live(store)["memory/a.md"]
         write("memory/a.md", "# A\n\nSecond text, longer.\n")
-        assert watcher.wait_for(lambda: "Second" in store.text(memory_id), seconds=SECONDS)
+        assert watcher.wait_for(lambda: "Second" in store.documents.text(memory_id), seconds=SECONDS)
         (root / "memory/a.md").rename(root / "memory/b.md")
         becomes(watcher, store, {"memory/before.md", "memory/b.md"})
         assert live(store)["memory/b.md"] == memory_id
@@ -109,7 +109,7 @@ def test_an_editor_that_replaces_the_file_is_followed(
         write("memory/.a.md.swp", "swap")
         write("memory/a.md.tmp", "# A\n\nReplaced text.\n")
         os.replace(root / "memory/a.md.tmp", root / "memory/a.md")
-        assert watcher.wait_for(lambda: "Replaced" in store.text(memory_id), seconds=SECONDS)
+        assert watcher.wait_for(lambda: "Replaced" in store.documents.text(memory_id), seconds=SECONDS)
         assert list(live(store)) == ["memory/a.md"]
 
 

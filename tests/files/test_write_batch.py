@@ -62,11 +62,11 @@ def aged(path: Path, *, days: float = 10) -> Path:
 
 
 def live(store: Index) -> list[str]:
-    return sorted(path for path, row in store.stored().items() if row.presence is Presence.LIVE)
+    return sorted(path for path, row in store.documents.stored().items() if row.presence is Presence.LIVE)
 
 
 def is_sound(store: Index) -> bool:
-    return ledger.verify(store.ledger()) is None and not any(store.check(now=NOW).values())
+    return ledger.verify(store.record.ledger()) is None and not any(store.care.check(now=NOW).values())
 
 
 # --- one bad file
@@ -98,10 +98,10 @@ def test_a_file_that_fails_in_a_batch_is_named_and_the_others_are_indexed(
     assert "TypeError" in report.bad[0].message
     assert (report.new, report.unknown) == (9, 1)
     assert live(store) == paths
-    assert [entry.memory_ids for entry in store.ledger()] == [(number,) for number in range(1, 10)]
+    assert [entry.memory_ids for entry in store.record.ledger()] == [(number,) for number in range(1, 10)]
     assert is_sound(store)
     assert sync.scan().new == 1
-    assert store.bad_files() == []
+    assert store.care.bad_files() == []
 
 
 def test_what_the_database_refuses_ends_the_scan_and_leaves_what_came_before(
@@ -129,11 +129,11 @@ def test_spec_documents_that_a_dead_scan_wrote_are_linked_by_the_next_whole_one(
         patch.setattr(spec_links, "rebuild", die)
         with pytest.raises(KeyboardInterrupt):
             sync.scan()
-    assert not store.links()
+    assert not store.record.links()
     later = Sync(store, settings, now=lambda: NOW)  # of another process, which remembers nothing
     later.scan(only=[other])
     assert later.scan().unchanged == 3
-    assert len(store.links()) == 1
+    assert len(store.record.links()) == 1
     before = store.generation()
     later.scan()
     assert store.generation() == before
@@ -153,13 +153,13 @@ def test_a_move_that_was_undone_with_its_batch_is_found_again(
 ) -> None:
     paths = many(4)
     sync.scan()
-    ids = {path: row.memory_id for path, row in store.stored().items()}
+    ids = {path: row.memory_id for path, row in store.documents.stored().items()}
     for path in paths[:3]:
         (root / path).rename(root / path.replace("/m", "/moved"))
     spoil(monkeypatch, "memory/moved002.md", object())
     report = sync.scan()
     assert (report.moved, report.unknown, report.deleted) == (2, 1, 1)
-    stored = store.stored()
+    stored = store.documents.stored()
     assert [stored[f"memory/moved{number:03}.md"].memory_id for number in (0, 1)] == [ids[path] for path in paths[:2]]
     assert stored[paths[2]].presence is Presence.GONE
     assert is_sound(store)
@@ -213,9 +213,9 @@ class Twins:
 
     def forget(self, path: str) -> None:
         for store in self.stores:
-            memory = store.by_path(path)
+            memory = store.documents.get(path=path)
             if memory:
-                store.forget(memory.id, BY_USER)
+                store.documents.forget(memory.id, BY_USER)
 
     def scan(self, **options: Any) -> ScanReport:
         self._now += timedelta(hours=1)
@@ -383,11 +383,11 @@ class Watched:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        before = self._other.count()
+        before = self._other.documents.count()
         with self._together():
             yield
-            assert self._other.count() == before
-        self.added.append(self._other.count() - before)
+            assert self._other.documents.count() == before
+        self.added.append(self._other.documents.count() - before)
 
 
 @pytest.fixture
@@ -434,7 +434,7 @@ def test_files_that_go_and_links_that_come_give_the_lock_back_too(
     monkeypatch.setattr(write_batch, "HOLD_SECONDS", 0.0)
     watched = Watched(store, other, monkeypatch)
     sync.scan()
-    links = len(store.links())
+    links = len(store.record.links())
     assert links > 1
     assert watched.added == [1, 1, 1] + [0] * links
     shutil.rmtree(root / "specs")
@@ -452,8 +452,8 @@ def test_while_files_are_read_and_parsed_others_may_write(
 
     def write_too(path: str, done: int, total: int) -> None:
         with other.hurried():
-            other.record_use({}, NOW)
-            other.report_bad([], cleared=[path])
+            other.record.use({}, NOW)
+            other.documents.scanned(bad=[], cleared=[path])
 
     report = sync.scan(progress=write_too)
     assert report.new == 9
@@ -475,9 +475,9 @@ def test_what_was_saved_while_a_batch_waited_is_not_overwritten_by_what_was_read
             (root / paths[1]).unlink()
 
     report = sync.scan(progress=save_the_first)
-    saved = store.by_path(paths[0])
+    saved = store.documents.get(path=paths[0])
     assert saved is not None
-    assert "newer text" in store.text(saved.id)
+    assert "newer text" in store.documents.text(saved.id)
     assert [(one.path, one.code) for one in report.bad] == [(paths[1], "E010")]
     assert live(store) == [paths[0], *paths[2:]]
     assert sync.scan().changed is False
@@ -497,7 +497,7 @@ root, size, die_at, wait = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 settings, now = Settings(root=root), datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 write_batch.FILES, write_batch.HOLD_SECONDS, scan.LOCK_SECONDS = size, 1000.0, wait
 store = open_index(settings.index_path)
-put = store.put
+put = store.documents.put
 
 def counted(*given, **named):
     global die_at
@@ -507,7 +507,7 @@ def counted(*given, **named):
         os.kill(os.getpid(), signal.SIGKILL)
     return result
 
-store.put = counted
+store.documents.put = counted
 print("ready", flush=True)
 sys.stdin.readline()
 report = scan.Sync(store, settings, now=lambda: now).scan()
@@ -535,11 +535,11 @@ def test_a_scan_killed_in_a_batch_leaves_whole_batches_and_the_next_one_goes_on(
         assert process.returncode == -signal.SIGKILL
         left += (die_at - 1) // 5 * 5
         assert len(live(store)) == left
-        assert len(list(store.ledger())) == left
+        assert len(list(store.record.ledger())) == left
         assert is_sound(store)
     report = sync.scan()
     assert (report.new, report.unchanged) == (20 - left, left)
-    assert len(list(store.ledger())) == 20
+    assert len(list(store.record.ledger())) == 20
     assert is_sound(store)
     assert sync.scan().changed is False
 
@@ -559,8 +559,8 @@ def test_two_scans_at_once_index_every_file_once(
     said = [process.communicate(timeout=120)[0].split() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert live(store) == sorted([*paths, "memory/copy.md"])
-    assert store.count() == 60
-    created = [entry for entry in store.ledger() if entry.type == "create"]
+    assert store.documents.count() == 60
+    created = [entry for entry in store.record.ledger() if entry.type == "create"]
     assert len(created) == len({entry.memory_ids for entry in created}) == 60
     assert is_sound(store)
     if wait:

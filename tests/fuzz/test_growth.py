@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core import (
     alignment,
     dates,
@@ -36,8 +37,9 @@ from spec_kit_memory.core import (
 )
 from spec_kit_memory.core.ignore import Ignore
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.serve.cli import terminal, view
+from spec_kit_memory.serve.cli import terminal
 from spec_kit_memory.serve.hosts import toml
+from spec_kit_memory.serve.messages import for_person
 
 SHORT, LONG = 15_000, 60_000
 MOST_GROWTH = 10.0
@@ -219,7 +221,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "exclude": lambda text: Ignore([text[:1_000]])("a/b/c.md"),
     "excluded name": lambda text: Ignore(["*a*b", "**/x/**/y*", "[!a]*"])(text[:4_000]),
     "terminal": terminal.harmless,
-    "error in our words": view.as_typed,
+    "value in advice": lambda text: for_person(advise("read-on", path=text, lines="1-2")),
     "noise": noise.cleaned,
     "jsonc": refused(jsonc.read),
     "host jsonc": refused(lambda text: jsonc.put(text, ["a"], 1)),

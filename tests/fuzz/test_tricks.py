@@ -149,7 +149,7 @@ def test_no_tool_can_make_a_foreign_text_a_rule(place: Place) -> None:
             with pytest.raises(SpecKitMemoryError) as refused:
                 workspace.update(row.id, **change)
             assert refused.value.code == "E090"
-            assert "trust(" in refused.value.message
+            assert "trust(" in refused.value.hint
     with pytest.raises(SpecKitMemoryError) as refused:
         workspace.save(context={"sessionSummary": ORDER, "importanceTier": "constitutional"}, spec_folder="001-core")
     assert refused.value.code == "E090"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -12,16 +13,21 @@ from spec_kit_memory.index.contract import Index
 
 Factory = Callable[[str], Index]
 
-ENGINES: dict[str, Callable[[Path], Index]] = {"sqlite": open_index}
+ENGINES = ("sqlite", "postgres")
 
 
 @pytest.fixture(params=ENGINES)
 def factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
     """Opens the store of that name; the same name again is another handle on the same data."""
     opened: list[Index] = []
+    run = uuid4().hex
 
     def open_named(name: str = "index") -> Index:
-        opened.append(ENGINES[request.param](tmp_path / f"{name}.sqlite"))
+        if request.param == "postgres":
+            url = request.getfixturevalue("server").url()
+            opened.append(open_index(url, project=f"{run}-{name}"))
+        else:
+            opened.append(open_index(tmp_path / f"{name}.sqlite"))
         return opened[-1]
 
     yield open_named

@@ -83,9 +83,9 @@ def vector(*numbers: float) -> bytes:
 
 def embed_all(store: Index, *, dimensions: int = 3, states: bool = True) -> None:
     """A vector for every passage that waits for one; the same words get the same vector."""
-    store.use_model("test-model", dimensions, "weights")
-    while work := store.vector_work(100):
-        store.put_vectors(
+    store.vectors.use_model("test-model", dimensions, "weights")
+    while work := store.vectors.work(100):
+        store.vectors.put(
             {one.passage_hash: (_vector_of(one.passage_hash, dimensions), b"s" if states else None) for one in work}
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,11 +15,14 @@ from hypothesis import strategies as st
 from spec_kit_memory.core.memory import Filter, Tier
 from spec_kit_memory.index.arrays import nearest
 from spec_kit_memory.index.arrays.columns import Columns
+from spec_kit_memory.index.arrays.feed import Feed
 from spec_kit_memory.index.arrays.nearest import Vectors
 from spec_kit_memory.index.arrays.postings import best
 from spec_kit_memory.index.arrays.row_cache import _Shelf
 from spec_kit_memory.index.contract import Index
 from tests.index.material import BY_USER, entry
+
+NO_FEED = cast("Feed", None)  # for what is reckoned without reading
 
 
 def columns(passage_ids: list[int]) -> Columns:
@@ -81,10 +85,9 @@ def test_the_last_read_stay_longest() -> None:
 
 
 def test_what_one_thread_found_within_its_scope_is_not_taken_back_by_another(store: Index) -> None:
-    store.put(entry("memory/a.md", "text"), BY_USER)
-    kept, database = store._shared.kept, store._database  # type: ignore[attr-defined]
-    with database.reading() as connection:
-        seen = kept._within(connection, None, [1, 99])
+    store.documents.put(entry("memory/a.md", "text"), BY_USER)
+    kept = store._shared.row_cache  # type: ignore[attr-defined]
+    seen = kept._within(None, [1, 99])
     for known in kept._seen.values():  # a change of that memory, seen by another thread
         known.pop(1)
     assert seen == {1}
@@ -118,7 +121,7 @@ def test_a_matrix_that_two_threads_read_gives_what_one_would(rows: int, monkeypa
     monkeypatch.setattr(nearest, "_STRETCH", 30)
     matrix = np.random.default_rng(4).random((rows, 8)).astype(np.float32)
     asked = matrix[-1] if rows else np.ones(8, np.float32)
-    vectors = Vectors()
+    vectors = Vectors(NO_FEED)
     with ThreadPoolExecutor(3) as threads:
         found = list(threads.map(lambda _: vectors._dots(matrix, asked), range(6)))
     for each in found:
@@ -135,7 +138,7 @@ def late() -> None:
     threading.main_thread().join()
     time.sleep(0.2)
     matrix = np.ones((_SHARED_ROWS, 8), np.float32)
-    print(int(Vectors()._dots(matrix, matrix[0]).sum()) // 8)
+    print(int(Vectors(None)._dots(matrix, matrix[0]).sum()) // 8)
 
 threading.Thread(target=late).start()
 """

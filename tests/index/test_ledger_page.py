@@ -34,9 +34,11 @@ def verify(lines: list[str]) -> subprocess.CompletedProcess[str]:
 def lines(tmp_path: Path) -> list[str]:
     store = open_index(tmp_path / "index.sqlite")
     for number in range(5):
-        store.put(entry(f"memory/{number}.md", f"größer 数 {number}"), change(minutes=number, reason="für „alle“"))
-    store.forget(3, BY_USER)
-    exported = [ledger.canonical(ledger.fields_of(one)) for one in store.ledger()]
+        store.documents.put(
+            entry(f"memory/{number}.md", f"größer 数 {number}"), change(minutes=number, reason="für „alle“")
+        )
+    store.documents.forget(3, BY_USER)
+    exported = [ledger.canonical(ledger.fields_of(one)) for one in store.record.ledger()]
     store.close()
     return exported
 

@@ -29,17 +29,17 @@ WRITER = textwrap.dedent(
 
     path, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     store = open_index(path)
-    store.use_model("test-model", 3, "weights")
+    store.vectors.use_model("test-model", 3, "weights")
     print("ready", flush=True)
     for number in range(count):
         text = f"words {name} {number}\\nmore of {name}{number}\\n" + "filling " * (number % 40)
-        result = store.put(entry(f"memory/{name}/{number}.md", text, triggers=[f"{name} {number}"]), BY_USER)
+        result = store.documents.put(entry(f"memory/{name}/{number}.md", text, triggers=[f"{name} {number}"]), BY_USER)
         if number % 3 == 0:
             embed_all(store)
         if number % 4 == 1:
-            store.put(entry(f"memory/{name}/{number}.md", text + " changed"), BY_USER)
-        if number % 5 == 2:
-            store.put_link(Link(0, result.memory_id, 1, Relation.CAUSED), BY_USER) if result.memory_id != 1 else None
+            store.documents.put(entry(f"memory/{name}/{number}.md", text + " changed"), BY_USER)
+        if number % 5 == 2 and result.memory_id != 1:
+            store.record.put_link(Link(0, result.memory_id, 1, Relation.CAUSED), BY_USER)
         print(f"memory/{name}/{number}.md", flush=True)
     store.close()
     """
@@ -68,14 +68,14 @@ def acknowledged(process: subprocess.Popen[str], limit: int | None = None) -> li
 def sound(path: Path, written: list[str]) -> None:
     """Opens without help, holds everything that was acknowledged, and all its parts agree."""
     store = open_index(path)
-    paths = {memory.path for memory in store.find()}
+    paths = {memory.path for memory in store.documents.find()}
     assert set(written) <= paths
-    assert all(found == [] for found in store.check(now=NOON).values())
-    assert ledger.verify(store.ledger()) is None
+    assert all(found == [] for found in store.care.check(now=NOON).values())
+    assert ledger.verify(store.record.ledger()) is None
     for lost in written[-3:]:
         name, number = lost.split("/")[1], Path(lost).stem
-        hits = store.match_text([f"{name}{number}"], Filter(), 5)
-        assert any(store.get(hit.memory_id).path == lost for hit in hits)
+        hits = store.documents.match([f"{name}{number}"], Filter(), 5)
+        assert any(store.documents.get(hit.memory_id).path == lost for hit in hits)
     store.close()
 
 
@@ -117,14 +117,14 @@ def test_a_reader_goes_on_while_the_writer_is_killed(tmp_path: Path) -> None:
     process = writer(path, "x", 100_000)
     try:
         first = acknowledged(process, 3)
-        assert len(store.match_text(["filling", "words"], Filter(), 500)) >= 3
+        assert len(store.documents.match(["filling", "words"], Filter(), 500)) >= 3
     finally:
         os.kill(process.pid, signal.SIGKILL)
     rest = acknowledged(process)
     process.wait()
     assert process.stdout is not None
     process.stdout.close()
-    found = {store.get(hit.memory_id).path for hit in store.match_text(["words"], Filter(), 10_000)}
+    found = {store.documents.get(hit.memory_id).path for hit in store.documents.match(["words"], Filter(), 10_000)}
     assert {*first, *rest} <= found
     store.close()
     sound(path, [*first, *rest])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -32,7 +33,7 @@ needs_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everyw
 
 def made(path: Path) -> Path:
     store = open_index(path)
-    store.put(entry(text="some words"), BY_USER)
+    store.documents.put(entry(text="some words"), BY_USER)
     store.close()
     return path
 
@@ -44,7 +45,7 @@ def delete(path: Path) -> None:
 
 def words(store: object) -> int:
     assert isinstance(store, SqliteIndex)
-    return len(store.match_text(["words"], Filter(), 9))
+    return len(store.documents.match(["words"], Filter(), 9))
 
 
 # --- opening
@@ -62,7 +63,7 @@ def test_the_schema_and_the_lists_agree_on_what_is_recorded(tmp_path: Path) -> N
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     own = {name for name in tables if not re.match(r"sqlite_|passage_fts_", str(name))} - {"passage_terms"}
     assert own == {*schema.RECORDED, *schema.DERIVED}
-    script = schema._scripts()[0]
+    script = "\n".join(schema._scripts())
     for names, word in ((schema.RECORDED, "RECORDED"), (schema.DERIVED, "DERIVED")):
         for name in names:
             comment = re.search(rf'-- (\w+)[^\n]*\nCREATE (?:VIRTUAL )?TABLE "?{name}"? ', script)
@@ -106,14 +107,14 @@ def test_a_damaged_page_is_reported_with_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     store = open_index(path)
     for number in range(40):
-        store.put(entry(f"memory/{number}.md", f"some words {number} " * 50), BY_USER)
+        store.documents.put(entry(f"memory/{number}.md", f"some words {number} " * 50), BY_USER)
     store.close()
     with path.open("r+b") as file:
         for page in range(1, 40):
             file.seek(page * 4096)
             file.write(b"\xff" * 2000)
     with pytest.raises((DatabaseCorrupt, DatabaseUnusable)) as damaged:
-        open_index(path).find()
+        open_index(path).documents.find()
     assert "index" in damaged.value.hint
 
 
@@ -132,7 +133,7 @@ def test_an_index_whose_maker_was_killed_before_it_wrote_anything_is_made_again(
     path = tmp_path / "index.sqlite"
     path.touch()
     Path(f"{path}-making").touch()
-    assert open_index(path).count() == 0
+    assert open_index(path).documents.count() == 0
     assert sorted(file.name for file in tmp_path.iterdir() if "-wal" not in file.name and "-shm" not in file.name) == [
         "index.sqlite"
     ]
@@ -157,7 +158,7 @@ def test_an_index_opened_for_reading_is_searched_and_never_written(tmp_path: Pat
     assert store.read_only
     assert words(store) == 1
     with pytest.raises(DatabaseUnusable, match="only be read"):
-        store.put(entry("memory/b.md", "more"), BY_USER)
+        store.documents.put(entry("memory/b.md", "more"), BY_USER)
 
 
 @needs_user
@@ -195,13 +196,13 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     writer.execute(f"PRAGMA max_page_count = {pages + 2}").fetchall()
     long = entry("memory/long.md", " ".join(f"word{number}" for number in range(9000)))
     with pytest.raises(DatabaseUnusable, match="full"):
-        store.put(long, BY_USER)
-    kept = store.count()
+        store.documents.put(long, BY_USER)
+    kept = store.documents.count()
     writer.execute("PRAGMA max_page_count = 1000000").fetchall()
-    store.put(entry("memory/after.md", "space again"), BY_USER)
-    assert store.count() == kept + 1
-    assert ledger.verify(store.ledger()) is None
-    assert all(found == [] for found in store.check().values())
+    store.documents.put(entry("memory/after.md", "space again"), BY_USER)
+    assert store.documents.count() == kept + 1
+    assert ledger.verify(store.record.ledger()) is None
+    assert all(found == [] for found in store.care.check().values())
 
 
 # --- threads and processes
@@ -212,16 +213,16 @@ def test_many_threads_read_and_write_at_once(tmp_path: Path) -> None:
 
     def work(thread: int) -> None:
         for number in range(5):
-            store.put(entry(f"memory/{thread}/{number}.md", f"words of {thread} {number}"), BY_USER)
-            assert store.match_text(["words"], Filter(), 100)
-            assert store.match_text([str(number)], Filter(), 100)
+            store.documents.put(entry(f"memory/{thread}/{number}.md", f"words of {thread} {number}"), BY_USER)
+            assert store.documents.match(["words"], Filter(), 100)
+            assert store.documents.match([str(number)], Filter(), 100)
 
     with ThreadPoolExecutor(6) as pool:
         for done in [pool.submit(work, thread) for thread in range(6)]:
             done.result()
-    assert store.count() == 30
-    assert len(store.match_text(["words"], Filter(), 100)) == 30
-    assert ledger.verify(store.ledger()) is None
+    assert store.documents.count() == 30
+    assert len(store.documents.match(["words"], Filter(), 100)) == 30
+    assert ledger.verify(store.record.ledger()) is None
     store.close()
 
 
@@ -230,7 +231,12 @@ def test_a_closed_store_says_so_in_every_thread(tmp_path: Path) -> None:
     view = store.within(Scope())
     store.close()
     store.close()
-    for call in (store.find, store.generation, view.find, lambda: store.put(entry(), BY_USER)):
+    for call in (
+        store.documents.find,
+        store.generation,
+        view.documents.find,
+        lambda: store.documents.put(entry(), BY_USER),
+    ):
         with pytest.raises(DatabaseUnusable, match="closed"):
             call()
 
@@ -240,8 +246,8 @@ def test_two_processes_that_open_a_new_index_at_once_both_succeed(tmp_path: Path
     with ThreadPoolExecutor(8) as pool:
         stores = list(pool.map(lambda _: open_index(path), range(8)))
     for number, store in enumerate(stores):
-        store.put(entry(f"memory/{number}.md", f"words {number}"), BY_USER)
-    assert [store.count() for store in stores] == [8] * 8
+        store.documents.put(entry(f"memory/{number}.md", f"words {number}"), BY_USER)
+    assert [store.documents.count() for store in stores] == [8] * 8
 
 
 @contextmanager
@@ -262,8 +268,8 @@ def test_a_writer_that_never_ends_is_named_and_readers_go_on(tmp_path: Path) -> 
     with held(path):
         assert words(store) == 1
         with pytest.raises(DatabaseBusy, match=r"0\.05 seconds"):
-            store.put(entry("memory/b.md", "more words"), BY_USER)
-    store.put(entry("memory/b.md", "more words"), BY_USER)
+            store.documents.put(entry("memory/b.md", "more words"), BY_USER)
+    store.documents.put(entry("memory/b.md", "more words"), BY_USER)
     assert words(store) == 2
 
 
@@ -274,14 +280,14 @@ def test_a_write_waits_for_another_one_to_end(tmp_path: Path) -> None:
 
     def write() -> None:
         started.set()
-        store.put(entry("memory/b.md", "more words"), BY_USER)
+        store.documents.put(entry("memory/b.md", "more words"), BY_USER)
 
     with held(path):
         thread = threading.Thread(target=write)
         thread.start()
         assert started.wait(5)
     thread.join(20)
-    assert store.count() == 2
+    assert store.documents.count() == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -294,16 +300,16 @@ def test_a_forked_process_opens_the_file_anew(tmp_path: Path) -> None:
         from spec_kit_memory.index import open_index
         from tests.index.material import BY_USER, entry
         store = open_index(Path(sys.argv[1]))
-        store.put(entry("memory/a.md", "first words"), BY_USER)
-        assert len(store.match_text(["words"], Filter(), 9)) == 1
+        store.documents.put(entry("memory/a.md", "first words"), BY_USER)
+        assert len(store.documents.match(["words"], Filter(), 9)) == 1
         child = os.fork()
         if child == 0:
-            store.put(entry("memory/b.md", "second words"), BY_USER)
-            os._exit(0 if len(store.match_text(["words"], Filter(), 9)) == 2 else 1)
+            store.documents.put(entry("memory/b.md", "second words"), BY_USER)
+            os._exit(0 if len(store.documents.match(["words"], Filter(), 9)) == 2 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        store.put(entry("memory/c.md", "third words"), BY_USER)
-        assert len(store.match_text(["words"], Filter(), 9)) == 3
-        assert store.check()["integrity"] == []
+        store.documents.put(entry("memory/c.md", "third words"), BY_USER)
+        assert len(store.documents.match(["words"], Filter(), 9)) == 3
+        assert store.care.check()["integrity"] == []
         store.close()
     """
     subprocess.run(
@@ -320,13 +326,13 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     generation = store.generation()
     other = made(tmp_path / "other.sqlite")
     second = open_index(other)
-    second.put(entry("memory/b.md", "more words"), BY_USER)
+    second.documents.put(entry("memory/b.md", "more words"), BY_USER)
     second.close()
     os.replace(other, tmp_path / "index.sqlite")
-    assert store.count() == 2
+    assert store.documents.count() == 2
     assert words(store) == 2
     assert store.generation() > generation
-    store.put(entry("memory/c.md", "still words"), BY_USER)
+    store.documents.put(entry("memory/c.md", "still words"), BY_USER)
     assert words(store) == 3
 
 
@@ -334,24 +340,24 @@ def test_a_file_that_was_replaced_does_not_get_the_old_ones_log(tmp_path: Path) 
     path = tmp_path / "index.sqlite"
     store = open_index(path)
     for number in range(60):
-        store.put(entry(f"memory/{number}.md", f"some words {number} " * 200), BY_USER)
+        store.documents.put(entry(f"memory/{number}.md", f"some words {number} " * 200), BY_USER)
     os.replace(made(tmp_path / "other.sqlite"), path)
-    assert store.count() == 1
-    store.put(entry("memory/new.md", "new words"), BY_USER)
+    assert store.documents.count() == 1
+    store.documents.put(entry("memory/new.md", "new words"), BY_USER)
     store.close()
     with closing(open_index(path)) as again:
-        assert [memory.path for memory in again.find(order="path")] == ["memory/a.md", "memory/new.md"]
-        assert not any(again.check().values())
+        assert [memory.path for memory in again.documents.find(order="path")] == ["memory/a.md", "memory/new.md"]
+        assert not any(again.care.check().values())
 
 
 def test_a_long_read_of_a_deleted_file_goes_on_and_nobody_waits_for_it(tmp_path: Path) -> None:
     path = made(tmp_path / "index.sqlite")
     store = open_index(path)
-    rows = iter(store.snapshot())
+    rows = iter(store.care.snapshot())
     first = next(rows)
     delete(path)
     with ThreadPoolExecutor(1) as threads:
-        assert threads.submit(store.count).result(4) == 0
+        assert threads.submit(store.documents.count).result(4) == 0
     assert first
     assert list(rows)
 
@@ -372,24 +378,36 @@ def test_a_file_that_was_deleted_is_made_again_instead_of_writing_into_nothing(t
     store = open_index(path)
     generation = store.generation()
     delete(path)
-    store.put(entry("memory/b.md", "new words"), BY_USER)
+    store.documents.put(entry("memory/b.md", "new words"), BY_USER)
     assert path.exists()
-    assert open_index(path).count() == 1
+    assert open_index(path).documents.count() == 1
     assert store.generation() > generation
+
+
+def test_a_deleted_workspace_is_not_brought_back_by_whoever_still_has_its_index_open(tmp_path: Path) -> None:
+    workspace = tmp_path / "project"
+    store = open_index(made(workspace / "state" / "index.sqlite"))
+    shutil.rmtree(workspace)
+    with pytest.raises(DatabaseUnusable):
+        store.generation()
+    assert not workspace.exists()
+    workspace.mkdir()
+    store.generation()
+    assert (workspace / "state" / "index.sqlite").exists()
 
 
 def test_a_file_that_was_deleted_in_the_middle_of_many_writes_ends_them(tmp_path: Path) -> None:
     path = made(tmp_path / "index.sqlite")
     store = open_index(path)
     with store.bulk():
-        store.put(entry("memory/b.md", "words of the old file"), BY_USER)
+        store.documents.put(entry("memory/b.md", "words of the old file"), BY_USER)
         delete(path)
         with pytest.raises(DatabaseUnusable, match="was replaced"):
-            store.put(entry("memory/c.md", "words by what was known of the old file"), BY_USER)
-    assert store.count() == 0
+            store.documents.put(entry("memory/c.md", "words by what was known of the old file"), BY_USER)
+    assert store.documents.count() == 0
     with store.bulk():
-        store.put(entry("memory/d.md", "words of the new file"), BY_USER)
-    assert open_index(path).count() == 1
+        store.documents.put(entry("memory/d.md", "words of the new file"), BY_USER)
+    assert open_index(path).documents.count() == 1
 
 
 def test_a_read_waits_while_another_thread_makes_the_deleted_file_anew(
@@ -409,9 +427,9 @@ def test_a_read_waits_while_another_thread_makes_the_deleted_file_anew(
     monkeypatch.setattr(store._database, "_prepare_file", slowly)
     delete(path)
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(store.count)
+        first = threads.submit(store.documents.count)
         assert making.wait(30)
-        second = threads.submit(store.count)
+        second = threads.submit(store.documents.count)
         time.sleep(0.05)
         assert not second.done()
         go_on.set()
@@ -425,7 +443,7 @@ def test_a_deleted_file_waits_for_the_reads_of_it_to_end(tmp_path: Path) -> None
     with ThreadPoolExecutor(1) as threads:
         with store._database.reading() as connection:
             delete(path)
-            anew = threads.submit(store.count)
+            anew = threads.submit(store.documents.count)
             time.sleep(0.05)
             assert connection.execute("SELECT count(*) FROM memory").get == 1
             assert not anew.done()
@@ -440,7 +458,7 @@ def test_files_that_are_deleted_one_by_one_under_busy_threads_leave_a_sound_inde
 
     def read(store: Index) -> None:
         while not stop.is_set():
-            store.count()
+            store.documents.count()
 
     for number in range(5):
         path = made(tmp_path / f"{number}.sqlite")
@@ -457,13 +475,13 @@ def test_files_that_are_deleted_one_by_one_under_busy_threads_leave_a_sound_inde
                 stop.set()
             for each in reading:
                 each.result(30)
-        store.put(entry("memory/b.md", "new words"), BY_USER)
+        store.documents.put(entry("memory/b.md", "new words"), BY_USER)
         other = open_index(path)
-        assert store.count() == other.count() == 1
+        assert store.documents.count() == other.documents.count() == 1
         other.close()
         store.close()
         with closing(open_index(path)) as again:
-            assert again.count() == 1
+            assert again.documents.count() == 1
 
 
 # --- bulk
@@ -479,27 +497,27 @@ def test_bulk_relaxes_its_own_thread_only_and_syncs_at_its_end(tmp_path: Path) -
     store = SqliteIndex(tmp_path / "index.sqlite")
     seen: dict[str, int] = {}
     with store.bulk():
-        store.put(entry("memory/a.md", "first"), BY_USER)
+        store.documents.put(entry("memory/a.md", "first"), BY_USER)
         seen["inside"] = level(store)
-        thread = threading.Thread(target=lambda: store.put(entry("memory/b.md", "second"), BY_USER))
+        thread = threading.Thread(target=lambda: store.documents.put(entry("memory/b.md", "second"), BY_USER))
         thread.start()
         thread.join()
         seen["other thread"] = level(store)
-        store.put(entry("memory/c.md", "third"), BY_USER)
+        store.documents.put(entry("memory/c.md", "third"), BY_USER)
     seen["after"] = level(store)
     assert seen == {"inside": 1, "other thread": 2, "after": 2}
-    assert store.count() == 3
+    assert store.documents.count() == 3
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
     store = open_index(tmp_path / "index.sqlite")
-    store.put(entry("memory/a.md", "first"), BY_USER)
-    before = (store.generation(), len(list(store.ledger())))
+    store.documents.put(entry("memory/a.md", "first"), BY_USER)
+    before = (store.generation(), len(list(store.record.ledger())))
     bad = entry("memory/b.md", "second", attributes={"weight": object()})
     with pytest.raises(TypeError):
-        store.put(bad, BY_USER)
-    assert (store.generation(), len(list(store.ledger()))) == before
-    assert store.put(entry("memory/b.md", "second"), change()).memory_id == 2
+        store.documents.put(bad, BY_USER)
+    assert (store.generation(), len(list(store.record.ledger()))) == before
+    assert store.documents.put(entry("memory/b.md", "second"), change()).memory_id == 2
 
 
 # --- what makes a scan fast
@@ -508,16 +526,16 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_new_documents_that_are_written_together_go_into_the_text_index_at_once(tmp_path: Path) -> None:
     """A statement that might touch several rows makes FTS5 write its words: once per document took a quarter longer."""
     store = SqliteIndex(tmp_path / "index.sqlite")
-    store.put(entry("memory/first.md", "some words"), BY_USER)
+    store.documents.put(entry("memory/first.md", "some words"), BY_USER)
     writer = store._database._writer
     assert writer is not None
     with store.together():
         sizes = set()
         for number in range(5):
-            store.put(entry(f"memory/{number}.md", f"words {number}", triggers=[f"phrase {number}"]), BY_USER)
+            store.documents.put(entry(f"memory/{number}.md", f"words {number}", triggers=[f"phrase {number}"]), BY_USER)
             sizes.add(writer.execute("SELECT count(*) FROM passage_fts_data").get)
     assert len(sizes) == 1
-    assert len(store.match_text(["words"], Filter(), 20)) == 6
+    assert len(store.documents.match(["words"], Filter(), 20)) == 6
 
 
 def test_a_join_is_planned_once_for_all_values(tmp_path: Path) -> None:
@@ -530,10 +548,10 @@ def test_a_join_is_planned_once_for_all_values(tmp_path: Path) -> None:
 
     with store._database.reading() as reader:
         reader.authorizer = plan
-    store.by_path("memory/a.md")
+    store.documents.get(path="memory/a.md")
     assert planned
     planned.clear()
-    store.by_path("memory/b.md")
+    store.documents.get(path="memory/b.md")
     assert planned == []
 
 
@@ -556,8 +574,9 @@ def test_reading_and_writing_load_no_numpy(tmp_path: Path) -> None:
         from spec_kit_memory.index import open_index
         from tests.index.material import BY_USER, entry
         store = open_index(Path(sys.argv[1]))
-        store.put(entry(triggers=["one"]), BY_USER)
-        store.find(), store.triggers(), store.text(1), store.stats(), store.links()
+        store.documents.put(entry(triggers=["one"]), BY_USER)
+        store.documents.find(), store.documents.triggers(), store.documents.text(1)
+        store.care.stats(), store.record.links()
         sys.exit("numpy" in sys.modules)
     """
     subprocess.run(
@@ -570,20 +589,20 @@ def test_reading_and_writing_load_no_numpy(tmp_path: Path) -> None:
 
 def test_bits_find_what_the_whole_matrix_finds(tmp_path: Path) -> None:
     """Beyond its size limit the matrix is replaced by bits and the exact vectors are read from the file."""
-    from spec_kit_memory.index.arrays.nearest import Vectors
+    from spec_kit_memory.index.arrays.matching import Arrays
 
     store = SqliteIndex(tmp_path / "index.sqlite")
     with store.bulk():
         for number in range(60):
-            store.put(entry(f"memory/{number}.md", f"words {number}"), BY_USER)
+            store.documents.put(entry(f"memory/{number}.md", f"words {number}"), BY_USER)
         embed_all(store, dimensions=16)
     query = [((7 * at) % 5) / 5 for at in range(16)]
-    exact = store.match_vector(query, Filter(), 10)
-    store._shared.vectors = Vectors(exact_bytes=100)
-    coarse = store.match_vector(query, Filter(), 10)
+    exact = store.vectors.match(query, Filter(), 10)
+    store._shared.loaded = Arrays(store._shared.feed, exact_bytes=100)
+    coarse = store.vectors.match(query, Filter(), 10)
     assert [(hit.passage_id, round(hit.score, 5)) for hit in coarse] == [
         (hit.passage_id, round(hit.score, 5)) for hit in exact
     ]
-    store.put(entry("memory/new.md", "more"), BY_USER)
+    store.documents.put(entry("memory/new.md", "more"), BY_USER)
     embed_all(store, dimensions=16)
-    assert len(store.match_vector(query, Filter(), 100)) == 61
+    assert len(store.vectors.match(query, Filter(), 100)) == 61

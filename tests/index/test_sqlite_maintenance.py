@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from spec_kit_memory.core.memory import Event, Filter, Link, LinkClaim, Presence, Relation, Session, Source, Tier
-from spec_kit_memory.index.sqlite import maintenance
+from spec_kit_memory.index.sqlite import maintenance, soundness
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
 from tests.index.material import BY_USER, NOON, change, embed_all, entry
 
@@ -17,15 +17,15 @@ from tests.index.material import BY_USER, NOON, change, embed_all, entry
 def healthy(path: Path) -> SqliteIndex:
     store = SqliteIndex(path)
     for name in "abc":
-        store.put(
+        store.documents.put(
             entry(
                 f"memory/{name}.md", f"words {name}\nmore {name}", title=f"Title {name}", triggers=[f"phrase {name}"]
             ),
             BY_USER,
         )
     embed_all(store)
-    store.put_link(Link(0, 1, 2, Relation.CAUSED), BY_USER)
-    store.put_session(Session("s1"), NOON)
+    store.record.put_link(Link(0, 1, 2, Relation.CAUSED), BY_USER)
+    store.record.put_session(Session("s1"), NOON)
     return store
 
 
@@ -38,13 +38,13 @@ def plant(path: Path, *statements: str) -> None:
 
 
 def wrong(store: SqliteIndex) -> set[str]:
-    return {name for name, found in store.check(now=NOON).items() if found}
+    return {name for name, found in store.care.check(now=NOON).items() if found}
 
 
 def test_a_sound_index_has_no_faults(tmp_path: Path) -> None:
     store = healthy(tmp_path / "index.sqlite")
     assert wrong(store) == set()
-    assert store.repair(change(minutes=1)) == {}
+    assert store.care.repair(change(minutes=1)) == {}
 
 
 LINK = "INSERT INTO link (source_id, target_id, relation, strength, evidence, origin)"
@@ -64,7 +64,6 @@ FAULTS: dict[str, tuple[str, list[str]]] = {
     ),
     "vector lost": ("vectors", ["DELETE FROM token_state WHERE vector_id = 1", "DELETE FROM vector WHERE id = 1"]),
     "vector not used": ("vectors", ["UPDATE passage SET vector_id = NULL WHERE id = 1"]),
-    "stray vector": ("vectors", ["INSERT INTO vector (model, hash, vector) VALUES (1, 'nobody', zeroblob(12))"]),
     "vector of the wrong size": ("vectors", ["UPDATE vector SET vector = zeroblob(8) WHERE id = 2"]),
     "stray states": ("vectors", ["INSERT INTO token_state (vector_id, states) VALUES (999, x'00')"]),
     "link without an end": (
@@ -85,23 +84,23 @@ def test_a_fault_is_found_and_mended(tmp_path: Path, name: str) -> None:
     kind, statements = FAULTS[name]
     plant(tmp_path / "index.sqlite", *statements)
     assert kind in wrong(store)
-    assert store.repair(change(minutes=1))
+    assert store.care.repair(change(minutes=1))
     embed_all(store)
     # A row that was changed behind the ledger's back is reported, and a repair does not make that good.
     assert wrong(store) == ({"record"} if "presence" in statements[0] else set())
-    live = [memory.id for memory in store.find(order="path")]
-    assert [hit.memory_id for hit in store.match_text(["more"], Filter(), 9)] == live
-    assert len(store.match_vector([1.0, 1, 1], Filter(), 99)) == 2 * len(live)
+    live = [memory.id for memory in store.documents.find(order="path")]
+    assert [hit.memory_id for hit in store.documents.match(["more"], Filter(), 9)] == live
+    assert len(store.vectors.match([1.0, 1, 1], Filter(), 99)) == 2 * len(live)
 
 
 def test_lost_passages_are_left_for_the_next_scan(tmp_path: Path) -> None:
     store = healthy(tmp_path / "index.sqlite")
     plant(tmp_path / "index.sqlite", "DELETE FROM passage_fts WHERE rowid = 3", "DELETE FROM passage WHERE id = 3")
     assert "text index" in wrong(store)
-    store.repair(change(minutes=1))
+    store.care.repair(change(minutes=1))
     assert wrong(store) == {"documents"}
-    assert store.stored()["memory/b.md"].raw_hash == ""
-    store.put(entry("memory/b.md", "words b\nmore b", title="Title b"), change(minutes=2))
+    assert store.documents.stored()["memory/b.md"].raw_hash == ""
+    store.documents.put(entry("memory/b.md", "words b\nmore b", title="Title b"), change(minutes=2))
     assert wrong(store) == set()
 
 
@@ -112,22 +111,26 @@ def test_a_broken_ledger_is_reported_and_never_mended(tmp_path: Path) -> None:
         "DROP TRIGGER ledger_is_append_only_update",
         "UPDATE ledger SET reason = 'something else' WHERE sequence = 2",
     )
-    assert store.check()["ledger"] == ["entry 2 was altered: its hash does not fit its content"]
-    store.repair(change(minutes=1))
-    assert store.check()["ledger"] != []
+    assert store.care.check()["ledger"] == ["entry 2 was altered: its hash does not fit its content"]
+    store.care.repair(change(minutes=1))
+    assert store.care.check()["ledger"] != []
 
 
 def test_a_foreign_key_that_points_nowhere_is_found(tmp_path: Path) -> None:
     store = healthy(tmp_path / "index.sqlite")
     plant(tmp_path / "index.sqlite", "INSERT INTO usage (memory_id) VALUES (55)")
-    assert store.check()["integrity"] == ["row 55 of usage points to a missing row of memory"]
+    assert store.care.check()["integrity"] == ["row 55 of usage points to a missing row of memory"]
 
 
 def test_repair_is_on_the_record(tmp_path: Path) -> None:
     store = healthy(tmp_path / "index.sqlite")
     plant(tmp_path / "index.sqlite", "DELETE FROM passage_fts WHERE rowid = 3")
-    store.repair(change(minutes=1, reason="mend"))
-    assert [(str(one.type), one.memory_ids, one.reason) for one in store.ledger()][-1] == ("reindex", (2,), "mend")
+    store.care.repair(change(minutes=1, reason="mend"))
+    assert [(str(one.type), one.memory_ids, one.reason) for one in store.record.ledger()][-1] == (
+        "reindex",
+        (2,),
+        "mend",
+    )
 
 
 # --- rebuild
@@ -135,40 +138,44 @@ def test_repair_is_on_the_record(tmp_path: Path) -> None:
 
 def test_a_rebuild_keeps_what_is_recorded_and_drops_the_rest(tmp_path: Path) -> None:
     store = healthy(tmp_path / "index.sqlite")
-    store.put(entry("memory/d.md", "linked", links=[LinkClaim(Relation.SUPPORTS, "Title a")]), BY_USER)
-    store.record_use({1: 3.0}, NOON)
-    store.override(2, {"tier": Tier.CRITICAL}, BY_USER)
-    store.forget(3, change(minutes=1))
-    entries, generation = len(list(store.ledger())), store.generation()
-    store.rebuild(BY_USER)
+    store.documents.put(entry("memory/d.md", "linked", links=[LinkClaim(Relation.SUPPORTS, "Title a")]), BY_USER)
+    store.record.use({1: 3.0}, NOON)
+    store.record.amend(2, BY_USER, overrides={"tier": Tier.CRITICAL})
+    store.documents.forget(3, change(minutes=1))
+    entries, generation = len(list(store.record.ledger())), store.generation()
+    store.care.rebuild(BY_USER)
     assert store.generation() > generation
     # Nobody read the files: what is found until then is what was last known of them.
-    assert [hit.memory_id for hit in store.match_text(["words"], Filter(), 9)] == [1, 2]
-    assert (store.triggers(), store.bad_files()) == ([(1, "phrase a"), (2, "phrase b")], [])
-    assert [link.relation for link in store.links()] == [Relation.CAUSED]
-    assert len(list(store.ledger())) == entries
-    assert store.stored()["memory/a.md"].raw_hash == "", "its file must be read again"
-    again = store.put(entry("memory/a.md", "words a\nmore a", title="Title a"), change(minutes=2))
+    assert [hit.memory_id for hit in store.documents.match(["words"], Filter(), 9)] == [1, 2]
+    assert (store.documents.triggers(), store.care.bad_files()) == ([(1, "phrase a"), (2, "phrase b")], [])
+    assert [link.relation for link in store.record.links()] == [Relation.CAUSED]
+    assert len(list(store.record.ledger())) == entries
+    assert store.documents.stored()["memory/a.md"].raw_hash == "", "its file must be read again"
+    again = store.documents.put(entry("memory/a.md", "words a\nmore a", title="Title a"), change(minutes=2))
     assert (again.memory_id, again.created, again.changed) == (1, False, False)
-    assert store.get(1).access_count == 3.0
-    store.put(entry("memory/b.md", "words b\nmore b", title="Title b"), change(minutes=2))
-    assert store.get(2).tier is Tier.CRITICAL
-    store.put(entry("memory/d.md", "linked", links=[LinkClaim(Relation.SUPPORTS, "Title a")]), change(minutes=2))
-    assert {link.relation for link in store.links()} == {Relation.CAUSED, Relation.SUPPORTS}
-    stays = store.put(entry("memory/c.md", "words c\nmore c", title="Title c"), change(minutes=3))
-    assert store.get(stays.memory_id, any_presence=True).presence is Presence.FORGOTTEN
+    assert store.documents.get(1).access_count == 3.0
+    store.documents.put(entry("memory/b.md", "words b\nmore b", title="Title b"), change(minutes=2))
+    assert store.documents.get(2).tier is Tier.CRITICAL
+    store.documents.put(
+        entry("memory/d.md", "linked", links=[LinkClaim(Relation.SUPPORTS, "Title a")]), change(minutes=2)
+    )
+    assert {link.relation for link in store.record.links()} == {Relation.CAUSED, Relation.SUPPORTS}
+    stays = store.documents.put(entry("memory/c.md", "words c\nmore c", title="Title c"), change(minutes=3))
+    assert store.documents.get(stays.memory_id, any_presence=True).presence is Presence.FORGOTTEN
     embed_all(store)
     assert wrong(store) == set()
 
 
 def test_conversations_survive_a_rebuild(tmp_path: Path) -> None:
     store = SqliteIndex(tmp_path / "index.sqlite")
-    store.put(entry("chat://1", "user: hello there\nassistant: hi", source=Source.CHAT, triggers=["greeting"]), BY_USER)
+    store.documents.put(
+        entry("chat://1", "user: hello there\nassistant: hi", source=Source.CHAT, triggers=["greeting"]), BY_USER
+    )
     embed_all(store)
-    store.rebuild(BY_USER)
-    assert [hit.memory_id for hit in store.match_text(["hello"], Filter(), 9)] == [1]
-    assert store.triggers() == [(1, "greeting")]
-    assert len(store.vector_work(9)) == 2
+    store.care.rebuild(BY_USER)
+    assert [hit.memory_id for hit in store.documents.match(["hello"], Filter(), 9)] == [1]
+    assert store.documents.triggers() == [(1, "greeting")]
+    assert len(store.vectors.work(9)) == 2
     embed_all(store)
     assert wrong(store) == set()
 
@@ -178,30 +185,32 @@ def test_a_rebuild_makes_a_damaged_text_index_anew(tmp_path: Path) -> None:
     store = healthy(path)
     plant(path, "UPDATE passage_fts_data SET block = x'ffffffffffff' WHERE id > 1")
     assert "integrity" in wrong(store)
-    store.rebuild(BY_USER)
+    store.care.rebuild(BY_USER)
     for name in "abc":
-        store.put(entry(f"memory/{name}.md", f"words {name}\nmore {name}", title=f"Title {name}"), change(minutes=1))
+        store.documents.put(
+            entry(f"memory/{name}.md", f"words {name}\nmore {name}", title=f"Title {name}"), change(minutes=1)
+        )
     embed_all(store)
     assert wrong(store) == set()
-    assert len(store.match_text(["words"], Filter(), 9)) == 3
+    assert len(store.documents.match(["words"], Filter(), 9)) == 3
 
 
 def test_metadata_can_be_changed_between_rebuild_and_scan(tmp_path: Path) -> None:
     store = healthy(tmp_path / "index.sqlite")
-    store.rebuild(BY_USER)
-    store.override(1, {"weight": 0.9}, change(minutes=1))
-    store.forget(2, change(minutes=1))
-    store.recall(2, change(minutes=2))
-    assert store.get(1).attributes.weight == 0.9
-    assert [one.event for one in store.history(2)] == [Event.ADD, Event.DELETE, Event.ADD]
+    store.care.rebuild(BY_USER)
+    store.record.amend(1, change(minutes=1), overrides={"weight": 0.9})
+    store.documents.forget(2, change(minutes=1))
+    store.documents.recall(2, change(minutes=2))
+    assert store.documents.get(1).attributes.weight == 0.9
+    assert [one.event for one in store.record.history(2)] == [Event.ADD, Event.DELETE, Event.ADD]
 
 
 def test_old_sessions_are_looked_at_only_when_the_time_is_known(tmp_path: Path) -> None:
     store = healthy(tmp_path / "index.sqlite")
-    assert store.check()["sessions"] == []
-    assert store.check(now=NOON + timedelta(days=31))["sessions"] != []
-    assert store.repair(change(minutes=60 * 24 * 31))["sessions"] == 1
-    assert store.session("s1") is None
+    assert store.care.check()["sessions"] == []
+    assert store.care.check(now=NOON + timedelta(days=31))["sessions"] != []
+    assert store.care.repair(change(minutes=60 * 24 * 31))["sessions"] == 1
+    assert store.record.session("s1") is None
 
 
 # --- a large index
@@ -217,20 +226,20 @@ def test_a_quick_check_of_a_large_index_says_what_it_did_not_come_to(
     large: SqliteIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 0.0)
-    found = large.check(now=NOON, quick=True)
+    found = large.care.check(now=NOON, quick=True)
     assert found.pop("unfinished") == ["links", "documents", "text index", "integrity", "ledger", "vectors"]
     assert all(said == [] for said in found.values())
-    assert "unfinished" not in large.check(now=NOON), "without being asked to hurry, it looks at everything"
+    assert "unfinished" not in large.care.check(now=NOON), "without being asked to hurry, it looks at everything"
 
 
 def test_a_quick_check_that_is_cut_off_in_the_middle_leaves_the_connection_usable(
     large: SqliteIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "_STEPS", 1)
+    monkeypatch.setattr(soundness, "_STEPS", 1)
     looks = iter(range(200))
-    monkeypatch.setattr(maintenance._Watch, "is_over", lambda watch: next(looks, None) is None)
-    assert "integrity" in large.check(now=NOON, quick=True)["unfinished"]
-    assert [memory.id for memory in large.find(order="path")] == [1, 2, 3]
+    monkeypatch.setattr(soundness.Watch, "is_over", lambda watch: next(looks, None) is None)
+    assert "integrity" in large.care.check(now=NOON, quick=True)["unfinished"]
+    assert [memory.id for memory in large.documents.find(order="path")] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -239,9 +248,9 @@ def test_a_quick_check_with_enough_time_finds_what_a_whole_one_finds(
 ) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 3600.0)
     plant(tmp_path / "index.sqlite", *FAULTS[fault][1])
-    whole = large.check(now=NOON)
+    whole = large.care.check(now=NOON)
     del whole["record"]  # takes long, and only who asks for all gets it
-    assert large.check(now=NOON, quick=True) == whole
+    assert large.care.check(now=NOON, quick=True) == whole
 
 
 def test_a_quick_check_finds_damage_in_single_tables(
@@ -250,7 +259,7 @@ def test_a_quick_check_finds_damage_in_single_tables(
     monkeypatch.setattr(maintenance, "SECONDS", 3600.0)
     plant(tmp_path / "index.sqlite", "UPDATE passage_fts_data SET block = x'ffffffffffff' WHERE id > 1")
     plant(tmp_path / "index.sqlite", "INSERT INTO usage (memory_id) VALUES (55)")
-    found = large.check(now=NOON, quick=True)
+    found = large.care.check(now=NOON, quick=True)
     assert "row 55 of usage points to a missing row of memory" in found["integrity"]
     assert len(found["integrity"]) > 1
 
@@ -261,6 +270,6 @@ def test_an_index_of_ordinary_size_is_always_looked_at_as_a_whole(
     monkeypatch.setattr(maintenance, "SECONDS", 0.0)
     store = healthy(tmp_path / "index.sqlite")
     plant(tmp_path / "index.sqlite", "DELETE FROM passage_fts WHERE rowid = 3")
-    found = store.check(now=NOON, quick=True)
+    found = store.care.check(now=NOON, quick=True)
     assert found["text index"] == ["1 memories have passages that are not in the text index"]
     assert "unfinished" not in found

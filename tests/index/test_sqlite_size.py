@@ -30,7 +30,7 @@ def filled(path: Path, *, count: int = 10) -> SqliteIndex:
 
 
 def put(store: SqliteIndex, number: int) -> None:
-    store.put(entry(f"memory/{number}.md", os.urandom(30_000).hex()), BY_USER)
+    store.documents.put(entry(f"memory/{number}.md", os.urandom(30_000).hex()), BY_USER)
 
 
 def settle(path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_look_at_the_size_that_is_old_when_it_is_judged_is_no_alarm(
     path = tmp_path / "index.sqlite"
     store = filled(path, count=1)
     settle(path)
-    assert store.count() == 1
+    assert store.documents.count() == 1
     looked, grown = threading.Event(), threading.Event()
     look, name = os.stat, threading.current_thread().name
 
@@ -59,11 +59,11 @@ def test_a_look_at_the_size_that_is_old_when_it_is_judged_is_no_alarm(
 
     monkeypatch.setattr(os, "stat", slowly)
     with ThreadPoolExecutor(1) as threads:
-        late = threads.submit(store.count)
+        late = threads.submit(store.documents.count)
         assert looked.wait(30)
         put(store, 2)
         settle(path)
-        assert store.count() == 2
+        assert store.documents.count() == 2
         grown.set()
         assert late.result(30) in (1, 2)
 
@@ -75,8 +75,8 @@ def test_eight_readers_beside_a_writer_of_long_rows_are_never_alarmed(tmp_path: 
     def read() -> int:
         calls = 0
         while not done.is_set() or calls == 0:
-            assert store.count() >= 1
-            assert store.get(1)
+            assert store.documents.count() >= 1
+            assert store.documents.get(1)
             calls += 1
         return calls
 
@@ -90,7 +90,7 @@ def test_eight_readers_beside_a_writer_of_long_rows_are_never_alarmed(tmp_path: 
         finally:
             done.set()
         assert all(reader.result(60) for reader in readers)
-    assert store.count() == 150
+    assert store.documents.count() == 150
 
 
 READER = """
@@ -103,14 +103,14 @@ READER = """
     going = True
     def read():
         while going:
-            assert store.count() >= 1
+            assert store.documents.count() >= 1
     with ThreadPoolExecutor(2) as threads:
         readers = [threads.submit(read) for _ in range(2)]
         sys.stdin.read()
         going = False
         for reader in readers:
             reader.result(60)
-    print(store.count())
+    print(store.documents.count())
 """
 
 
@@ -148,9 +148,9 @@ def test_a_file_that_is_cut_off_is_noticed_by_who_has_it_open_and_by_who_opens_i
     path = tmp_path / "index.sqlite"
     store = filled(path)
     settle(path)
-    assert store.count() == 10
+    assert store.documents.count() == 10
     if logged:
-        store.record_use({1: 1.0}, BY_USER.at)
+        store.record.use({1: 1.0}, BY_USER.at)
     size = path.stat().st_size
     whole = path.read_bytes()
     os.truncate(path, CUTS[cut](size))
@@ -158,7 +158,7 @@ def test_a_file_that_is_cut_off_is_noticed_by_who_has_it_open_and_by_who_opens_i
     kept = log.read_bytes()
     for _ in range(2):
         with pytest.raises(DatabaseCorrupt) as told:
-            store.count()
+            store.documents.count()
         assert "index(rebuild=True)" in told.value.hint
         with pytest.raises(DatabaseCorrupt):
             put(store, 99)
@@ -167,29 +167,29 @@ def test_a_file_that_is_cut_off_is_noticed_by_who_has_it_open_and_by_who_opens_i
     assert log.read_bytes() == kept, "what was acknowledged and is not in the file yet is kept"
     with path.open("r+b") as file:  # brought back by whoever cut it off
         file.write(whole)
-    assert store.count() == 10
+    assert store.documents.count() == 10
     put(store, 99)
-    assert store.count() == 11
+    assert store.documents.count() == 11
 
 
 def test_a_file_that_was_compacted_is_no_alarm_and_grows_again(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     store = filled(path)
-    store.forget(1, BY_USER)
+    store.documents.forget(1, BY_USER)
     settle(path)
     before = path.stat().st_size
-    assert store.count() == 9
+    assert store.documents.count() == 9
     other = apsw.Connection(str(path))
     other.execute("DELETE FROM content WHERE rowid < 9")  # what we never do, so that there is something to compact
     other.execute("VACUUM")
     other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     other.close()
     assert path.stat().st_size < before
-    assert store.count() == 9
+    assert store.documents.count() == 9
     for number in range(20, 23):  # into the log only: the file stays smaller than it was, and is whole
         put(store, number)
-        assert store.count() == number - 10
-    assert SqliteIndex(path).count() == 12
+        assert store.documents.count() == number - 10
+    assert SqliteIndex(path).documents.count() == 12
 
 
 def test_looking_at_the_file_gives_no_lock_away(tmp_path: Path) -> None:
@@ -198,10 +198,10 @@ def test_looking_at_the_file_gives_no_lock_away(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     store = filled(path, count=1)
     store._database._size += 100 * PAGE  # as if it had been larger, which makes it look twice
-    assert store.count() == 1
+    assert store.documents.count() == 1
     leaving = "import apsw, sys; connection = apsw.Connection(sys.argv[1]);"
     leaving += "connection.execute('SELECT count(*) FROM memory').fetchall(); connection.close()"
     subprocess.run([sys.executable, "-c", leaving, str(path)], check=True, timeout=60)
     assert Path(f"{path}-wal").exists()
     put(store, 2)
-    assert SqliteIndex(path).count() == 2
+    assert SqliteIndex(path).documents.count() == 2

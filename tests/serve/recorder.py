@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spec_kit_memory import answers
+from spec_kit_memory.caller import Caller
 from spec_kit_memory.core.memory import ContextType, Source, State, Tier
 from spec_kit_memory.errors import MemoryNotFound, UndecidedSpecFolder
 from spec_kit_memory.parameters import Request, from_call
@@ -60,6 +61,16 @@ class Recorder:
     def start_background(self) -> None:
         self.started.set()
 
+    @property
+    def caller(self) -> Caller:
+        return Caller()
+
+    def for_caller(self, caller: Caller) -> Recorder:
+        return self
+
+    def record_sent(self, answered: str, *, tokens: int) -> None:
+        """Every answer is counted; what was asked is in `calls`."""
+
     def close(self) -> None:
         self.closed.set()
 
@@ -88,7 +99,10 @@ class Recorder:
     @taking
     def stats(self, **given: Any) -> answers.StatsAnswer:
         self.calls.append(("stats", given))
-        folders = ({"name": "007-auth", "count": 2}, {"name": "008-api/001-child", "count": 1})
+        folders = tuple(
+            answers.FolderStats(name=name, count=count, newest=NOW, recency=1.0, importance=0.5, composite=0.7)
+            for name, count in (("007-auth", 2), ("008-api/001-child", 1))
+        )
         empty: dict[str, Any] = {}
         return answers.StatsAnswer(
             summary="3 memories",
@@ -112,7 +126,18 @@ class Recorder:
 
     @taking
     def checkpoint_list(self, **given: Any) -> answers.CheckpointListAnswer:
-        return answers.CheckpointListAnswer(summary="one", checkpoints=({"name": "before-refactor"},))
+        row = answers.CheckpointRow(
+            name="before-refactor",
+            spec_folder=None,
+            memories=3,
+            size_bytes=1,
+            created_at=NOW,
+            description="",
+            automatic=False,
+            git_branch=None,
+            metadata={},
+        )
+        return answers.CheckpointListAnswer(summary="one", checkpoints=(row,))
 
     @taking
     def save(self, **given: Any) -> answers.SaveAnswer:

@@ -39,8 +39,8 @@ def hostile_files() -> Iterator[tuple[str, str]]:
     yield "memory/repeated.md", "# Repeated login\n" + "<!-- ANCHOR:a -->x<!-- /ANCHOR:a -->\n" * 25_000
     yield "memory/long-ids.md", "# Long login\n" + "".join(f"<!-- ANCHOR:{'a' * 30_000}{n} -->\n" for n in range(30))
     yield "memory/no-ids.md", "# Odd login\n" + "<!-- ANCHOR:??? -->\n" * 40_000
-    yield "memory/line.md", "# Line\n\n" + "login " * 160_000
-    yield "memory/heading.md", "# " + "login " * 160_000
+    yield "memory/line.md", "# Line\n\n" + "login of a harbour in May " * 37_000
+    yield "memory/heading.md", "# " + "login of a harbour in May " * 37_000
     yield "memory/headings.md", "\n".join(f"{'#' * (1 + n % 6)} login heading {n}" for n in range(40_000))
     yield "memory/secrets.md", "# S\n" + "".join(f"password = hunter{n}hunter{n}\n" for n in range(10_000))
     keys = "".join(f"  - login phrase {n}\n" for n in range(1_500))
@@ -96,7 +96,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 def asked(workspace: Workspace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every tool, plainly and as greedily as its parameters allow."""
-    ids = {memory.path: memory.id for memory in workspace._runtime.store.find()}
+    ids = {memory.path: memory.id for memory in workspace._runtime.store.documents.find()}
     greedy: dict[str, Any] = {
         "limit": 100, "offset": 100, "includeContent": True, "includeContiguity": True, "explain": True,
         "includeArchived": True, "maxDepth": 10, "query": "login", "prompt": MANY_PHRASES,
@@ -190,7 +190,7 @@ async def _length(work: Callable[[], Any]) -> int:
 
 
 def test_a_part_of_a_line_is_said_to_be_one(workspace: Workspace) -> None:
-    ids = {memory.path: memory.id for memory in workspace._runtime.store.find()}
+    ids = {memory.path: memory.id for memory in workspace._runtime.store.documents.find()}
     loaded = workspace.load(ids["memory/heading.md"], max_tokens=1_000)
     assert len(loaded.text) == 4_000
     assert any("up to character 4,000 of" in hint for hint in loaded.hints)
@@ -205,6 +205,6 @@ def test_a_part_of_a_line_is_said_to_be_one(workspace: Workspace) -> None:
 
 
 def test_the_index_does_not_keep_what_is_wrong_a_hundred_thousand_times(workspace: Workspace) -> None:
-    for memory in workspace._runtime.store.find():
+    for memory in workspace._runtime.store.documents.find():
         assert len(memory.warnings) <= 25, memory.path
         assert sum(len(warning.message) for warning in memory.warnings) < 20_000

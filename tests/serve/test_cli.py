@@ -14,18 +14,20 @@ import click
 import pytest
 
 from spec_kit_memory import __version__, answers
+from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.core.links import Step
-from spec_kit_memory.core.memory import Link, Relation
-from spec_kit_memory.serve.cli import graph, terminal, view
+from spec_kit_memory.core.memory import Actor, Event, HistoryEntry, Link, Relation
+from spec_kit_memory.serve.cli import answer_view, graph, terminal
 from spec_kit_memory.serve.cli.commands import COMMANDS
-from spec_kit_memory.serve.cli.tool_commands import Commands, Session, run
+from spec_kit_memory.serve.cli.invocation import Invocation
+from spec_kit_memory.serve.cli.program import Commands, run
 from spec_kit_memory.serve.tools import TOOLS, Tool
 from tests.serve.recorder import NOW, card
 
 WORDS = """serve init index watch save search context load get list update delete validate stats health history link
 unlink why triggers cleanup undo trust import|checkpoint create|checkpoint list|checkpoint diff|checkpoint restore|
 checkpoint delete|ledger verify|ledger head|ledger export|chat import|chat list|chat forget|config show|install|
-uninstall|merge|generate-context|completion|hook|doctor"""
+uninstall|merge|generate-context|completion|hook|doctor|ui"""
 
 
 def commands() -> list[str]:
@@ -35,7 +37,7 @@ def commands() -> list[str]:
 
 def found(words: str) -> click.Command:
     command: click.Command | None = Commands()
-    context = click.Context(command, obj=Session())  # type: ignore[arg-type]
+    context = click.Context(command, obj=Invocation())  # type: ignore[arg-type]
     for word in words.split():
         assert isinstance(command, Commands)
         command = command.get_command(context, word)
@@ -62,7 +64,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("words", commands())
 def test_every_promised_command_is_there_and_explains_itself(words: str) -> None:
     command = found(words)
-    with click.Context(command, obj=Session()) as context:
+    with click.Context(command, obj=Invocation()) as context:
         assert command.get_help(context)
         assert command.get_short_help_str()
 
@@ -76,7 +78,7 @@ def test_every_parameter_of_a_tool_is_an_option_of_its_command(tool: Tool) -> No
 
 def test_help_lists_every_command_once() -> None:
     group = Commands()
-    with click.Context(group, obj=Session()) as context:
+    with click.Context(group, obj=Invocation()) as context:
         names = group.list_commands(context)
     assert len(names) == len(set(names))
     assert {words.split()[0] for words in commands()} - {"generate-context"} == set(names)
@@ -291,7 +293,7 @@ def test_completion_scripts_are_printed(here: Path, capsys: pytest.CaptureFixtur
 def test_the_shell_completes_commands_and_spec_folders(here: Path) -> None:
     (here / "specs" / "007-auth").mkdir()
     (here / "specs" / "notes").mkdir()
-    context = click.Context(found("search"), obj=Session())
+    context = click.Context(found("search"), obj=Invocation())
     option = next(param for param in found("search").params if "--spec-folder" in param.opts)
     assert [item.value for item in option.shell_complete(context, "0")] == ["007-auth"]
     assert [item.value for item in option.shell_complete(context, "x")] == []
@@ -341,7 +343,7 @@ def test_matching_triggers_loads_neither_what_indexes_nor_what_draws(here: Path)
     ours = "files.scan files.discover core.markdown core.redact core.words core.passages features.search features.save"
     names = [*heavy.split(), *(f"spec_kit_memory.{name}" for name in ours.split())]
     code = (
-        "import sys; from spec_kit_memory.serve.cli.tool_commands import run\n"
+        "import sys; from spec_kit_memory.serve.cli.program import run\n"
         "code = run(['triggers', 'where are signed tokens checked?', '--json'])\n"
         f"sys.stderr.write(repr((code, [name for name in {names!r} if name in sys.modules])))"
     )
@@ -399,7 +401,7 @@ def test_the_module_can_be_run() -> None:
 def drawn(answer: answers.Answer, *, tty: bool = False, **how: Any) -> str:
     out = io.StringIO()
     out.isatty = lambda: tty  # type: ignore[method-assign]
-    terminal.show(view.blocks(answer, now=NOW, **how), out=out)
+    terminal.show(answer_view.blocks(answer, now=NOW, **how), out=out)
     return out.getvalue()
 
 
@@ -424,7 +426,7 @@ def result(**more: Any) -> answers.Result:
 
 @pytest.mark.parametrize(("count", "more"), [(5, ""), (6, "… and 1 more"), (400, "… and 395 more")])
 def test_a_scan_shows_five_warnings_and_counts_the_rest(count: int, more: str) -> None:
-    warnings = tuple({"path": f"{n}.md", "line": 3, "message": "unknown tier"} for n in range(count))
+    warnings = tuple(answers.FileWarning(path=f"{n}.md", line=3, message="unknown tier") for n in range(count))
     said = drawn(answers.IndexAnswer(summary="done", warnings=warnings)).splitlines()
     assert sum("unknown tier" in line for line in said) == 5
     assert said[-1].startswith(more)
@@ -439,7 +441,7 @@ def test_text_of_a_memory_cannot_steer_the_terminal() -> None:
 
 
 def test_a_search_shows_place_score_and_what_was_held_back() -> None:
-    held = answers.HeldBack(archived=2, best=({"id": 9, "title": "Old one", "reason": "archived"},))
+    held = answers.HeldBack(archived=2, best=(answers.HeldMatch(id=9, title="Old one", reason="archived", score=0),))
     answer = answers.SearchAnswer(
         summary="one",
         query="tokens",
@@ -448,7 +450,7 @@ def test_a_search_shows_place_score_and_what_was_held_back() -> None:
         total_found=3,
         held_back=held,
         unavailable=("vectors are coming",),
-        hints=("try more",),
+        advice=("try more",),
     )
     shown = drawn(answer)
     for part in ("specs/007-auth/memory/1.md:3-5", "87/100", "superseded by 4", "archived 2", "Old one [9]"):
@@ -460,23 +462,16 @@ def test_a_search_shows_place_score_and_what_was_held_back() -> None:
 @pytest.mark.parametrize(
     ("hint", "typed"),
     [
-        ("12 more: offset=5", "12 more: --offset 5"),
-        ("older ones: includeArchived: true brings them", "older ones: --include-archived brings them"),
-        ("search again without specFolder", "search again without --spec-folder"),
-        ("try other words, or memory_list to browse", "try other words, or skm list to browse"),
-        (
-            "name one with specFolder; with create: true a new one",
-            "name one with --spec-folder; with --create a new one",
-        ),
-        ("the source and the limits: true words", "the source and the limits: true words"),
-        (
-            "name it in isolation.allowedPaths or `skm list --json`",
-            "name it in isolation.allowedPaths or `skm list --json`",
-        ),
+        (advise("next-page", count=12, offset=5), "12 more: --offset 5"),
+        (advise("bring-archived"), "--include-archived brings archived and expired ones"),
+        (advise("drop-filters", parameters=("spec_folder",)), "search again without --spec-folder"),
+        (advise("other-words"), "try other words for the same thing, or `skm list` to browse"),
+        (advise("name-folder"), "name one with --spec-folder; with --create a new one"),
+        ("the source, maxTokens and the limits: true words", "the source, maxTokens and the limits: true words"),
     ],
 )
-def test_hints_speak_of_commands_and_options(hint: str, typed: str) -> None:
-    assert drawn(answers.Answer(summary="none", hints=(hint,))).splitlines()[-1] == typed
+def test_hints_speak_of_commands_and_options(hint: Text, typed: str) -> None:
+    assert drawn(answers.Answer(summary="none", advice=(hint,))).splitlines()[-1] == typed
 
 
 def test_passages_are_explained_too() -> None:
@@ -487,17 +482,39 @@ def test_passages_are_explained_too() -> None:
     assert "relevance 0.5" in drawn(answer)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            {"content_hash": "a", "fingerprint": "b", "validation_count": 0, "tier": "normal"},
+            {"content_hash": "c", "fingerprint": "d", "validation_count": 1, "tier": "normal"},
+            "file, validation count",
+        ),
+        ({"presence": "forgotten", "title": "Kiln"}, {"presence": "live", "title": "Kiln"}, "Kiln"),
+    ],
+)
+def test_history_names_what_changed_in_words(before: dict[str, object], after: dict[str, object], said: str) -> None:
+    entry = HistoryEntry(id="1", memory_id=7, event=Event.UPDATE, before=before, after=after, actor=Actor.USER, at=NOW)
+    shown = drawn(answers.HistoryAnswer(summary="1 change", entries=(entry,), counts={})).splitlines()
+    assert shown[1].split("user", 1)[1].strip() == said
+
+
 def test_a_few_warnings_are_all_shown_though_they_are_of_one_file() -> None:
-    warnings = tuple({"path": "a.md", "line": n, "message": "odd"} for n in (1, 2, 3, 4))
+    warnings = tuple(answers.FileWarning(path="a.md", line=n, message="odd") for n in (1, 2, 3, 4))
     shown = drawn(answers.IndexAnswer(summary="done", warnings=warnings))
     assert [f"a.md:{n}: odd" in shown for n in (1, 2, 3, 4)] == [True] * 4
     assert "more" not in shown
 
 
 def test_one_file_full_of_warnings_does_not_hide_the_others() -> None:
-    warnings: list[dict[str, Any]] = [{"path": "a.md", "line": n, "message": "odd"} for n in (1, 2, 3)]
-    warnings += [{"path": f"b{n}.md", "line": None, "message": "odd"} for n in range(view.MOST_WARNINGS + 2)]
-    skipped = ({"reason": "in scratch/", "count": 9, "paths": ["x.md", "y.md"]},)
+    places = [
+        ("a.md", 1),
+        ("a.md", 2),
+        ("a.md", 3),
+        *((f"b{n}.md", None) for n in range(answer_view.MOST_WARNINGS + 2)),
+    ]
+    warnings = [answers.FileWarning(path=path, line=line, message="odd") for path, line in places]
+    skipped = (answers.SkippedFiles(reason="in scratch/", count=9, paths=("x.md", "y.md")),)
     answer = answers.IndexAnswer(summary="done", warnings=tuple(warnings), undiscovered=4, skipped=skipped, archived=2)
     shown = drawn(answer)
     assert "not read, in scratch/: 9 (x.md, y.md, …)" in shown
@@ -528,7 +545,7 @@ def test_words_of_the_question_are_highlighted_on_a_terminal() -> None:
 def test_dates_are_said_the_way_people_do(seconds: int, said: str) -> None:
     from datetime import timedelta
 
-    assert view.ago(NOW - timedelta(seconds=seconds), NOW) == said
+    assert answer_view.ago(NOW - timedelta(seconds=seconds), NOW) == said
 
 
 def test_columns_line_up_in_any_script() -> None:
@@ -552,6 +569,9 @@ def test_why_is_drawn_in_three_ways() -> None:
         "│  └─ supports: #4 Memory 4",
         '└─ superseded by: #3 A "quoted" [x]',
     ]
+    assert drawn(answer).splitlines()[-1] == (
+        "links, for `skm unlink`: 1 (#1 caused #2), 2 (#3 supersedes #1), 3 (#2 supports #4)"
+    )
     assert "m3 -->|supersedes 1| m1" in graph.draw(answer, "mermaid")
     assert 'm3["#35;3 A #34;quoted#34; #91;x#93;"]' in graph.draw(answer, "mermaid")
     assert 'm3 [label="#3 A \\"quoted\\" [x]"];' in graph.draw(answer, "dot")

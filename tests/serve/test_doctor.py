@@ -101,6 +101,111 @@ def test_a_hook_that_was_taken_out_or_fails_is_found(root: Path) -> None:
     assert bad(doctor.diagnose(HOSTS["claude-code"], root=root)) == ["hook SessionStart", "hook PreCompact"]
 
 
+def change(path: Path, **values: object) -> None:
+    """Change our server's entry in a JSON file of a host."""
+    content = json.loads(path.read_text())
+    servers = content.get("mcpServers") or content["mcp"]
+    servers["spec_kit_memory"] |= values
+    path.write_text(json.dumps(content))
+
+
+def only(diagnosis: Diagnosis, about: str) -> tuple[str, str]:
+    (finding,) = [each for each in diagnosis.findings if each.about == about]
+    return finding.detail, finding.mend
+
+
+@pytest.mark.parametrize("broken", ["{", "[1]", '{"mcpServers": 1} x'])
+def test_a_configuration_that_cannot_be_read_is_to_be_corrected_first(broken: str, root: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    (root / ".mcp.json").write_text(broken)
+    detail, mend = only(doctor.diagnose(HOSTS["claude-code"], root=root), "configuration")
+    assert "not valid JSON" in detail
+    assert mend == "Correct the file, then run `skm install claude-code`."
+
+
+@pytest.mark.parametrize(
+    "entry", ["skm", {"command": 1}, {"command": []}, {"args": ["serve"]}, {"command": "", "args": 2}]
+)
+def test_an_entry_that_names_no_program_is_said_to(entry: object, root: Path) -> None:
+    (root / ".mcp.json").write_text(json.dumps({"mcpServers": {"spec_kit_memory": entry}}))
+    found = doctor.diagnose(HOSTS["claude-code"], root=root)
+    assert bad(found) == ["configuration"]
+    assert found.hints == ("Run `skm install claude-code`.",)
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "off"),
+    [
+        ("opencode", "opencode.json", {"enabled": False}),
+        ("claude-code", ".mcp.json", {"disabled": True}),
+    ],
+)
+def test_a_server_that_is_switched_off_is_said_to_be(host: str, name: str, off: dict[str, bool], root: Path) -> None:
+    hosts.install(host, root=root, apply=True)
+    change(root / name, **off)
+    assert "switched off" in only(doctor.diagnose(HOSTS[host], root=root), "configuration")[0]
+
+
+def test_an_entry_for_another_project_is_found(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "copy"
+    hosts.install("cline", root=root, apply=True)
+    other.mkdir()
+    detail, mend = only(doctor.diagnose(HOSTS["cline"], root=other), "workspace")
+    assert str(root) in detail
+    assert mend == "Run `skm install cline` here."
+
+
+def test_a_project_without_an_index_is_told_to_make_one(root: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    hosts.install("claude-code", root=empty, apply=True)
+    assert only(doctor.diagnose(HOSTS["claude-code"], root=empty), "workspace")[1] == "Run `skm index` there."
+
+
+def test_a_server_that_never_answers_is_given_up(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = tmp_path / "skm"
+    silent.write_text('#!/bin/sh\n[ "$1" = --version ] && echo spec-kit-memory 9 && exit\nexec sleep 600\n')
+    silent.chmod(0o755)
+    hosts.install("claude-code", root=root, apply=True)
+    change(root / ".mcp.json", command=str(silent), args=["serve"])
+    monkeypatch.setattr(doctor, "ANSWER_SECONDS", 1.0)
+    detail, _ = only(doctor.diagnose(HOSTS["claude-code"], root=root), "handshake")
+    assert "nothing within 1 s" in detail
+
+
+def test_a_hook_whose_command_line_cannot_be_read_is_found(root: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    path = root / ".claude/settings.json"
+    content = json.loads(path.read_text())
+    content["hooks"]["PreCompact"][0]["hooks"][0]["command"] = "'/x/skm hook pre-compact --host claude-code"
+    path.write_text(json.dumps(content))
+    assert bad(doctor.diagnose(HOSTS["claude-code"], root=root)) == ["hook PreCompact"]
+
+
+def test_a_plugin_that_is_missing_or_of_another_program_is_found(root: Path) -> None:
+    hosts.install("opencode", root=root, apply=True)
+    plugin = root / ".opencode/plugins/spec-kit-memory.js"
+    plugin.write_text(plugin.read_text().replace("const PROGRAM = [", 'const PROGRAM = ["/gone", '))
+    assert bad(doctor.diagnose(HOSTS["opencode"], root=root)) == ["hook plugin"]
+    plugin.unlink()
+    found = doctor.diagnose(HOSTS["opencode"], root=root)
+    assert (bad(found), found.hints) == (["hook plugin"], ("Run `skm install opencode`.",))
+
+
+def test_another_skm_on_the_path_is_named(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        program = tmp_path / name / "skm"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m spec_kit_memory "$@"\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'one'}:/usr/bin:/bin")
+    hosts.install("claude-code", root=root, apply=True)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'two'}:/usr/bin:/bin")
+    detail, mend = only(doctor.diagnose(HOSTS["claude-code"], root=root), "PATH")
+    assert str(tmp_path / "two" / "skm") in detail
+    assert "skm install" in mend
+
+
 def test_the_command_ends_with_1_where_something_is_wrong(root: Path) -> None:
     command = [sys.executable, "-m", "spec_kit_memory", "--workspace", str(root), "doctor", "codex"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -21,8 +21,15 @@ __all__ = ["root"]
 
 ENVELOPE = first_answers.ENVELOPE
 DISCOVER = {"jsonrpc": "2.0", "id": "probe", "method": "server/discover", "params": {"_meta": ENVELOPE}}
+FUTURE = {**ENVELOPE, "io.modelcontextprotocol/protocolVersion": "2099-01-01"}
+DISCOVER_FUTURE = {**DISCOVER, "params": {"_meta": FUTURE}}
+DISCOVER_MORE = {**DISCOVER, "params": {"_meta": ENVELOPE, "more": 1}}
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 MODERN_LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": ENVELOPE}}
+PROMPTS = {"jsonrpc": "2.0", "id": 21, "method": "prompts/list"}
+TEMPLATES = {"jsonrpc": "2.0", "id": 22, "method": "resources/templates/list"}
+MODERN_PROMPTS = {**PROMPTS, "params": {"_meta": ENVELOPE}}
+MODERN_RESOURCES = {"jsonrpc": "2.0", "id": 23, "method": "resources/list", "params": {"_meta": ENVELOPE}}
 SEARCH = {"name": "memory_search", "arguments": {"query": "token"}}
 CALL = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": SEARCH}
 MODERN_CALL = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {**SEARCH, "_meta": ENVELOPE}}
@@ -43,7 +50,16 @@ def test_the_answers_that_are_kept_are_the_sdks_own() -> None:
     assert first_answers.FILE.read_text(encoding="utf-8") == first_answers.made(), "run python -m tools.first_answers"
 
 
-@pytest.mark.parametrize("messages", [[INITIALIZE, INITIALIZED, LIST], [DISCOVER, MODERN_LIST]], ids=["older", "newer"])
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [INITIALIZE, INITIALIZED, PROMPTS, TEMPLATES, LIST],
+        [DISCOVER, MODERN_LIST],
+        # What the front does not know must not keep it from answering what comes after.
+        [DISCOVER, MODERN_RESOURCES, MODERN_PROMPTS, MODERN_LIST],
+    ],
+    ids=["older", "newer", "newer, tools last"],
+)
 def test_hosts_are_answered_though_the_sdk_is_not_there_yet(
     root: Path, tmp_path: Path, messages: list[dict[str, Any]]
 ) -> None:
@@ -60,7 +76,7 @@ def test_hosts_are_answered_though_the_sdk_is_not_there_yet(
     )
     try:
         say(process, *messages)
-        wanted = [message["id"] for message in messages if "id" in message]
+        wanted = [message["id"] for message in messages if "id" in message and message is not MODERN_RESOURCES]
         answers = [hear(process.stdout) for _ in wanted]
         assert [answer["id"] for answer in answers] == wanted
         assert len(answers[-1]["result"]["tools"]) == 21
@@ -75,10 +91,21 @@ def test_hosts_are_answered_though_the_sdk_is_not_there_yet(
     [
         [INITIALIZE, INITIALIZED, LIST, CALL],
         [DISCOVER, INITIALIZE, INITIALIZED, LIST, CALL],
+        [DISCOVER_FUTURE, INITIALIZE, INITIALIZED, LIST, CALL],
+        [DISCOVER_FUTURE, DISCOVER_MORE, INITIALIZE, INITIALIZED, LIST, CALL],
         [DISCOVER, {**DISCOVER, "id": "again"}, MODERN_LIST, MODERN_CALL],
+        [MODERN_RESOURCES, MODERN_PROMPTS, MODERN_LIST, MODERN_CALL],
         [MODERN_CALL],
     ],
-    ids=["older", "older after a question", "newer", "newer without a question"],
+    ids=[
+        "older",
+        "older after a question",
+        "older after a question in a version of the future",
+        "older after two questions",
+        "newer",
+        "newer, tools last",
+        "newer without a question",
+    ],
 )
 def test_every_request_is_answered_exactly_once(root: Path, messages: list[dict[str, Any]], pause: bool) -> None:
     process = started(root)
@@ -94,6 +121,17 @@ def test_every_request_is_answered_exactly_once(root: Path, messages: list[dict[
     assert sorted(str(answer["id"]) for answer in heard) == sorted(str(each["id"]) for each in messages if "id" in each)
     found = next(answer for answer in heard if answer["id"] == 3)
     assert "Token decision" in found["result"]["content"][0]["text"]
+
+
+def test_a_version_that_nobody_speaks_is_refused_as_the_sdk_refuses_it(root: Path) -> None:
+    process = started(root)
+    say(process, DISCOVER_FUTURE)
+    (ours,) = ended(process)
+    process = started(root)
+    # A connection that has begun is the SDK's, and so is its answer.
+    say(process, MODERN_LIST, DISCOVER_FUTURE)
+    theirs = next(answer for answer in ended(process) if answer["id"] == "probe")
+    assert ours == theirs
 
 
 def test_a_question_that_comes_late_does_not_decide_the_era(root: Path) -> None:

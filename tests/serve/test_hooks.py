@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spec_kit_memory import settings
-from spec_kit_memory.serve.hooks import HOOKED, TEXT_LENGTH
+from spec_kit_memory.serve.hooks import HOOKED, SUMMARISED, TEXT_LENGTH
 from spec_kit_memory.workspace import Workspace
 
 CONSTITUTION = (
@@ -58,6 +58,9 @@ def answered(*arguments: str, given: object, **environ: str) -> dict[str, Any]:
     done = run(*arguments, given=given, **environ)
     assert done.returncode == 0
     assert done.stdout, done.stderr.decode()
+    if "opencode" in arguments:  # whose plugin passes plain text on
+        assert not done.stdout.startswith(b"{")
+        return {"additionalContext": done.stdout.decode()}
     content = json.loads(done.stdout)
     assert isinstance(content, dict)
     return content
@@ -83,7 +86,7 @@ def test_a_prompt_brings_up_what_it_triggers(host: str, root: Path) -> None:
     if host == "cursor":
         assert answer.pop("continue") is True
         assert list(answer) == ["additional_context"]
-    else:
+    elif host != "opencode":
         inner = answer["hookSpecificOutput"]
         assert inner["hookEventName"] == ("BeforeAgent" if host == "gemini" else "UserPromptSubmit")
         # VS Code's hooks are Copilot CLI's as well, which reads the text at the top.
@@ -98,6 +101,14 @@ def test_a_prompt_brings_up_what_it_triggers(host: str, root: Path) -> None:
 def test_a_prompt_that_triggers_nothing_adds_nothing(host: str, root: Path) -> None:
     done = run("prompt", "--host", host, given=prompt_for(host, root, "rename this variable"))
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_what_a_hook_added_before_does_not_trigger_itself(root: Path) -> None:
+    added = "<hook_context>Remembered: ask before a deploy.</hook_context>\n\n"
+    given = {"session_id": "9e31", "cwd": str(root), "prompt": added + "What was our token lifetime again?"}
+    told = said(answered("prompt", "--host", "gemini", given=given))
+    assert "Tokens live fifteen minutes" in told
+    assert "Ask before a deploy" not in told
 
 
 def test_a_wish_to_save_is_passed_on(root: Path) -> None:
@@ -125,21 +136,39 @@ def test_a_session_starts_with_rules(host: str, root: Path) -> None:
     given = {"session_id": "s2", "cwd": str(root), "workspace_roots": [str(root)], "source": "startup"}
     answer = answered("session-start", "--host", host, given=given)
     assert "Ask before a deploy" in said(answer)
-    if host != "cursor":
+    if host not in ("cursor", "opencode"):
         assert answer["hookSpecificOutput"]["hookEventName"] == "SessionStart"
 
 
-def test_claude_codes_summary_keeps_decisions_and_the_memories_in_use(root: Path) -> None:
-    given = {**prompt_for("claude-code", root, "our token lifetime"), "session_id": "long"}
-    assert "could not be revoked" in said(answered("prompt", given=given))
-    assert "could not be revoked" not in said(answered("prompt", given=given))
-    kept = run("pre-compact", given={"cwd": str(root), "session_id": "long", "trigger": "auto"}).stdout.decode()
+def test_a_rule_that_the_session_started_with_is_not_told_again_by_a_prompt(root: Path) -> None:
+    start = {"session_id": "5e55", "cwd": str(root), "source": "startup"}
+    assert "Somebody must agree." in said(answered("session-start", given=start))
+    told = said(answered("prompt", given={**start, "prompt": "May I deploy this?"}))
+    assert "Ask before a deploy" in told
+    assert "Somebody must agree." not in told
+
+
+def test_a_rule_that_a_prompt_brought_up_is_not_told_again_at_a_start(root: Path) -> None:
+    given = {"session_id": "5e56", "cwd": str(root)}
+    assert "Somebody must agree." in said(answered("prompt", given={**given, "prompt": "May I deploy this?"}))
+    start = run("session-start", given={**given, "source": "startup"})
+    assert b"Somebody must agree." not in start.stdout
+
+
+@pytest.mark.parametrize("host", SUMMARISED)
+def test_a_summary_keeps_decisions_and_the_memories_in_use(host: str, root: Path) -> None:
+    session = f"long-{host}"
+    given = {**prompt_for(host, root, "our token lifetime"), "session_id": session}
+    assert "could not be revoked" in said(answered("prompt", "--host", host, given=given))
+    assert "could not be revoked" not in said(answered("prompt", "--host", host, given=given))
+    compacted = {"cwd": str(root), "session_id": session, "trigger": "auto"}
+    kept = run("pre-compact", "--host", host, given=compacted).stdout.decode()
     assert "decision" in kept
     assert "Tokens live fifteen minutes (id " in kept
-    assert '"long"' in kept
+    assert f'"{session}"' in kept
     assert not kept.startswith("{")
     # The model has forgotten it by then, so it is told again.
-    assert "could not be revoked" in said(answered("prompt", given=given))
+    assert "could not be revoked" in said(answered("prompt", "--host", host, given=given))
 
 
 @pytest.mark.parametrize("how", ["clear", "compact", "resume"])
@@ -159,7 +188,7 @@ def test_the_end_of_a_session_says_nothing_and_lets_it_be_told_again(root: Path)
     assert "could not be revoked" in said(answered("prompt", given=given))
 
 
-@pytest.mark.parametrize("host", [host for host in HOOKED if host != "claude-code"])
+@pytest.mark.parametrize("host", [host for host in HOOKED if host not in SUMMARISED])
 def test_before_compaction_saving_is_suggested(host: str, root: Path) -> None:
     answer = answered("pre-compact", "--host", host, given={"cwd": str(root), "trigger": "auto"})
     assert list(answer) == ["user_message" if host == "cursor" else "systemMessage"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.serve import hosts
 from spec_kit_memory.serve.hosts import edits, toml
-from spec_kit_memory.serve.hosts.formats import HOSTS, Entry, File, Place, is_ours
+from spec_kit_memory.serve.hosts.formats import HOSTS, File, Place, argv, is_ours, named_workspace
 
 EVERY_HOST = pytest.mark.parametrize("host", sorted(HOSTS))
 EVERY_SCOPE = pytest.mark.parametrize("scope", ["project", "user"])
@@ -442,6 +441,97 @@ def test_a_file_that_cannot_be_written_leaves_all_others_as_they_were(root: Path
     assert everything(root) == before
 
 
+def test_a_file_that_nobody_may_write_is_left_alone(root: Path) -> None:
+    path = root / ".mcp.json"
+    path.write_text("{}")
+    path.chmod(0o444)
+    before = everything(root)
+    with pytest.raises(AccessDenied) as caught:
+        hosts.install("claude-code", root=root, apply=True)
+    assert str(path) in caught.value.message
+    assert everything(root) == before
+
+
+@EVERY_HOST
+@EVERY_SCOPE
+def test_a_byte_order_mark_stays(host: str, scope: str, root: Path, home: Path) -> None:
+    for path in (paths := write_foreign(host, root, scope, newline="\r\n")):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    before = everything(root, home)
+    hosts.install(host, root=root, scope=scope, apply=True)
+    assert all(path.read_bytes().startswith(b"\xef\xbb\xbf") for path in paths)
+    assert edits.present(paths[0].read_bytes().decode(), shared(host, root, scope)[0])
+    hosts.uninstall(host, root=root, scope=scope, apply=True)
+    assert everything(root, home) == before
+
+
+@EVERY_HOST
+@EVERY_SCOPE
+def test_odd_characters_in_paths_reach_the_host_as_they_are(
+    host: str, scope: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = 'it\'s a "pröject" $HOME `x`; & 日本'
+    root, programs = tmp_path / odd, tmp_path / f"programs {odd}"
+    root.mkdir()
+    programs.mkdir()
+    log = tmp_path / "log"
+    executable = programs / "skm"
+    executable.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    executable.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    before = everything(root, home)
+    hosts.install(host, root=root, scope=scope, apply=True)
+    for file in shared(host, root, scope):
+        for entry in file.entries:
+            if entry.path[-1] == "spec_kit_memory":
+                subprocess.run(
+                    [word.replace("${workspaceFolder}", str(root)) for word in argv(entry.value)], check=True
+                )
+            elif entry.mode == "item":
+                subprocess.run(["/bin/sh", "-c", entry.value.get("hooks", [entry.value])[0]["command"]], check=True)
+    lines = log.read_text(encoding="utf-8").splitlines()
+    named = host in ("cline", "codex", "vscode", "cursor") and (scope == "project" or host == "cursor")
+    assert lines[0] == "serve" + (f" --workspace {root}" if named else "")
+    assert all(line.startswith("hook ") for line in lines[1:])
+    hosts.uninstall(host, root=root, scope=scope, apply=True)
+    assert everything(root, home) == before
+
+
+def test_a_link_that_leads_nowhere_yet_is_filled_and_leads_nowhere_again(root: Path, home: Path) -> None:
+    (root / ".mcp.json").symlink_to(home / "dotfiles.json")
+    hosts.install("claude-code", root=root, apply=True)
+    assert "spec_kit_memory" in content(home / "dotfiles.json")["mcpServers"]
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert (root / ".mcp.json").is_symlink()
+    assert not (home / "dotfiles.json").exists()
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["the first goes first", "the last goes first"])
+def test_two_projects_of_one_list_of_servers_do_not_disturb_each_other(
+    first: int, root: Path, home: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    before = everything(root, home)
+    hosts.install("cline", root=root, apply=True)
+    hosts.install("cline", root=other, apply=True)
+    servers = home / ".cline/data/settings/cline_mcp_settings.json"
+    hosts.uninstall("cline", root=(root, other)[first], apply=True)
+    left = (other, root)[first]
+    assert named_workspace(content(servers)["mcpServers"]["spec_kit_memory"]) == str(left)
+    hosts.uninstall("cline", root=left, apply=True)
+    left_files = {path for path, data in everything(root, home).items() if data is not None}
+    assert left_files == {path for path, data in before.items() if data is not None}
+
+
+@pytest.mark.parametrize(
+    ("host", "asked"),
+    [("claude-code", "choose yes"), ("codex", "trust"), ("copilot", "allow"), ("gemini", "allow"), ("qwen", "allow")],
+)
+def test_an_install_says_what_the_host_will_ask(host: str, asked: str, root: Path) -> None:
+    assert any(asked in hint for hint in hosts.install(host, root=root, apply=True).hints)
+
+
 # --- hosts' own ways -----------------------------------------------------------------------------------
 
 
@@ -566,6 +656,15 @@ def test_what_a_running_host_wrote_meanwhile_is_not_lost(root: Path, home: Path)
     assert path.read_text() == '{"written": "by the host"}'
 
 
+def test_codex_keys_of_the_users_own_are_not_lost(root: Path) -> None:
+    path = root / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text('[mcp_servers.spec_kit_memory]\ncommand = "mine"\nenabled = false\n')
+    with pytest.raises(Invalid, match="by hand"):
+        hosts.install("codex", root=root, apply=True)
+    assert path.read_text() == '[mcp_servers.spec_kit_memory]\ncommand = "mine"\nenabled = false\n'
+
+
 # --- as a person runs it --------------------------------------------------------------------------
 
 
@@ -622,138 +721,62 @@ def test_a_hooks_command_line_can_be_run_by_a_shell(root: Path, monkeypatch: pyt
     assert b"No workspace" in done.stderr or done.stderr == b""
 
 
-# --- the editors -----------------------------------------------------------------------------------------
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=10,
-)
-OBJECTS = st.dictionaries(st.text(max_size=4), VALUES, max_size=4)
-
-
-def sprinkled(draw: st.DrawFn, text: str) -> str:
-    """The same JSON with comments, blanks and trailing commas where they may stand."""
-    made, inside, escaped = [], False, False
-    for character in text:
-        if inside:
-            made.append(character)
-            inside, escaped = character != '"' or escaped, character == "\\" and not escaped
-            continue
-        if character in "}]" and made[-1] not in "{[" and draw(st.booleans()):
-            made.append(draw(st.sampled_from([",", ", ", ", // x\n"])))
-        noise = draw(st.sampled_from(["", "", "", " ", "\n", "\n  ", "\t", "/* c, } */", "// d ]\n"]))
-        if character in "{}[],:" and noise:
-            made.append(noise)
-        made.append(character)
-        inside, escaped = character == '"', False
-    return "".join(made)
-
-
-@st.composite
-def documents(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    value = draw(OBJECTS)
-    text = json.dumps(value, ensure_ascii=False, indent=draw(st.sampled_from([None, 2, "\t"])))
-    return sprinkled(draw, text), value
+PLUGIN_STORY = """
+const [path, directory] = process.argv.slice(2)
+const copies = []
+for (const copy of ["", "?copy"]) {
+  copies.push(await (await import("file://" + encodeURI(path) + copy)).SpecKitMemory({ directory }))
+}
+const event = async (type, properties) => {
+  for (const copy of copies) await copy.event({ event: { type, properties } })
+}
+const say = async (session, id) => {
+  const parts = [{ id: `prt_${id}`.padEnd(30, "a"), type: "text", text: "hello" }]
+  for (const copy of copies) await copy["chat.message"]({ sessionID: session }, { message: { id }, parts })
+  return parts.slice(1).map((part) => part.text)
+}
+const seen = {}
+await event("session.created", { info: { id: "new" } })
+seen.first = await say("new", "m1")
+seen.second = await say("new", "m2")
+await event("session.compacted", { sessionID: "new" })
+seen.compacted = await say("new", "m3")
+seen.resumed = await say("old", "m4")
+await event("session.created", { info: { id: "sub", parentID: "new" } })
+seen.subagent = await say("sub", "m5")
+const output = { context: [] }
+for (const copy of copies) await copy["experimental.session.compacting"]({ sessionID: "new" }, output)
+seen.summary = output.context
+await event("session.deleted", { info: { id: "new" } })
+console.log(JSON.stringify(seen))
+"""
 
 
-@given(documents())
-def test_any_json_with_comments_is_read_as_it_is_meant(document: tuple[str, dict[str, Any]]) -> None:
-    text, value = document
-    assert jsonc.parse(text).value == value
-
-
-@given(documents(), st.text(min_size=1, max_size=4), VALUES)
-def test_an_entry_put_into_any_file_changes_nothing_else(
-    document: tuple[str, dict[str, Any]], key: str, value: Any
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_opencodes_plugin_runs_each_hook_once_though_it_is_installed_twice(
+    root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, before = document
-    key = "new " + key
-    put = jsonc.put(text, ("our servers", key), value)
-    assert jsonc.parse(put).value == {**before, "our servers": {key: value}}
-    assert jsonc.parse(jsonc.remove(put, ("our servers",))).value == before
-
-
-@given(documents(), st.data())
-def test_any_member_can_be_taken_out_of_any_file(document: tuple[str, dict[str, Any]], data: st.DataObject) -> None:
-    text, before = document
-    if not before:
-        assert jsonc.remove(text, ("absent",)) == text
-        return
-    key = data.draw(st.sampled_from(sorted(before)))
-    after = jsonc.remove(text, (key,))
-    assert jsonc.parse(after).value == {name: value for name, value in before.items() if name != key}
-
-
-@given(documents(), VALUES)
-def test_an_item_appended_to_a_list_can_be_taken_out_again(document: tuple[str, dict[str, Any]], value: Any) -> None:
-    text, before = document
-    one = jsonc.append(text, ("our list",), "first")
-    two = jsonc.append(one, ("our list",), value)
-    assert jsonc.parse(two).value["our list"] == ["first", value]
-    assert jsonc.parse(jsonc.remove_item(two, ("our list",), 0)).value == {**before, "our list": [value]}
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"a":}', "{,}", '{"a":1,,}', "nul", '"a', '{"a":"\\x"}', "[" * 300])
-def test_what_is_not_json_says_where(text: str) -> None:
-    with pytest.raises(jsonc.Malformed, match=r"line 1, column \d+"):
-        jsonc.parse(text)
-
-
-SERVER = {"command": "C:\\Program Files\\skm.exe", "args": ["serve", 'é "quoted"']}
-
-
-@pytest.mark.parametrize("before", ["", "a = 1", "a = 1\n", FOREIGN_TOML, FOREIGN_TOML.replace("\n", "\r\n")])
-def test_a_table_is_written_and_removed_as_text(before: str) -> None:
-    path = ("mcp_servers", "spec_kit_memory")
-    text = toml.put(before, path, SERVER)
-    assert toml.find(toml.parse(text), path) == SERVER
-    assert text.startswith(before)
-    assert toml.remove(text, path).rstrip("\r\n") == before.rstrip("\r\n")
-
-
-def test_a_table_written_by_hand_is_found_with_its_parts() -> None:
-    text = (
-        '[mcp_servers."spec_kit_memory"]\ncommand = "x"\n[mcp_servers.spec_kit_memory.env]\nA = "1"\n[other]\nb = 2\n'
-    )
-    assert toml.remove(text, ("mcp_servers", "spec_kit_memory")) == "[other]\nb = 2\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ['mcp_servers = { spec_kit_memory = { command = "x" } }\n', '[mcp_servers]\nspec_kit_memory.command = "x"\n'],
-)
-def test_a_form_that_cannot_be_edited_as_text_is_refused(text: str) -> None:
-    with pytest.raises(toml.Malformed, match="cannot be edited"):
-        toml.put(text, ("mcp_servers", "spec_kit_memory"), SERVER)
-
-
-def test_codex_keys_of_the_users_own_are_not_lost(root: Path) -> None:
-    path = root / ".codex/config.toml"
-    path.parent.mkdir()
-    path.write_text('[mcp_servers.spec_kit_memory]\ncommand = "mine"\nenabled = false\n')
-    with pytest.raises(Invalid, match="by hand"):
-        hosts.install("codex", root=root, apply=True)
-    assert path.read_text() == '[mcp_servers.spec_kit_memory]\ncommand = "mine"\nenabled = false\n'
-
-
-@pytest.mark.parametrize(
-    ("command", "ours"),
-    [
-        ("skm hook prompt --host codex", True),
-        ("/usr/bin/spec-kit-memory hook prompt", True),
-        ('"C:\\Python\\python.exe" -m spec_kit_memory hook prompt --host cursor', True),
-        ("./mine.sh hook prompt", False),
-        ("skm triggers", False),
-        ("other-skm hook prompt", False),
-    ],
-)
-def test_our_hooks_are_told_from_others(command: str, ours: bool) -> None:
-    assert is_ours({"command": command}) is ours
-    assert is_ours({"hooks": [{"type": "command", "command": command}]}) is ours
-
-
-def test_an_edit_that_would_change_more_is_refused() -> None:
-    file = File(Path("x.json"), "json", (Entry(("a", "b"), {"command": "x"}),))
-    with pytest.raises(jsonc.Malformed):
-        edits.with_entries('{"a": [1]}', file)
+    """Loaded as OpenCode loads it, with a program that says how it was called."""
+    log = tmp_path / "log"
+    executable = Path(program(home))
+    executable.write_text(f'#!/bin/sh\n[ "$2" = session-end ] || echo "$2"\necho "$@ $(cat)" >> {log}\n')
+    hosts.install("opencode", root=root, apply=True)
+    story = tmp_path / "story.mjs"
+    story.write_text(PLUGIN_STORY)
+    node = shutil.which("node", path=os.defpath + ":/usr/local/bin")
+    plugin = tmp_path / "plugin.mjs"
+    plugin.write_bytes((root / ".opencode/plugins/spec-kit-memory.js").read_bytes())
+    monkeypatch.setenv("PATH", os.defpath)
+    done = subprocess.run([str(node), str(story), str(plugin), str(root)], capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout or "{}") == {
+        "first": ["session-start\n\nprompt"],
+        "second": ["prompt"],
+        "compacted": ["session-start\n\nprompt"],
+        "resumed": ["session-start\n\nprompt"],
+        "subagent": [],
+        "summary": ["pre-compact"],
+    }, done.stderr
+    calls = log.read_text().splitlines()
+    sources = [json.loads(line.split(" ", 4)[4])["source"] for line in calls if line.startswith("hook session-start")]
+    assert sources == ["startup", "compact", "resume"]
+    assert sum(line.startswith("hook session-end") for line in calls) == 1

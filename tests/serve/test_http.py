@@ -518,3 +518,10 @@ def test_a_flood_of_messages_is_told_a_few_times_with_a_count(capsys: pytest.Cap
         assert "(490 more like it before)" in flood(1)
     finally:
         log.removeHandler(handler)
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    with app_module._listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -15,7 +15,7 @@ import pytest
 
 from spec_kit_memory import answers
 from spec_kit_memory.core.wording import json_name
-from spec_kit_memory.serve.cli.tool_commands import run
+from spec_kit_memory.serve.cli.program import run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "harbour-bikes"
 CHAT = "\n".join(

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
+from string import Formatter
 
 import pytest
 
-from spec_kit_memory import requests
-from spec_kit_memory.serve import messages
-from spec_kit_memory.serve.tools import BY_NAME
+from spec_kit_memory.advice import Advice, advise
+from spec_kit_memory.errors import BadParameter, MemoryNotFound
+from spec_kit_memory.serve import messages, render
+from spec_kit_memory.serve.messages import spelling
+from spec_kit_memory.serve.messages.table import TABLE
 
 SOURCE = Path(__file__).parents[2] / "src" / "spec_kit_memory"
-# Programs of their own, whose tables and files have such names.
-NOT_OURS = {"files/original_db.py"}
 
 
-SAID = """
+SPELLED = """
 take it back with `undo()` | take it back with `skm undo` (for the user to run) | take it back with `skm undo`
 `load(5, anchor_id='a')` | memory_load with memoryId 5 and anchorId a | `skm load 5 --anchor-id a`
 `list(tier='normal')` names it | memory_list with tier normal names it | `skm list --tier normal` names it
 run `index()` | run memory_index_scan | run `skm index`
 run `index(rebuild=True)` | run `skm index --rebuild` (for the user to run) | run `skm index --rebuild`
 `get('a b.md', '3-5')` | memory_get with path a b.md and lines 3-5 | `skm get 'a b.md' 3-5`
+`get({path}, {lines})` | memory_get with path {path} and lines {lines} | `skm get {path!q} {lines!q}`
 `trust(ID)` | `skm trust ID` (for the user to run) | `skm trust ID`
+`trust({id})` | `skm trust {id!q}` (for the user to run) | `skm trust {id!q}`
 say `clear_existing=True` | say clearExisting: true | say --clear-existing
+more: `offset={offset}` | more: offset: {offset} | more: --offset {offset!q}
 name one with `spec_folder` | name one with specFolder | name one with --spec-folder
 `health(repair=True)` | memory_health with repair true | `skm health --repair`
 `a.jsonc`, `foo(1)`, `x = [` stay | `a.jsonc`, `foo(1)`, `x = [` stay | `a.jsonc`, `foo(1)`, `x = [` stay
@@ -33,36 +38,107 @@ undo() without quotes | undo() without quotes | undo() without quotes
 """
 
 
-@pytest.mark.parametrize(("text", "model", "person"), [line.split(" | ") for line in SAID.strip().splitlines()])
+@pytest.mark.parametrize(("text", "model", "person"), [line.split(" | ") for line in SPELLED.strip().splitlines()])
 def test_a_call_is_spelled_as_its_reader_makes_it(text: str, model: str, person: str) -> None:
-    assert messages.for_model(text) == model
-    assert messages.for_person(text) == person
+    assert spelling.spelled(text, edge="model") == model
+    assert spelling.spelled(text, edge="person") == person
 
 
-def test_what_is_no_verb_has_words_for_both() -> None:
-    for code, (model, person) in messages.ADVICE.items():
-        assert messages.for_model("Why.", advice=code) == f"Why. {model}"
-        assert messages.for_person("Why.", advice=code) == f"Why. {person}"
+SAID = [
+    (
+        advise("read-on", path="memory/a b.md", lines="5-9"),
+        "continue with memory_get with path memory/a b.md and lines 5-9",
+        "continue with `skm get 'memory/a b.md' 5-9`",
+        "continue with `get('memory/a b.md', '5-9')`",
+    ),
+    (
+        advise("drop-filters", parameters=("spec_folder", "tier")),
+        "search again without specFolder, tier",
+        "search again without --spec-folder, --tier",
+        "search again without `spec_folder`, `tier`",
+    ),
+    (
+        advise("held-back", ways=(advise("bring-archived"), advise("bring-dormant"))),
+        "older matches were held back; includeArchived: true brings archived and expired ones, "
+        "minState: DORMANT brings dormant ones",
+        "older matches were held back; --include-archived brings archived and expired ones, "
+        "--min-state DORMANT brings dormant ones",
+        "older matches were held back; `include_archived=True` brings archived and expired ones, "
+        "`min_state='DORMANT'` brings dormant ones",
+    ),
+    (
+        advise("bad-files", count=1),
+        "1 file could not be indexed; memory_health lists them with the reason",
+        "1 file could not be indexed; `skm health` lists them with the reason",
+        "1 file could not be indexed; `health()` lists them with the reason",
+    ),
+    (
+        advise("take-back"),
+        "the user can take it back with `skm undo`",
+        "take it back with `skm undo`",
+        "take it back with `undo()`",
+    ),
+]
 
 
-def texts_below() -> list[tuple[str, str]]:
-    """Every text of the rooms below this one, with its place."""
-    found: list[tuple[str, str]] = []
+@pytest.mark.parametrize(("advice", "model", "person", "python"), SAID, ids=lambda given: getattr(given, "code", ""))
+def test_advice_is_said_to_each_reader(advice: Advice, model: str, person: str, python: str) -> None:
+    assert (messages.for_model(advice), messages.for_person(advice), str(advice)) == (model, person, python)
+
+
+@pytest.mark.parametrize("text", ["`index()` of a user", "{braces} and {0}", "maxTokens: true", "`; rm -rf ~`"])
+def test_what_is_no_advice_stays_as_it_is(text: str) -> None:
+    """A file's own words are no advice of ours, whatever they look like."""
+    assert messages.for_model(text) == messages.for_person(text) == text
+    named = advise("read-on", path=text, lines="1-2")
+    assert text in messages.for_model(named)
+    assert repr(text) in str(named)
+
+
+def test_an_error_says_its_next_steps_to_each_reader() -> None:
+    failure = BadParameter("Why.", hint=("Correct the keys.", advise("show-settings")))
+    assert failure.hint == "Correct the keys. `skm config show` tells every key and what is wrong."
+    told = render.error(failure)["hint"]
+    assert told == "Correct the keys. The user can correct them; `skm config show` tells every key and what is wrong."
+    missing = MemoryNotFound("There is no memory 5.", hint=("it is being read", advise("list-ids")))
+    assert missing.hint == "it is being read; `list()` shows the ids"
+    assert render.error(missing, say=messages.for_person)["hint"] == "it is being read; `skm list` shows the ids"
+    assert MemoryNotFound("Nothing.").hint == ""
+
+
+# --- every code has its words, and every template its use
+
+
+@cache
+def advised() -> dict[str, set[frozenset[str]]]:
+    """Each code that the source names, with the fields that it is given."""
+    found: dict[str, set[frozenset[str]]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
-        place = path.relative_to(SOURCE).as_posix()
-        if not place.startswith("serve/") and place not in NOT_OURS:
-            found += [
-                (f"{place}:{node.lineno}", node.value)
-                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-                if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            ]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "advise":
+                first = node.args[0]
+                codes = [first] if isinstance(first, ast.Constant) else [first.body, first.orelse]  # type: ignore[attr-defined]
+                fields = frozenset(str(keyword.arg) for keyword in node.keywords)
+                for code in codes:
+                    found.setdefault(str(code.value), set()).add(fields)
     return found
 
 
-def test_nothing_below_the_edges_names_a_tool_or_a_command() -> None:
-    verbs = {f"checkpoint_{verb}" for verb in ("create", "list", "restore", "delete", "diff")}
-    tools = "|".join(sorted(set(BY_NAME) - verbs))
-    commands = "|".join(sorted({words.split()[0] for words in requests.BY_COMMAND} | {"init", "config", "serve"}))
-    named = re.compile(rf"\b(?:{tools})\b|\bskm (?:{commands})\b")
-    wrong = [f"{place}: {text[:80]!r}" for place, text in texts_below() if named.search(text)]
-    assert not wrong, "\n".join(wrong)
+def test_every_code_is_used_and_has_words() -> None:
+    assert set(advised()) == set(TABLE)
+
+
+@pytest.mark.parametrize("code", TABLE)
+def test_the_fields_of_a_code_are_those_of_its_words(code: str) -> None:
+    for template in (TABLE[code].model, TABLE[code].person, TABLE[code].python):
+        wanted = {name for _, name, _, _ in Formatter().parse(template) if name}
+        for given in advised()[code]:
+            assert wanted <= given, f"{code} says {wanted - given}, which nobody gives"
+
+
+@pytest.mark.parametrize("code", TABLE)
+def test_every_call_in_the_table_is_one_of_ours(code: str) -> None:
+    """A verb or parameter that was renamed is noticed here."""
+    for template, edge in ((TABLE[code].model, "model"), (TABLE[code].person, "person")):
+        for quoted in re.findall(r"`([^`]+)`", spelling.spelled(template, edge=edge)):  # type: ignore[arg-type]
+            assert quoted.startswith("skm "), f"{code}: {quoted} is not spelled for its reader"

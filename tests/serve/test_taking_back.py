@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spec_kit_memory.serve.cli.tool_commands import run
+from spec_kit_memory.serve.cli.program import run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "harbour-bikes"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from spec_kit_memory.serve.cli.tool_commands import run
+from spec_kit_memory.serve.cli.program import run
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 

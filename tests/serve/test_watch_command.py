@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from spec_kit_memory.files.locks import Lock
-from spec_kit_memory.serve.cli.tool_commands import run
+from spec_kit_memory.serve.cli.program import run
 from spec_kit_memory.settings import load
 
 DEADLINE_SECONDS = 60

@@ -76,8 +76,8 @@ def test_it_opens_verifies_and_answers(space: Workspace) -> None:
 
 def test_every_history_row_gets_the_entry_that_it_was_written_with(root: Path) -> None:
     store = open_index(index_of(root))
-    entries = {entry.sequence: entry for entry in store.ledger()}
-    rows = store.history()
+    entries = {entry.sequence: entry for entry in store.record.ledger()}
+    rows = store.record.history()
     store.close()
     assert {entry.version for entry in entries.values()} == {1}
     assert {row.ledger_sequence for row in rows} == set(entries)
@@ -96,7 +96,7 @@ def test_new_entries_follow_the_old_ones_in_one_chain(space: Workspace) -> None:
     head = space.ledger_head()
     assert head.entries > ENTRIES
     assert space.ledger_verify().ok
-    versions = [entry.version for entry in space._runtime.whole.ledger()]
+    versions = [entry.version for entry in space._runtime.whole.record.ledger()]
     assert versions == sorted(versions)
     assert set(versions) == {1, 2}
 
@@ -124,7 +124,7 @@ def test_all_that_0_1_did_is_taken_back_step_by_step(root: Path, space: Workspac
 
 
 def test_what_was_taken_over_from_the_original_system_is_not_taken_over_twice(space: Workspace) -> None:
-    taken = [operation_of(entry) for entry in space._runtime.whole.ledger()]
+    taken = [operation_of(entry) for entry in space._runtime.whole.record.ledger()]
     imports = [one for one in taken if isinstance(one, operation.Import)]
     assert [(one.part, len(one.source)) for one in imports] == [("use", 16), ("history", 16)]
 
@@ -153,8 +153,8 @@ def test_killed_in_the_middle_the_index_is_as_it_was_and_the_next_start_finishes
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert version_of(root) == 1
     store = open_index(index_of(root))
-    assert len(store.history(ledger=range(1, ENTRIES + 1))) == len(store.history())
-    assert ledger.verify(store.ledger()) is None
+    assert len(store.record.history(ledger=range(1, ENTRIES + 1))) == len(store.record.history())
+    assert ledger.verify(store.record.ledger()) is None
     store.close()
     assert version_of(root) == schema.VERSION
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from math import log, sqrt
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.stop_words import COMMON_FILES, PLAIN
 from spec_kit_memory.core.words import content, stem, unspaced
@@ -327,5 +328,5 @@ def resolve_name(name: str, existing: Collection[str], *, create: bool = False) 
     if create:
         return wanted
     close = sorted(folder for folder in existing if wanted.split("-", 1)[-1] in folder)[:ALTERNATIVES]
-    hint = f"Did you mean {', '.join(close)}? A new one needs create: true." if close else "create: true makes it."
+    hint = advise("meant-folder", names=tuple(close)) if close else advise("create-folder")
     raise BadSpecFolder(f"There is no spec folder {wanted!r}.", hint=hint, alternatives=close)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Protocol
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import State, StateBounds, Tier
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.errors import BadParameter
@@ -145,7 +146,7 @@ def bounds(states: Collection[State], *, now: datetime, always: frozenset[int] =
     """
     chain = [each for each in STATES if each in states and each is not State.HOT]
     if chain and len(chain) != STATES.index(chain[-1]) - STATES.index(chain[0]) + 1:
-        raise BadParameter(f"the states {', '.join(chain)} are not neighbours", hint="ask for one, or use `min_state`")
+        raise BadParameter(f"the states {', '.join(chain)} are not neighbours", hint=advise("neighbouring-states"))
     used: dict[Tier, tuple[float, float]] = {}
     for tier in Tier:
         intervals = _intervals(tier, now.timestamp())

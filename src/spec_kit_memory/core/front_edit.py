@@ -370,10 +370,10 @@ def _plain_data(name: str, value: object) -> Any:
         return None
     if name == "causal_links":
         return _links_data(value)
-    if name == "triggers":
+    if name in ("triggers", "questions"):
         items = [value] if isinstance(value, str) else value
         if not isinstance(items, (list, tuple)):
-            raise BadParameter(f"triggers {value!r} is not a list of phrases", hint="give a list of strings")
+            raise BadParameter(f"{name} {value!r} is not a list", hint="give a list of strings")
         return [folded for folded in (_folded(item) for item in items) if folded]
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")

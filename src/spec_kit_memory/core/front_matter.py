@@ -19,6 +19,8 @@ __all__ = ["KEYS", "Block", "canonical", "combine", "compact", "interpret", "loa
 
 MAX_CHARACTERS = 64_000
 MAX_DEPTH = 64
+MOST_QUESTIONS = 24  # a save takes eight; several that were merged keep all of theirs
+LONGEST_QUESTION = 500
 MAX_BRACKETS = 1_000  # the YAML scanner's time is quadratic in open brackets
 
 # Canonical name -> spellings, the first being the one that is written when a file has none.
@@ -34,6 +36,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "session_id": ("session_id",),
     "channel": ("channel",),
     "causal_links": ("causal_links",),
+    "questions": ("questions",),
 }
 _CANONICAL = {spelling.replace("_", ""): name for name, spellings in KEYS.items() for spelling in spellings}
 
@@ -317,6 +320,8 @@ class _Reader:
             self._triggers(value)
         elif name == "causal_links":
             self._links(value)
+        elif name == "questions":
+            self._questions(value)
         else:
             result = self._value(name, value)
             if name not in self.values:
@@ -386,6 +391,20 @@ class _Reader:
                 known.add(phrase.casefold())
                 phrases.append(phrase)
         self.values["triggers"] = tuple(phrases)
+
+    def _questions(self, value: Any) -> None:
+        """A text is one question, or one a line: commas stand within questions."""
+        items = value.split("\n") if isinstance(value, str) else value
+        found = {text.casefold(): text for text in self.values.get("questions", ())}
+        for item in items if isinstance(items, list) else [items]:
+            text = "" if _is_nothing(item) else _scalar(item)
+            if len(text) > LONGEST_QUESTION:
+                self.warn(f"a question of {len(text):,} characters is not read; at most {LONGEST_QUESTION} are")
+            elif text and text.lower() not in _NOTHING:
+                found.setdefault(text.casefold(), text)
+        if len(found) > MOST_QUESTIONS:
+            self.warn(f"{len(found)} questions; the first {MOST_QUESTIONS} are found")
+        self.values["questions"] = tuple(found.values())[:MOST_QUESTIONS]
 
     def _links(self, value: Any) -> None:
         if isinstance(value, str) and value.strip().lower() in _NOTHING:

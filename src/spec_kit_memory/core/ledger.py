@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import LedgerEntry, Mutation
 from spec_kit_memory.errors import DatabaseCorrupt
 
@@ -50,7 +51,7 @@ class Unreadable(DatabaseCorrupt):
     def __init__(self, sequence: int) -> None:
         super().__init__(
             f"entry {sequence} of the ledger cannot be read",
-            hint="restore index.sqlite from a backup; `ledger_verify()` checks it",
+            hint=advise("ledger-damaged"),
         )
         self.sequence = sequence
 

@@ -95,7 +95,7 @@ def traverse(
 ) -> Traversal:
     """Everything within `depth` links of `start`. Time is linear in the number of links."""
     if not 1 <= depth <= MAX_DEPTH:
-        raise OutOfRange(f"maxDepth is {depth}.", hint=f"Use a depth from 1 to {MAX_DEPTH}.")
+        raise OutOfRange(f"The depth is {depth}.", hint=f"Use a depth from 1 to {MAX_DEPTH}.")
     if direction not in DIRECTIONS:
         raise BadParameter(f"direction is {direction!r}.", hint=f"Use one of: {', '.join(DIRECTIONS)}.")
     chosen = [link for link in links if relations is None or link.relation in relations]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 from unicodedata import category
@@ -35,6 +35,8 @@ class _Placed(Protocol):
     def hash(self) -> str: ...
     @property
     def headings(self) -> tuple[str, ...]: ...
+    @property
+    def question(self) -> str: ...
 
 
 def passage_hash(headings: tuple[str, ...], text: str) -> str:
@@ -88,7 +90,9 @@ def _size(text: str) -> int:
 
 
 def text_of(lines: Sequence[str], passage: _Placed) -> str:
-    """A passage's text: its lines, or the part of its line that it is."""
+    """A passage's text: its lines, or the part of its line that it is, or the question that stands for them."""
+    if passage.question:
+        return passage.question
     text = "\n".join(lines[passage.first_line - 1 : passage.last_line])
     if passage.first_line != passage.last_line or not is_long(text):
         return text
@@ -126,6 +130,17 @@ class Layout:
                 if passage_hash(passage.headings, self.lines[at - 1].strip()) == passage.hash:
                     return at, at
         return first, last
+
+    def whole_lines(self, places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The real lines of these places; a line of which parts are missing is left out."""
+        found = list(places)
+        if self.last_line == len(self.lines):
+            return found
+        there = {at for first, last in found for at in range(first, last + 1)}
+        parts: dict[int, list[int]] = {}
+        for at, number in enumerate(self._real, 1):
+            parts.setdefault(number, []).append(at)
+        return [(number, number) for number, own in parts.items() if there.issuperset(own)]
 
     def real(self, first: int, last: int) -> tuple[int, int]:
         """The lines that these are parts of."""

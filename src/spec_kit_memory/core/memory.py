@@ -12,10 +12,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spec_kit_memory.core.citations import CitedFile
 
 if TYPE_CHECKING:
     from spec_kit_memory.core.operation import Operation
+
+
+FIRST_PERSONAL_ID = 1_000_000_001  # of the user's own vault: below are the ids of projects
 
 
 class Tier(StrEnum):
@@ -59,6 +65,15 @@ class Source(StrEnum):
     SPEC = "spec"
     CHAT = "chat"
     CUSTOM = "custom"
+
+    @property
+    def vouched(self) -> bool:
+        """May text of that source make rules without a person saying so?"""
+        return self not in (Source.CHAT, Source.CUSTOM)
+
+
+# How the path of a conversation begins.
+CHAT = "chat://"
 
 
 class Relation(StrEnum):
@@ -181,6 +196,7 @@ class FrontMatter:
     session_id: str | None = None
     channel: str | None = None
     links: tuple[LinkClaim, ...] = ()
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +214,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A run of lines that search matches. `text` is exactly those lines of the document."""
+    """A run of lines that search matches. `text` is exactly those lines of the document, or the question."""
 
     ordinal: int
     first_line: int
@@ -209,6 +225,7 @@ class Passage:
     anchor: str = ""
     headings: tuple[str, ...] = ()
     speaker: str = ""  # set for turns of a conversation
+    question: str = ""  # set for a question that the memory answers; the lines are those of the section it leads to
 
 
 def embedded(headings: tuple[str, ...], text: str) -> str:
@@ -237,7 +254,7 @@ class Conversation:
     turns: tuple[Turn, ...]
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    origin: str = ""  # claude-code | codex | opencode | jsonl
+    origin: str = ""  # claude-code | codex | opencode | chatgpt | claude.ai | jsonl
 
 
 # --- a memory -----------------------------------------------------------------
@@ -317,6 +334,7 @@ class Memory:
     tokens: int = 0
     redactions: int = 0
     warnings: tuple[Warning_, ...] = ()
+    cited: tuple[CitedFile, ...] = ()  # files of the project that it names
 
     @property
     def title(self) -> str:
@@ -325,6 +343,11 @@ class Memory:
     @property
     def tier(self) -> Tier:
         return self.attributes.tier
+
+    @property
+    def elsewhere(self) -> bool:
+        """Is it a memory of the main checkout that this workspace is a worktree of? Such files are only read."""
+        return self.source not in (Source.CUSTOM, Source.CHAT) and PurePath(self.path).is_absolute()
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +364,8 @@ class StoredPassage:
     anchor: str = ""
     headings: tuple[str, ...] = ()
     speaker: str = ""
+    question: str = ""
+    has_vector: bool = False  # of the current model
 
 
 # --- who may see what, and which ones ---------------------------------------------
@@ -348,7 +373,7 @@ class StoredPassage:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What one session may see. It comes from how the process was started, never from a caller.
+    """What one caller may see. It comes from how the process was started or from a token, never from a parameter.
 
     `prefixes` are paths in stored form; None means the whole workspace, () means nothing.
     A memory with an owner is seen by that user only; one with a project by that project only.
@@ -357,6 +382,9 @@ class Scope:
     user: str | None = None
     project: str | None = None
     prefixes: tuple[str, ...] | None = None
+
+
+EVERYWHERE = Scope()  # of callers that are limited to no user, project or path
 
 
 def owner_of(path: str) -> str | None:

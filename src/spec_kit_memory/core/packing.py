@@ -1,4 +1,4 @@
-"""What fits into a token budget, so that most of what was found gets through?
+"""Which search results and rules fit into a token budget, so that most of what was found gets through?
 
 The best passage goes in first, the others by what they promise for their price, so neither the tail of the first
 hit nor a long passage crowds them out; one beside lines that are shown already costs little. What is left over names
@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 
 __all__ = ["Block", "Fitted", "Packed", "Piece", "Prices", "Rule", "Ruled", "Shown", "fit", "rules", "rules_budget"]
 
-Count = Callable[[str], int]
+Measure = Callable[[str], int]
 
 # Chosen by recall. A passage was wanted the more often, the higher its score and, at the same score, its place.
 _SCORE_POWER = 2.5
@@ -28,7 +28,11 @@ _EXCERPT_SHARE = 5
 # A piece of a passage for less than this is not worth showing.
 _LEAST_CUT = 96
 # What each result keeps for its passage while better ones are shown whole.
-_FEW_WORDS = 200
+_FEW_WORDS = 120
+# Where names are long, so much is left for texts all the same.
+_LEAST_TEXT = 3600
+# With this share of the best one's score a result was wanted nearly as often: it is shown whole.
+_NEAR = 0.9
 # Results with less than this share of the best one's score were hardly ever wanted: they are named, not quoted.
 _FAR = 0.15
 _PAID = -(10**9)
@@ -117,36 +121,33 @@ def fit(
     """Pack results, best first, under a budget.
 
     `breadth`: every result has its best passage, shortened if need be, before anybody's second; there must be room.
-    `enough`: what goes beyond that is not filled only because there is room.
+    `enough`: only names, and passages nearly as good as the best, go beyond that.
 
     `weigh` says how much a line has to do with the question, for passages that must be cut. `beside` is told which
     results are named and what room is left once the hits are in, and again at the end; it returns what it took.
-    `clip` gives the beginning of a line that fits some room, and its size: the best result is never without a word.
+    `clip` gives the part of a line that fits some room, and its size: the best result is never without a word.
     """
     trays = [_Tray(block, prices) for block in blocks]
     room = budget - _wholes(trays, budget)
-    spare = 0
+    spare = 0 if enough is None else min(room, max(0, budget - enough))
     quoted = trays if enough is None else _near_the_best(trays)
     if breadth:
-        room -= _first_of_each(trays, quoted, room, weigh, clip)
-        if enough is not None:
-            spare = room - max(0, min(room, enough - (budget - room)))
-            room -= spare
+        took = _first_of_each(trays, quoted, room, room - spare, weigh, clip)
+        room, spare = _paid(took, room - spare, spare)
+    else:
+        room -= spare
     room -= _hits(quoted, room, weigh)
     if not any(tray.named for tray in trays):
         room -= _rest(trays[:1], room, weigh)
     for tray in trays[:1]:
         room -= tray.show_beginning(room, weigh, clip)
-    took = beside([tray.block.id for tray in trays if tray.named], room + spare)
-    room, spare = _paid(took, room, spare)
+    room -= beside([tray.block.id for tray in trays if tray.named], room)
     room -= _rest(trays, room, weigh, quoted=quoted)
-    took = beside([tray.block.id for tray in trays if tray.named], room + spare)
-    room, spare = _paid(took, room, spare)
+    room -= beside([tray.block.id for tray in trays if tray.named], room)
     room -= _widen(trays, room)
-    room += spare
     return Fitted(
         blocks=tuple(tray.packed() for tray in trays if tray.named),
-        size=budget - room,
+        size=budget - room - spare,
         left_out=tuple(tray.block.id for tray in trays if not tray.named),
     )
 
@@ -172,26 +173,42 @@ def _paid(took: int, room: int, spare: int) -> tuple[int, int]:
 
 def _near_the_best(trays: Sequence[_Tray]) -> list[_Tray]:
     """What is far below the best is named only."""
-    best = max((tray.best_score for tray in trays), default=0.0)
-    return [tray for tray in trays if tray.best_score >= _FAR * best]
+    best = max((tray.best.score for tray in trays), default=0.0)
+    return [tray for tray in trays if tray.best.score >= _FAR * best]
 
 
-def _first_of_each(trays: Sequence[_Tray], quoted: Sequence[_Tray], room: int, weigh: Weigh, clip: Clip) -> int:
-    """Name every result and show its best passage: whole while those below keep some room, then in like shares."""
+def _first_of_each(
+    trays: Sequence[_Tray], quoted: Sequence[_Tray], room: int, enough: int, weigh: Weigh, clip: Clip
+) -> int:
+    """Name every result and show its best passage.
+
+    What is nearly as good as the best is shown whole while there is room. The others compete for what is enough, each
+    with a few words kept for it; what does not fit as a whole is shown in part, the more of it the better it is.
+    """
     start = room
     for tray in trays:
         if not tray.named and tray.bare <= room:
             tray.named = True
             room -= tray.bare
-    waiting = [tray for tray in quoted if tray.named and not tray.ranges and tray.block.pieces]
-    for number, tray in enumerate(waiting):
-        # Whole as long as those below keep enough for a few words; what is then left is shared.
-        left = len(waiting) - number
-        piece = max(tray.block.pieces, key=lambda each: each.score)
-        took = tray.show(piece, max(room - _FEW_WORDS * (left - 1), room // left))
-        if took is None:
-            took = tray.show_excerpt(piece, room // left, weigh)
-        room -= took if took is not None else tray.show_beginning(room // left, weigh, clip)
+    beyond = max(0, min(start - enough, room - _LEAST_TEXT))
+    waiting = [(tray, tray.best) for tray in quoted if tray.named and not tray.ranges and tray.block.pieces]
+    least = {id(tray): min(_FEW_WORDS, max(0, tray.price(piece))) for tray, piece in waiting}
+    kept_back = sum(least.values())
+    near = _NEAR * max((piece.score for _, piece in waiting), default=0.0)
+    promises = {id(tray): _promise(piece, place) for place, (tray, piece) in enumerate(waiting, 1)}
+    bargains = sorted(waiting, key=lambda each: -_worth(promises[id(each[0])], each[0].price(each[1])))
+    for tray, piece in sorted(bargains, key=lambda each: each[1].score < near):
+        others = kept_back - least[id(tray)]
+        took = tray.show(piece, room - others - (0 if piece.score >= near else beyond))
+        if took is not None:
+            room -= took
+            kept_back = others
+    cut = [(tray, piece) for tray, piece in waiting if not tray.ranges]
+    for number, (tray, piece) in enumerate(cut):
+        share = piece.score / (sum(other.score for _, other in cut[number:]) or 1)
+        allowed = min(room // (len(cut) - number), max(least[id(tray)], int((room - beyond) * share)))
+        took = tray.show_excerpt(piece, allowed, weigh)
+        room -= took if took is not None else tray.show_beginning(allowed, weigh, clip)
     return start - room
 
 
@@ -209,7 +226,7 @@ def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
             # A further passage of one document tells less that is new.
             nth = seen[tray.block.id] = 1 if tray.block.apart else seen.get(tray.block.id, 0) + 1
             if cut := tray.trimmed(piece):
-                waiting.append((tray, cut, max(piece.score, 0.0) ** _SCORE_POWER / place**_PLACE_POWER / nth))
+                waiting.append((tray, cut, _promise(piece, place) / nth))
         if not at and waiting:
             tray, best, _ = waiting.pop(0)
             took = tray.show(best, room)
@@ -282,6 +299,11 @@ def _fill(waiting: _Waiting, prices: list[int], room: int) -> tuple[int, float]:
     return start - room, promised
 
 
+def _promise(piece: Piece, place: int) -> float:
+    """How likely a passage is wanted, up to a factor."""
+    return float(max(piece.score, 0.0) ** _SCORE_POWER / place**_PLACE_POWER)
+
+
 def _worth(promise: float, price: int) -> float:
     return promise / (max(price, 0) + _BASE_PRICE)
 
@@ -291,7 +313,7 @@ def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh, *, quoted: Sequence[_
     start = room
     for tray in trays if quoted is None else quoted:
         if tray.block.pieces and all(each.cut for each in tray.ranges):
-            room -= tray.show_excerpt(max(tray.block.pieces, key=lambda each: each.score), room, weigh) or 0
+            room -= tray.show_excerpt(tray.best, room, weigh) or 0
     for tray in trays:
         if not tray.named and tray.bare <= room:
             tray.named = True
@@ -343,8 +365,9 @@ class _Tray:
         return self.block.header + self._prices.empty
 
     @property
-    def best_score(self) -> float:
-        return max((piece.score for piece in self.block.pieces), default=0.0)
+    def best(self) -> Piece:
+        """Its best passage; a bare reference where there is none."""
+        return max(self.matched(), key=lambda piece: piece.score)
 
     def matched(self) -> Sequence[Piece]:
         """Its passages; a bare reference where there are none."""
@@ -403,7 +426,7 @@ class _Tray:
         allowed = room - (-self._prices.empty if self.named else self.block.header)
         if self.ranges or not self.block.pieces or allowed < _LEAST_CUT:
             return 0
-        piece = max(self.block.pieces, key=lambda each: each.score)
+        piece = self.best
         trimmed = self._trim(piece.first_line, piece.last_line)
         if trimmed is None:
             return 0
@@ -522,7 +545,7 @@ class Rule:
     """A constitutional memory that may be shown above the results."""
 
     id: int
-    title: str
+    name_size: int  # what naming it costs
     text: str
     weight: float = 1.0
     triggered: bool = False
@@ -532,7 +555,7 @@ class Rule:
 class Ruled:
     shown: tuple[tuple[int, str], ...]  # id and text, or its headings where the text is too long
     named: tuple[int, ...]  # by title only
-    tokens: int
+    size: int
     unnamed: int = 0  # even the title did not fit
 
 
@@ -541,50 +564,41 @@ def rules_budget(budget_tokens: int) -> int:
     return min(_RULES_TOKENS, budget_tokens // _RULES_SHARE)
 
 
-def rules(
-    candidates: Sequence[Rule], *, count: Count, budget_tokens: int = _RULES_TOKENS, header_tokens: int = 0
-) -> Ruled:
-    """At most three texts, those whose triggers match first, then by weight; the others by title."""
+def rules(candidates: Sequence[Rule], *, budget: int, measure: Measure) -> Ruled:
+    """At most three texts, those whose triggers match first, then by weight; the others by title.
+
+    Sizes are in one unit of the caller's choice; `measure` says what a text takes beside the name.
+    """
     ordered = sorted(candidates, key=lambda rule: (not rule.triggered, -rule.weight, rule.id))
     names: dict[int, int] = {}
     for rule in ordered:
-        cost = count(rule.title) + header_tokens
-        if sum(names.values()) + cost > budget_tokens // _NAMES_SHARE:
+        if sum(names.values()) + rule.name_size > budget // _NAMES_SHARE:
             break
-        names[rule.id] = cost
-    room = budget_tokens - sum(names.values())
+        names[rule.id] = rule.name_size
+    room = budget - sum(names.values())
     shown: list[tuple[int, str]] = []
     for rule in ordered:
         if len(shown) == _RULES_MOST:
             break
-        allowed = room + names.get(rule.id, 0) - count(rule.title) - header_tokens
-        text = _whole_or_headings(rule.text, allowed, count)
+        allowed = room + names.get(rule.id, 0) - rule.name_size
+        text = _whole_or_headings(rule.text, allowed, measure)
         if text:
-            room = allowed - count(text)
+            room = allowed - measure(text)
             names.pop(rule.id, None)
             shown.append((rule.id, text))
-    room -= _name_the_rest(ordered, {id_ for id_, _ in shown}, names, room=room, count=count, header=header_tokens)
-    tokens = budget_tokens - room
-    return Ruled(tuple(shown), tuple(names), tokens, unnamed=len(candidates) - len(shown) - len(names))
-
-
-def _name_the_rest(
-    ordered: Sequence[Rule], shown: set[int], names: dict[int, int], *, room: int, count: Count, header: int
-) -> int:
-    """What the texts left over names those that are not named yet; returns what that took."""
-    start = room
+    # What the texts left over names those that are not named yet.
     for rule in ordered:
-        cost = count(rule.title) + header
-        if rule.id not in shown and rule.id not in names and cost <= room:
-            names[rule.id] = cost
-            room -= cost
-    return start - room
+        if rule.id not in names and rule.id not in dict(shown) and rule.name_size <= room:
+            names[rule.id] = rule.name_size
+            room -= rule.name_size
+    unnamed = len(candidates) - len(shown) - len(names)
+    return Ruled(tuple(shown), tuple(names), budget - room, unnamed=unnamed)
 
 
-def _whole_or_headings(text: str, room: int, count: Count) -> str:
-    if count(text) <= room:
+def _whole_or_headings(text: str, room: int, measure: Measure) -> str:
+    if measure(text) <= room:
         return text.strip()
     headings = [line for line in text.splitlines() if line.startswith("#")]
-    while headings and count("\n".join(headings)) > room:
+    while headings and measure("\n".join(headings)) > room:
         headings.pop()
     return "\n".join(headings)

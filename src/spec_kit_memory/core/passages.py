@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from spec_kit_memory.core import long_lines, tokens
 from spec_kit_memory.core.markdown import normalise
-from spec_kit_memory.core.memory import Anchor, Conversation, Document, Heading, Passage, Turn
+from spec_kit_memory.core.memory import Anchor, Conversation, Document, Heading, Passage, Turn, embedded
 from spec_kit_memory.core.structure import Structure, metadata_fence, scan, scanned
 
 __all__ = ["split", "turns"]
@@ -103,7 +103,30 @@ def split(document: Document) -> tuple[Passage, ...]:
         runs = _cut(page, [_Run(1, len(lines), (), (), page.bytes_of(1, len(lines)))])
         if not runs:
             runs = [_everything(lines)]
-    return tuple(_passages(page.lines, runs))
+    sections = tuple(_passages(page.lines, runs))
+    return (*sections, *_questions(document.front.questions, sections))
+
+
+def _questions(questions: Sequence[str], sections: Sequence[Passage]) -> Iterator[Passage]:
+    """Each question as a passage of its own, with the lines of the section that has most of its words."""
+    if not questions or not sections:
+        return
+    from spec_kit_memory.core import words
+
+    said = [{words.stem(word) for word in words.content(embedded(one.headings, one.text))} for one in sections]
+    for ordinal, question in enumerate(questions, start=len(sections)):
+        asked = {words.stem(word) for word in words.content(question)}
+        best = max(range(len(sections)), key=lambda at: (len(asked & said[at]), -at))
+        yield Passage(
+            ordinal=ordinal,
+            first_line=sections[best].first_line,
+            last_line=sections[best].last_line,
+            text=question,
+            hash=long_lines.passage_hash((), question),
+            tokens=tokens.count(question),
+            anchor=sections[best].anchor,
+            question=question,
+        )
 
 
 def _everything(lines: Sequence[str]) -> _Run:

@@ -7,12 +7,13 @@ secrets knows.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 __all__ = ["Pattern"]
+
+_Matching = Callable[..., re.Match[str] | None]  # text, and where to begin and to end
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,23 @@ class Pattern:
     def groups(self) -> int:
         return self.compiled.groups
 
-    def match(self, text: str, first: int = 0, last: int = sys.maxsize) -> re.Match[str] | None:
-        return self.compiled.match(text, first, last)
+    # The methods of the compiled one themselves: a hostile text calls them a million times.
 
-    def fullmatch(self, text: str, first: int = 0, last: int = sys.maxsize) -> re.Match[str] | None:
-        return self.compiled.fullmatch(text, first, last)
+    @cached_property
+    def match(self) -> _Matching:
+        return self.compiled.match
 
-    def search(self, text: str, first: int = 0, last: int = sys.maxsize) -> re.Match[str] | None:
-        return self.compiled.search(text, first, last)
+    @cached_property
+    def fullmatch(self) -> _Matching:
+        return self.compiled.fullmatch
 
-    def finditer(self, text: str, first: int = 0, last: int = sys.maxsize) -> Iterator[re.Match[str]]:
-        return self.compiled.finditer(text, first, last)
+    @cached_property
+    def search(self) -> _Matching:
+        return self.compiled.search
+
+    @cached_property
+    def finditer(self) -> Callable[..., Iterator[re.Match[str]]]:
+        return self.compiled.finditer
 
     def findall(self, text: str) -> list[str]:
         return self.compiled.findall(text)

@@ -2,7 +2,8 @@
 
 Relevance comes in as 0 to 1 (`core.relevance`); out comes a score of 0 to 100 whose
 parts add up to it. Importance, recency and keywords are scaled by relevance over the best
-candidate's relevance: they reorder what is relevant and never lift what is not.
+candidate's relevance, importance and recency by a power of it: they break ties and never lift
+what is less relevant.
 """
 
 from __future__ import annotations
@@ -16,9 +17,23 @@ from spec_kit_memory.core import words
 from spec_kit_memory.core.memory import Attributes, Memory, Tier
 from spec_kit_memory.core.tiers import MAX_BOOST, TABLE
 
-__all__ = ["Scored", "Shared", "Weights", "below_successors", "keyword_share", "read_ahead", "score", "sort_key"]
+__all__ = [
+    "CLOSENESS",
+    "Scored",
+    "Shared",
+    "Weights",
+    "below_successors",
+    "keyword_share",
+    "read_ahead",
+    "score",
+    "sort_key",
+]
 
 T = TypeVar("T")
+
+# Importance and recency count in full where a passage is as relevant as the best, half at 94 % of that, a tenth at
+# 83 %: what is old and right stays above what is new and only near (docs/explain/score.md).
+CLOSENESS = 12
 
 _NO_STAGES: Mapping[str, float] = MappingProxyType({})
 
@@ -44,6 +59,7 @@ class Shared(NamedTuple):
     keywords: float = 0.0  # `keyword_share`
     usage: float = 0.0  # `usage.boost`, 0 to 0.4
     best_relevance: float = 1.0  # of all candidates of the query
+    closeness: int = 1  # the power by which importance and recency fade below the best; 1: the plain formula
 
 
 class Scored(NamedTuple):
@@ -58,6 +74,7 @@ class Scored(NamedTuple):
     by_usage: float = 0.0
     by_limit: float = 0.0  # what the limit of 100 took off: zero or negative
     stages: Mapping[str, float] = _NO_STAGES  # what the relevance is made of
+    texts: tuple[float, ...] = ()  # what each text of the question gave of it, if there are several
 
     def scaled(self, factor: float) -> Scored:
         """As it is shown, with all of its parts."""
@@ -71,6 +88,7 @@ class Scored(NamedTuple):
             self.by_usage * factor,
             self.by_limit * factor,
             self.stages,
+            self.texts,
         )
 
     def explain(self) -> dict[str, object]:
@@ -84,24 +102,32 @@ class Scored(NamedTuple):
         }
         if self.by_limit:
             parts["limit"] = self.by_limit
-        return {**parts, "score": self.score, "stages": dict(self.stages)}
+        parts |= {"score": self.score, "stages": dict(self.stages)}
+        return {**parts, "texts": list(self.texts)} if self.texts else parts
 
 
-def score(relevance: float, shared: Shared, weights: Weights, *, parts: Mapping[str, float] | None = None) -> Scored:
-    """Score one passage. `parts` says what its relevance is made of and is only passed on."""
-    tier, recency, keywords, usage, best_relevance = shared
-    scale = 100.0 * min(1.0, relevance / best_relevance) if best_relevance > 0.0 else 0.0
+def score(
+    relevance: float,
+    shared: Shared,
+    weights: Weights,
+    *,
+    parts: Mapping[str, float] | None = None,
+    texts: tuple[float, ...] = (),
+) -> Scored:
+    """Score one passage. `parts` and `texts` say what its relevance is made of and are only passed on."""
+    tier, recency, keywords, usage, best_relevance, closeness = shared
+    share = min(1.0, relevance / best_relevance) if best_relevance > 0.0 else 0.0
+    close = 100.0 * share**closeness
     by_relevance = 100.0 * weights.relevance * relevance
-    by_tier = scale * weights.tier * TABLE[tier].boost / MAX_BOOST
-    by_recency = scale * weights.recency * recency
-    by_keywords = scale * weights.keywords * keywords
+    by_tier = close * weights.tier * TABLE[tier].boost / MAX_BOOST
+    by_recency = close * weights.recency * recency
+    by_keywords = 100.0 * share * weights.keywords * keywords
     plain = by_relevance + by_tier + by_recency + by_keywords
     by_usage = plain * usage
     total = min(100.0, plain + by_usage)
     by_limit = total - (plain + by_usage)
-    return Scored(
-        total, relevance, by_relevance, by_tier, by_recency, by_keywords, by_usage, by_limit, parts or _NO_STAGES
-    )
+    stages = parts or _NO_STAGES
+    return Scored(total, relevance, by_relevance, by_tier, by_recency, by_keywords, by_usage, by_limit, stages, texts)
 
 
 def sort_key(scored: Scored, memory: Memory) -> tuple[float, float, int]:

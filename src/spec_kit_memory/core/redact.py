@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core import secret_commands as commands
 from spec_kit_memory.core import secret_documents as documents
 from spec_kit_memory.core import secret_names as names
@@ -30,6 +31,9 @@ _GENERAL = frozenset(("password", "secret", "token", "api-key"))  # a provider's
 _UNCOVERED_CHARACTERS = 1_000
 _ROUNDS = 4  # more only happen to texts made for it; then whole lines go
 _MOST_ROUNDS = 12
+# More places than that, and one in every sixteen characters: nobody wrote this. To look at each would take a minute
+# in a few megabytes, so the lines that they are in go whole.
+_MOST_PLACES, _DENSEST = 60_000, 16
 _MARK = re.compile(r"\[REDACTED:[^\]\n]{0,40}\]")
 _SPACE = re.compile(r"\s")
 _QUOTES = ('"', "'", "`", '"""')
@@ -65,7 +69,7 @@ def redact(text: str) -> Redacted:
     except (ImportError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as problem:
         raise SecretScanFailed(
             f"the scan for secrets failed: {type(problem).__name__}: {problem}",
-            hint="run `health()`; reinstall spec-kit-memory if a package is missing",
+            hint=advise("health-or-reinstall"),
         ) from problem
 
 
@@ -250,9 +254,24 @@ def _spans_of(text: str, windows: Sequence[tuple[int, int]]) -> Iterator[Span]:
     for first, last in windows:
         part = text[first:last]
         for automaton, readers, searched in ((*exact, part), (*folded, _small(part))):
-            for index, start, end in automaton.find_matches_as_indexes(searched, overlapping=True):
+            places = automaton.find_matches_as_indexes(searched, overlapping=True)
+            if len(places) > max(_MOST_PLACES, len(part) // _DENSEST):
+                yield from _lines_of(text, [first + start for _, start, _ in places])
+                continue
+            for index, start, end in places:
                 for read in readers[index]:
                     yield from (span for span in read(text, first + start, first + end) if not _is_redacted(text, span))
+
+
+def _lines_of(text: str, places: Iterable[int]) -> Iterator[Span]:
+    """The lines in which these places are."""
+    end = -1
+    for place in sorted(places):
+        if place > end:
+            start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+            end = len(text) if end < 0 else end
+            if text[start:end].strip():
+                yield start, end, "secret"
 
 
 def _is_redacted(text: str, span: Span) -> bool:

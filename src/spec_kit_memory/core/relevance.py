@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["Candidate", "Fused", "Relevance", "fuse", "promise"]
+__all__ = ["Candidate", "Fused", "Relevance", "average", "fuse", "promise"]
 
 RRF_K = 60
 
@@ -62,6 +62,7 @@ class Candidate(NamedTuple):
 class Relevance(NamedTuple):
     value: float  # 0 to 1; the best candidate has 1
     parts: Mapping[str, float]  # what it is made of; they add up to it
+    texts: tuple[float, ...] = ()  # what each text of the question gave, if there are several; they add up to it too
 
 
 class Fused(dict[int, Relevance]):
@@ -107,6 +108,23 @@ def fuse(
         for each, value, of in zip(candidates, _total(parts).tolist(), amounts, strict=True)
     )
     fused.steepness = STEEPNESS if method == "best" else 1
+    return fused
+
+
+def average(texts: Sequence[Fused]) -> Fused:
+    """The relevance of the same candidates to several texts that mean the same: the mean, over the best one's."""
+    if len(texts) == 1 or not texts[0]:
+        return texts[0]
+    shares: dict[int, tuple[float, ...]] = {id_: tuple(each[id_].value for each in texts) for id_ in texts[0]}
+    best = max(map(sum, shares.values())) or 1.0
+    fused = Fused()
+    for id_, of in shares.items():
+        parts: dict[str, float] = {}
+        for each in texts:
+            for name, part in each[id_].parts.items():
+                parts[name] = parts.get(name, 0.0) + part / best
+        fused[id_] = Relevance(sum(of) / best, parts, tuple(share / best for share in of))
+    fused.steepness = texts[0].steepness
     return fused
 
 

@@ -75,6 +75,7 @@ ASSIGNED: dict[str, str] = {
         f"{word}{after}": _PASSWORD
         for word in ("pass", "pw", "psk")
         for after in ('"', "'", "`", "=", ":", " =", " :", "\\")
+        if (word, after[0]) != ("pw", " ")
     },
     "pw ": _PASSWORD,
     **dict.fromkeys(("secret", "credential", "_salt", "otp seed", "otp key", "totp_key"), _SECRET),
@@ -156,6 +157,7 @@ _OPENERS: dict[str, Pattern] = {
     "„": Pattern(r"([^“”\n]{1,200}+)[“”]"),
     "「": Pattern(r"([^」\n]{1,200}+)」"),
 }
+_OPENING = frozenset(opener[0] for opener in _OPENERS)
 _BARE = Pattern(r"([^\s\"'`,;<>|()\[\]{}\\=]{1,4000}+={0,2})([(\[{]?)")
 _BARE_LINE = Pattern(r"([^\s\"'`<>]{1,4000}+)")
 _URL_LETTER = r"[^\s?&#\"'`<>;,()\[\]{}\\|%]"
@@ -193,6 +195,7 @@ _AUTHORIZATION = Pattern(
     r"(?P<value>[A-Za-z0-9_.~+/=:%-]{8,4000})",
     re.IGNORECASE,
 )
+_DIGIT, _LETTER = Pattern(r"[0-9]"), Pattern(r"[A-Za-z]")
 _BEARER = Pattern(r"(bearer|basic|token)[ \t]{1,4}([A-Za-z0-9_.~+/=-]{16,4000})", re.IGNORECASE)
 _CREDENTIALS = Pattern(r"://([^\s:@/\"'`<>]{0,200})(?::([^\s/\"'`<>]{1,200}))?@(?=[\w\[%])")
 _ENCODED_LETTER = r"(?:[A-Za-z0-9._~!*'()-]|%(?!3A|2F|40)[0-9A-F]{2})"
@@ -245,6 +248,8 @@ def in_mark(text: str, start: int) -> bool:
 
 def quoted(text: str, at: int) -> tuple[int, int] | None:
     """Where the text in the quotation marks that open at `at` starts and ends."""
+    if text[at : at + 1] not in _OPENING:
+        return None
     for opener, rest in _OPENERS.items():
         if text.startswith(opener, at):
             match = rest.match(text, at + len(opener))
@@ -473,9 +478,12 @@ def _declared(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span
     """`ENV TOKEN …`, `#define PASSWORD "…"`, `setx TOKEN "…"`, `requirepass …`, `password "…"`: a space is the sign."""
     if text[name_end : name_end + 1] not in (" ", "\t"):
         return None
-    if Pattern(r"[057] ").match(text, at):
+    if text[at : at + 2] in ("0 ", "5 ", "7 "):
         at += 2  # how routers say that it is given in plain text
     inside = quoted(text, at)
+    match = _BARE_LINE.match(text, at) if inside is None else None
+    if inside is None and match is None:
+        return None
     declared = _DECLARED.search(text, max(0, name.start - 100), name.start) is not None
     low = name.text.lower()
     directive = low in ("requirepass", "masterauth")
@@ -491,9 +499,7 @@ def _declared(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span
             )
         )
         return (inside[0], inside[1], kind) if sure and _is_secret(value, name, kind, plainly=True) else None
-    match = _BARE_LINE.match(text, at)
-    if match is None:
-        return None
+    assert match is not None
     value = match[1].rstrip(".,;:*_)")
     if (declared and name.text.isupper()) or directive:
         good = _is_secret(value, name, kind, plainly=True)
@@ -580,14 +586,16 @@ def _stands_by_a_login(text: str, name_start: int) -> bool:
 def authorization(text: str, start: int) -> Span | None:
     """What an `Authorization` header carries; `start` is where "uthorization" stands."""
     match = _AUTHORIZATION.match(text, start)
-    if match is None or values.is_placeholder(match["value"]) or values.is_mask(match["value"]):
+    if match is None:
         return None
     value = match["value"]
-    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    mixed = _DIGIT.search(value) and _LETTER.search(value)
     variable = match["scheme"] is None and len(value) < 20 and _IDENTIFIER.fullmatch(value)
     if not values.credentials_in(value) and not (
         len(value) >= 12 and mixed and not variable and not values.is_words(value)
     ):
+        return None
+    if values.is_placeholder(value) or values.is_mask(value):
         return None
     return match.start("value"), match.end("value"), "token"
 

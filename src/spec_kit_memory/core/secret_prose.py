@@ -217,8 +217,10 @@ def _is_plain_secret(value: str) -> bool:
 
 def _reversed(text: str, start: int, kind: str) -> Span | None:
     """ "hunter2 is the password", "use hunter2 as the new password"."""
-    link = max(text.rfind(words, max(0, start - 40), start) for words in _LINKS)
-    if link < 0 or kind != "password" or len(text[link:start].split()) > 4 or "\n" in text[link:start]:
+    if kind != "password":
+        return None
+    link = max([text.rfind(words, max(0, start - 40), start) for words in _LINKS])
+    if link < 0 or len(text[link:start].split()) > 4 or "\n" in text[link:start]:
         return None
     words = text[max(0, link - 100) : link].split()
     value = words[-1].strip("`\"'*.,;:()") if words else ""

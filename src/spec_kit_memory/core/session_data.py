@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from spec_kit_memory.core.front_matter import LONGEST_QUESTION
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import Invalid
@@ -20,6 +21,7 @@ from spec_kit_memory.errors import Invalid
 MOST_CHARACTERS = 900_000  # a memory file of more than 1 MB would be refused
 MOST_NESTING = 40
 LONGEST_TITLE = 500
+MOST_QUESTIONS = 8
 LINK_KEYS = (
     "caused_by",
     "enabled_by",
@@ -43,6 +45,7 @@ _FIELDS = {
     "triggerphrases": "triggers",
     "manualtriggerphrases": "triggers",
     "triggers": "triggers",
+    "questions": "questions",
     "technicalcontext": "technical",
     "nextsteps": "next_steps",
     "blockers": "blockers",
@@ -125,6 +128,7 @@ class SessionData:
     decisions: tuple[Decision, ...] = ()
     files: tuple[FileChange, ...] = ()
     triggers: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()  # that the memory answers
     technical: Mapping[str, object] = field(default_factory=dict)
     next_steps: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
@@ -267,6 +271,7 @@ class _Reader:
             decisions=tuple(decisions),
             files=tuple(self._list("files", self._file)),
             triggers=tuple(dict.fromkeys(self._list("triggers", self._phrase))),
+            questions=self._questions(),
             technical=self._object("technical", "note"),
             next_steps=tuple(self._list("next_steps", self._item)),
             blockers=tuple(self._list("blockers", self._item)),
@@ -355,6 +360,18 @@ class _Reader:
         if len(title) > LONGEST_TITLE:
             self.problems.append(f"title has {len(title)} characters; at most {LONGEST_TITLE} are a title")
         return title
+
+    def _questions(self) -> tuple[str, ...]:
+        found = {text.casefold(): text for text in reversed(self._list("questions", self._phrase))}
+        questions = tuple(reversed(found.values()))
+        if len(questions) > MOST_QUESTIONS:
+            self.problems.append(
+                f"questions has {counted(len(questions), 'text')}; at most {MOST_QUESTIONS} are kept with a memory"
+            )
+        long = max(map(len, questions), default=0)
+        if long > LONGEST_QUESTION:
+            self.problems.append(f"questions has one of {long} characters; at most {LONGEST_QUESTION} are a question")
+        return questions
 
     def _tier(self) -> Tier | None:
         value = self._line("tier").casefold()

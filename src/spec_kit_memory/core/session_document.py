@@ -83,6 +83,7 @@ class Rendered:
     context_type: ContextType
     counts: Mapping[str, int]
     warnings: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,7 @@ def render(
     else:
         text = _fill(template, front=front, title=_inline(title), page=page, sections=sections)
     topic = topic_of(session, spec_folder=spec_folder)
-    return Rendered(text, title, topic, tier, context_type, counts, session.warnings)
+    return Rendered(text, title, topic, tier, context_type, counts, session.warnings, session.questions)
 
 
 def fact(
@@ -300,6 +301,7 @@ def metadata(
         "counts": dict(rendered.counts),
         "topics": list(topics),
         "triggerPhrases": list(triggers),
+        "questions": list(rendered.questions),
         "vectorStatus": vector_status,
         "git": {"branch": (git or {}).get("branch"), "commit": (git or {}).get("commit")},
     }
@@ -311,6 +313,8 @@ def _front_matter(page: _Page, *, title: str, tier: Tier, context_type: ContextT
     lines += [f"importance_tier: {tier.value}", f"context_type: {context_type.value}"]
     if triggers:
         lines += ["trigger_phrases:", *(f"  - {_yaml(phrase)}" for phrase in triggers)]
+    if session.questions:
+        lines += ["questions:", *(f"  - {_yaml(question)}" for question in session.questions)]
     if any(session.links.values()):
         lines.append("causal_links:")
         for relation, targets in session.links.items():

@@ -31,7 +31,8 @@ _UNSPOKEN = (
     "[\u00ad\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u200b-\u200f"
     "\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef]+"
 )
-_WORD = rf"[{_UNSPACED}{_HANGUL}]|[^\W{_UNSPACED}{_HANGUL}]+|[^\w\s]"
+# A space between letters that need none is a word of its own, so that words that follow one another tell it.
+_RUN = rf"[{_UNSPACED}]+|(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])|[{_HANGUL}]|[^\W{_UNSPACED}{_HANGUL}]+|[^\w\s]"
 _ASCII_WORD = re.compile(r"\w+|[^\w\s]", re.ASCII)  # the same for most prompts, in half the time
 # Korean words carry their particle: the word before it is still whole.
 _PARTICLES = (
@@ -103,16 +104,25 @@ def fold(text: str) -> str:
     return " ".join(_pattern(_UNSPOKEN).sub("", folded).split())
 
 
-def _word(text: str) -> re.Pattern[str]:
-    """What a word of this text is."""
-    return _ASCII_WORD if text.isascii() else _pattern(_WORD)
+def _words(text: str) -> list[str]:
+    """The words of a text; of scripts without spaces, and of Hangul, each letter."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text)
+    words: list[str] = []
+    unspaced = _pattern(f"[{_UNSPACED}]")
+    for run in _pattern(_RUN).findall(text):
+        if len(run) > 1 and run[0] >= _UNSPACED[0] and unspaced.match(run):
+            words.extend(run)
+        else:
+            words.append(run)
+    return words
 
 
 @lru_cache(maxsize=1)
 def _read(prompt: str) -> tuple[str, list[str], frozenset[str]]:
     """A prompt, folded; its words; and the different ones. It is asked for phrases of several kinds."""
     text = fold(prompt)
-    words = _word(text).findall(text)
+    words = _words(text)
     return text, words, frozenset(words)
 
 
@@ -143,7 +153,10 @@ def _part_of_word(character: str) -> bool:
 
 def _has_marks(words: frozenset[str]) -> bool:
     """Does a sign stand among the words that belongs to the letter before it?"""
-    return any(len(word) == 1 and not word.isascii() and category(word)[0] == "M" for word in words)
+    return any(
+        len(word) == 1 and not ("\u3400" <= word <= "\u9fff" or word.isascii()) and category(word)[0] == "M"
+        for word in words
+    )
 
 
 def _whole(text: str, start: int, end: int) -> bool:
@@ -195,16 +208,19 @@ class Matcher:
             elif _long_enough(folded):
                 self._owners[folded] = {memory_id: phrase}
         self._alone: set[str] = set()
-        self._pairs: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}  # with the words that follow the pair
+        # By the first two words: the phrase, the words that follow them, whether it is all of letters without spaces.
+        self._pairs: dict[tuple[str, str], list[tuple[str, list[str], bool]]] = {}
+        self._last: tuple[str, list[str]] = ("", [])  # a prompt is asked for its matches and then for their order
         for folded in self._owners:
             self._enter(folded)
 
     def _enter(self, folded: str) -> None:
-        words = _word(folded).findall(folded)
+        words = _words(folded)
         if len(words) == 1:
             self._alone.add(folded)
         elif words:
-            self._pairs.setdefault((words[0], words[1]), []).append((folded, words[2:]))
+            unspaced = not folded.isascii() and _pattern(f"[{_UNSPACED} ]+").fullmatch(folded) is not None
+            self._pairs.setdefault((words[0], words[1]), []).append((folded, words[2:], unspaced))
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -228,19 +244,28 @@ class Matcher:
         return sorted(self._found(prompt))
 
     def _found(self, prompt: str) -> list[str]:
+        last = self._last  # another thread may put its own there
+        if last[0] != prompt:
+            self._last = last = (prompt, self._look_up(prompt))
+        return last[1]
+
+    def _look_up(self, prompt: str) -> list[str]:
         text, words, different = _read(prompt)
         alone = list(self._alone & different)
         # A word of the split is whole by construction, unless a mark continues it.
-        found = alone if text.isascii() or not _has_marks(different) else [one for one in alone if _occurs(one, text)]
+        marked = not text.isascii() and _has_marks(different)
+        found = [one for one in alone if _occurs(one, text)] if marked else alone
         followed: dict[tuple[str, str], list[int]] = {}
         known = self._pairs.keys()
         for at, pair in enumerate(itertools.pairwise(words), start=2):
             if pair in known:
                 followed.setdefault(pair, []).append(at)
         for pair, places in followed.items():
-            for phrase, rest in self._pairs[pair]:
+            for phrase, rest, unspaced in self._pairs[pair]:
                 size = len(rest)
-                if any(words[at : at + size] == rest for at in places) and _occurs(phrase, text):
+                if any(words[at : at + size] == rest for at in places) and (
+                    (unspaced and not marked) or _occurs(phrase, text)
+                ):
                     found.append(phrase)
         return found
 

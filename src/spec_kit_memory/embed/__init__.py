@@ -6,44 +6,14 @@ late interaction from the same forward pass. Queries and documents are separate 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from spec_kit_memory.embed.embedder import BatchEmbedder, Embedder, Embedding, QueryEmbedding
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from spec_kit_memory.settings import Semantic
 
-__all__ = ["Embedder", "Embedding", "QueryEmbedding", "open_embedder"]
-
-
-@dataclass(frozen=True, slots=True)
-class Embedding:
-    vector: np.ndarray  # float32, length 1
-    states: bytes | None = None  # packed token states, see embed/states.py; None: the model has none
-
-
-@dataclass(frozen=True, slots=True)
-class QueryEmbedding:
-    vector: np.ndarray
-    states: np.ndarray | None = None  # float32 (tokens, dimensions), unit rows
-    # Mean and spread of the cosines that unrelated texts have to it. None: the model does not say.
-    unrelated: tuple[float, float] | None = None
-
-
-class Embedder(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def dimensions(self) -> int:
-        """A remote model whose dimensions nobody said is asked, and may be unavailable."""
-        ...
-
-    @property
-    def weights_hash(self) -> str: ...
-    def embed_query(self, text: str) -> QueryEmbedding: ...
-    def embed_documents(self, texts: Sequence[str]) -> list[Embedding]: ...
+__all__ = ["BatchEmbedder", "Embedder", "Embedding", "QueryEmbedding", "open_embedder"]
 
 
 def open_embedder(semantic: Semantic) -> Embedder | None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from spec_kit_memory.embed import Embedder, Embedding, QueryEmbedding
+from spec_kit_memory.embed.embedder import BatchEmbedder, Embedder, Embedding, QueryEmbedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
 
 __all__ = ["Guarded"]
@@ -38,14 +38,16 @@ class Guarded:
             return self._inner.weights_hash
 
     def embed_query(self, text: str) -> QueryEmbedding:
-        import numpy as np
-
         with _failing_as(EmbeddingFailed):
-            made = self._inner.embed_query(text)
-            vector = np.asarray(made.vector, dtype=np.float32)
-            if vector.ndim != 1 or not np.isfinite(vector).all():
-                raise ValueError("the query's vector is none")
-            return QueryEmbedding(vector, made.states, made.unrelated)
+            return _checked(self._inner.embed_query(text))
+
+    def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
+        """In one call where the embedder takes several; all of them, or an error."""
+        if len(texts) == 1 or not isinstance(self._inner, BatchEmbedder):
+            return [self.embed_query(text) for text in texts]
+        with _failing_as(EmbeddingFailed):
+            made = self._inner.embed_queries(texts)
+            return [_checked(each) for each, _ in zip(made, texts, strict=True)]
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         import numpy as np
@@ -56,6 +58,15 @@ class Guarded:
                 Embedding(np.asarray(each.vector, dtype=np.float32), each.states)
                 for each, _ in zip(made, texts, strict=True)
             ]
+
+
+def _checked(made: QueryEmbedding) -> QueryEmbedding:
+    import numpy as np
+
+    vector = np.asarray(made.vector, dtype=np.float32)
+    if vector.ndim != 1 or not np.isfinite(vector).all():
+        raise ValueError("the query's vector is none")
+    return QueryEmbedding(vector, made.states, made.unrelated)
 
 
 @contextmanager

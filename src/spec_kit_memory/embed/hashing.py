@@ -14,7 +14,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from spec_kit_memory.embed import Embedding, QueryEmbedding, token_states
+from spec_kit_memory.embed import token_states
+from spec_kit_memory.embed.embedder import Embedding, QueryEmbedding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +49,9 @@ class HashingEmbedder:
             vector=self._vector(words),
             states=np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions),
         )
+
+    def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
+        return [self.embed_query(text) for text in texts]
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         return [self._document(text) for text in texts]

@@ -17,20 +17,24 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.embed import Embedding, QueryEmbedding, token_states
+from spec_kit_memory.embed import token_states
+from spec_kit_memory.embed.embedder import Embedding, QueryEmbedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["LocalEmbedder"]
+
+_Made = TypeVar("_Made")
 
 MODEL_FOLDER = Path(__file__).parent / "model"
 HASHES = {
@@ -60,14 +64,39 @@ _STOP_WORDS = (
 )
 
 
+class _Kinds:
+    """What kind of word a token is, found out when it first occurs: for the whole vocabulary it takes 26 ms."""
+
+    _STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+    def __init__(self, tokenizer: Any) -> None:
+        import numpy as np
+
+        self._tokenizer = tokenizer
+        self._known = np.zeros(tokenizer.get_vocab_size(), dtype=bool)
+        self._dropped = np.zeros_like(self._known)
+        self._continues = np.zeros_like(self._known)
+
+    def of(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each token: does it carry no content, and does it go on with the word before it?"""
+        for place in set(ids[~self._known[ids]].tolist()):
+            token = self._tokenizer.id_to_token(place)
+            word = token.removeprefix("##")
+            self._continues[place] = token.startswith("##")
+            self._dropped[place] = (
+                token in self._STOP_WORDS or not any(letter.isalnum() for letter in word) or _special(token)
+            )
+            self._known[place] = True  # last: another thread may look
+        return self._dropped[ids], self._continues[ids]
+
+
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     tokenizer: Any
     session: Any
     mean: np.ndarray
     unrelated: np.ndarray  # vectors of texts about anything
-    dropped: np.ndarray  # bool per token of the vocabulary: not a content word
-    continues: np.ndarray  # bool per token of the vocabulary: goes on with the word before it
+    kinds: _Kinds
     prefix_tokens: int  # where a query's own tokens begin
     failures: tuple[type[Exception], ...]  # what the runtime raises
 
@@ -96,22 +125,23 @@ class LocalEmbedder:
         cosines = loaded.unrelated @ vector
         return QueryEmbedding(vector, _unit(words), (float(cosines.mean()), float(cosines.std())))
 
+    def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
+        return self._passes(self.embed_query, texts)
+
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
-        """One text per pass: padding costs more than batches gain, and with weights in int8 a
-        text's vector would depend on which texts happened to share its batch."""
         loaded = self._load()
+        return self._passes(lambda text: _document(loaded, text), texts)
+
+    def _passes(self, embed: Callable[[str], _Made], texts: Sequence[str]) -> list[_Made]:
+        """One text per pass, several at once: padding costs more than batches gain, and with weights in int8 a
+        text's vector would depend on which texts happened to share its batch."""
         if self._workers == 1 or len(texts) < 2:
-            return [_document(loaded, text) for text in texts]
+            return [embed(text) for text in texts]
         # Longest first, so that no worker is left with a long text when the others are done.
         order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
-        embeddings: list[Embedding | None] = [None] * len(texts)
-
-        def work(place: int) -> None:
-            embeddings[place] = _document(loaded, texts[place])
-
         with ThreadPoolExecutor(self._workers, thread_name_prefix="embed") as pool:
-            list(pool.map(work, order))
-        return [embedding for embedding in embeddings if embedding is not None]
+            made = dict(zip(order, pool.map(embed, (texts[place] for place in order)), strict=True))
+        return [made[place] for place in range(len(texts))]
 
     def _load(self) -> _Loaded:
         loaded = self._loaded
@@ -160,9 +190,8 @@ def _open(folder: Path) -> _Loaded:
     mean = np.frombuffer(files["token_mean.npy"], dtype="<f4", offset=128)
     unrelated = np.frombuffer(files["unrelated.npy"], dtype="<f2", offset=128)
     unrelated = unrelated.reshape(-1, LocalEmbedder.dimensions).astype(np.float32)
-    dropped, continues = _kinds(tokenizer)
     prefix_tokens = len(tokenizer.encode(QUERY_PREFIX).ids) - 1
-    return _Loaded(tokenizer, session, mean, unrelated, dropped, continues, prefix_tokens, failures)
+    return _Loaded(tokenizer, session, mean, unrelated, _Kinds(tokenizer), prefix_tokens, failures)
 
 
 def _verified(path: Path, digest: str) -> bytes:
@@ -180,21 +209,6 @@ def _verified(path: Path, digest: str) -> bytes:
     return content
 
 
-def _kinds(tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
-    """For every token: does it carry no content, and does it continue a word?"""
-    import numpy as np
-
-    vocabulary: dict[str, int] = tokenizer.get_vocab()
-    stop_words = frozenset(_STOP_WORDS.split())
-    dropped = np.zeros(len(vocabulary), dtype=bool)
-    continues = np.zeros(len(vocabulary), dtype=bool)
-    for token, place in vocabulary.items():
-        continues[place] = token.startswith("##")
-        word = token.removeprefix("##")
-        dropped[place] = token in stop_words or not any(letter.isalnum() for letter in word) or _special(token)
-    return dropped, continues
-
-
 def _special(token: str) -> bool:
     return len(token) > 2 and token[0] == "[" and token[-1] == "]"
 
@@ -203,8 +217,8 @@ def _content(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
     """Places of content words. A stop word that a piece continues is the start of another word."""
     import numpy as np
 
-    continued = np.append(loaded.continues[ids[1:]], False)
-    return np.flatnonzero(~loaded.dropped[ids] | continued)
+    dropped, continues = loaded.kinds.of(ids)
+    return np.flatnonzero(~dropped | np.append(continues[1:], False))
 
 
 def _query_words(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
@@ -240,7 +254,7 @@ def _forward(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
     except loaded.failures as error:
         raise EmbeddingFailed(
             f"the local model failed on a text of {counted(len(ids), 'token')}: {error}",
-            hint="run `index()` to try again",
+            hint=advise("try-again-by-index"),
         ) from error
     return rows
 

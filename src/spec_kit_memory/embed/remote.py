@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.embed import Embedding, QueryEmbedding
+from spec_kit_memory.embed.embedder import Embedding, QueryEmbedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ class RemoteEmbedder:
         return self._dimensions or 0
 
     def embed_query(self, text: str) -> QueryEmbedding:
-        return QueryEmbedding(vector=self._embed([text], seconds=self._query_seconds)[0])
+        return self.embed_queries([text])[0]
+
+    def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
+        return [QueryEmbedding(vector=row) for row in self._embed(texts, seconds=self._query_seconds)]
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         return [Embedding(vector=row) for batch in _batches(texts) for row in self._embed(batch)]
@@ -104,7 +108,7 @@ class RemoteEmbedder:
         if found != self._dimensions:
             raise EmbeddingFailed(
                 f"{self.name} at {self._url} answered with {found} dimensions, not {self._dimensions}",
-                hint="set semantic.dimensions to what the model gives, then run `index()`",
+                hint=advise("set-dimensions"),
             )
         return rows
 

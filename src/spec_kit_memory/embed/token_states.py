@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["VERSION", "interact", "pack"]
+__all__ = ["VERSION", "interact", "interact_all", "pack"]
 
 VERSION = 1
 _HEADER = struct.Struct("<BBH")
@@ -50,6 +50,14 @@ def interact(query: np.ndarray, states: Sequence[bytes | None]) -> np.ndarray:
         joined = np.frombuffer(b"".join(blocks), dtype=np.uint8).reshape(-1, width)
         found[:, known] = _best_matches(query, _by_word(joined), np.cumsum([0, *counts[:-1]]))
     return found
+
+
+def interact_all(queries: Sequence[np.ndarray], states: Sequence[bytes | None]) -> list[np.ndarray]:
+    """`interact` for several queries; the passages are unpacked once."""
+    import numpy as np
+
+    found = interact(np.concatenate(queries), states)
+    return np.split(found, np.cumsum([len(query) for query in queries[:-1]]))
 
 
 def _readable(packed: bytes, width: int) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
@@ -38,8 +39,8 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     """Change only what is given; `part_of` is what it is taken back with."""
     memory_id = request.id
     file_changes.settle_dead(runtime.settings, runtime.whole)
-    freshness.refresh(runtime, runtime.store.get(memory_id).path)
-    memory = runtime.store.get(memory_id)
+    freshness.refresh(runtime, runtime.store.documents.get(memory_id).path)
+    memory = runtime.store.documents.get(memory_id)
     wanted: dict[str, Any] = {
         "title": " ".join(redact.redact(request.title).text.split()) if request.title is not None else None,
         "triggers": _new_phrases(memory, request),
@@ -50,11 +51,11 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     changes = {key: value for key, value in wanted.items() if value is not None}
     _check(memory, changes, confirm=request.confirm)
     place = apply(runtime, memory, changes, operation_id=part_of.id if part_of else operation.new_id())
-    after = runtime.store.get(memory_id)
+    after = runtime.store.documents.get(memory_id)
     reason = remarks.held_back(runtime, after)
     return UpdateAnswer(
         summary=f"{after.title} (#{memory_id}): changed {', '.join(sorted(changes))} in the {place}",
-        hints=(*([reason] if reason else []), "take it back with `undo()`", *doubts(changes.get("triggers", ()))),
+        advice=(*([reason] if reason else []), runtime.take_back, *doubts(changes.get("triggers", ()))),
         memory=runtime.card(after),
         changed=tuple(sorted(changes)),
         written_to=place,
@@ -84,31 +85,35 @@ def _phrases(phrases: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None:
-    problems, then = [], ""
+    problems: list[str] = []
+    then: list[Text] = []
     if changes.get("title") == "":
         problems.append("title is empty")
     tier = changes.get("tier")
     if tier is Tier.CONSTITUTIONAL and memory.tier is not Tier.CONSTITUTIONAL:
         if not memory.trusted:
-            problems.append(
-                f"text from {memory.source.value} cannot be a rule until a person says `trust({memory.id})`"
-            )
+            problems.append(f"text from {memory.source.value} cannot be a rule until a person vouches for it")
+            then.append(advise("vouch", id=memory.id))
         elif not confirm:
             problems.append("a constitutional memory is a rule for every session, so a person must confirm it")
-            then = "; ask the person, then say `confirm=True`"
+            then.append(advise("confirm"))
     if tier and memory.source is Source.CONSTITUTIONAL and tier is not Tier.CONSTITUTIONAL:
         problems.append(f"{memory.path} lies in a folder of rules; move the file to change its tier")
     if changes.get("triggers") and not memory.trusted:
-        problems.append(f"text from {memory.source.value} carries no triggers until a person says `trust({memory.id})`")
+        problems.append(f"text from {memory.source.value} carries no triggers until a person vouches for it")
+        then.append(advise("vouch", id=memory.id))
     if problems:
-        raise Invalid("; ".join(problems), hint=f"nothing was changed in memory {memory.id}{then}", problems=problems)
+        unchanged = f"nothing was changed in memory {memory.id}"
+        raise Invalid("; ".join(problems), hint=(unchanged, *dict.fromkeys(then)), problems=problems)
 
 
 def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, operation_id: str) -> str:
     """Write to the file where it is ours to write, else to the database; says which."""
     keys = tuple(sorted(changes))
     done = operation.Update(id=operation_id, keys=keys, values=_plain(changes))
-    if memory.source in _WRITTEN:
+    if memory.elsewhere:
+        paths.place(runtime.settings, memory.path)  # refused, if the index is forged and no main checkout has it
+    elif memory.source in _WRITTEN:
         try:
             file_changes.retried(lambda: _write(runtime, memory, changes, done))
             return "file"
@@ -117,7 +122,7 @@ def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, opera
                 raise
             # A file that may not be written still has its metadata: ours, kept beside it.
     change = runtime.change(f"update {', '.join(keys)}", replace(done, place="index"))
-    runtime.store.override(memory.id, dict(changes), change)
+    runtime.store.record.amend(memory.id, change, overrides=dict(changes))
     return "index"
 
 
@@ -130,12 +135,12 @@ def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: o
         return front_edit.edit_front_matter(text, _plain(changes))
 
     # What was redacted stays out of the trash, too: undo then changes only the keys back.
-    present, _ = disk.read_bytes(discover.file_to_change(runtime.settings, memory.path))
-    spelled = memory.redactions or file_restore.spells(runtime.store.text(memory.id), present)
+    present, _ = disk.read_bytes(discover.file_to_change(runtime.settings, memory.path, scope=runtime.scope))
+    spelled = memory.redactions or file_restore.spells(runtime.store.documents.text(memory.id), present)
     drawer = None if spelled else file_changes.drawer(runtime.now())
-    step = file_changes.rewrite(runtime.settings, memory.path, edit, keep_in=drawer)
+    step = file_changes.rewrite(runtime.settings, memory.path, edit, scope=runtime.scope, keep_in=drawer)
     done = replace(done, previous=_plain(previous), files=(step.change,) if step else ())
-    with file_changes.applied(runtime.settings, runtime.store, done.id, [step] if step else []):
+    with file_changes.applied(runtime.settings, runtime.store, done.id, [step] if step else [], scope=runtime.scope):
         path = paths.absolute(runtime.settings, memory.path)
         runtime.sync.index_file(path, runtime.change(f"update {', '.join(done.keys)}", done))
         _drop_overrides(runtime, memory.id, changes, done)
@@ -143,13 +148,13 @@ def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: o
 
 def _drop_overrides(runtime: Runtime, memory_id: int, changes: Mapping[str, Any], done: operation.Update) -> None:
     """The file says it now; what was kept beside it while it could not be written would hide that."""
-    attributes = runtime.store.get(memory_id).attributes
+    attributes = runtime.store.documents.get(memory_id).attributes
     hidden = [key for key, value in changes.items() if key != "triggers" and getattr(attributes, key) != value]
     if "triggers" in changes and not set(changes["triggers"]) <= set(attributes.triggers):
         hidden.append("triggers")
     if hidden:
         change = runtime.change(f"update {', '.join(hidden)}", replace(done, keys=tuple(hidden), place="index"))
-        runtime.store.override(memory_id, dict.fromkeys(hidden), change)
+        runtime.store.record.amend(memory_id, change, overrides=dict.fromkeys(hidden))
 
 
 def _plain(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,29 +172,29 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
     if request.id is not None:
         if request.spec_folder is not None:
             raise BadParameter(
-                f"delete was given id {request.id} and `spec_folder` {request.spec_folder}",
-                hint="give id for one memory, or `spec_folder` with `confirm=True` for all of a folder",
+                f"delete was given both the id {request.id} and the spec folder {request.spec_folder}",
+                hint=advise("one-or-folder"),
             )
-        memory = runtime.store.get(request.id)
+        memory = runtime.store.documents.get(request.id)
         moved = _forget(runtime, [memory], operation.Delete(), delete_file=delete_file, reason="delete")
-        return _deleted([memory], moved, None)
+        return _deleted(runtime, [memory], moved, None)
     folder = clean_folder(request.spec_folder or "")
     if not request.confirm:
-        count = runtime.store.count(Filter(spec_folder=folder))
+        count = runtime.store.documents.count(Filter(spec_folder=folder))
         raise MissingParameter(
             f"deleting all of {folder}, {counted(count, 'memory')}, must be confirmed",
-            hint="ask the person, then call again with `confirm=True`",
+            hint=advise("confirm"),
         )
-    memories = runtime.store.find(Filter(spec_folder=folder))
+    memories = runtime.store.documents.find(Filter(spec_folder=folder))
     if not memories:
-        raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with `stats()`")
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=advise("list-folders"))
     from spec_kit_memory.features import checkpoints
 
     with checkpoints.safety(runtime, "before-delete", spec_folder=folder) as name:
         reason = f"delete specFolder {folder}; checkpoint {name}"
         done = operation.Delete(spec_folder=folder, checkpoint=name)
         moved = _forget(runtime, memories, done, delete_file=delete_file, reason=reason)
-    return _deleted(memories, moved, name)
+    return _deleted(runtime, memories, moved, name)
 
 
 def _forget(
@@ -200,23 +205,25 @@ def _forget(
     moves: dict[int, file_changes.Move] = {}
     for memory in memories:
         if delete_file and memory.source in _WRITTEN:
-            step = file_changes.discard(runtime.settings, memory.path, to=drawer)
+            step = file_changes.discard(runtime.settings, memory.path, scope=runtime.scope, to=drawer)
             if step is not None:
                 moves[memory.id] = step
-    with file_changes.applied(runtime.settings, runtime.store, done.id, list(moves.values())):
+    with file_changes.applied(runtime.settings, runtime.store, done.id, list(moves.values()), scope=runtime.scope):
         for memory in memories:
             files = (moves[memory.id].change,) if memory.id in moves else ()
             where = "".join(f"; file in {file.trash}" for file in files)
             change = runtime.change(f"{reason}{where}", replace(done, path=memory.path, files=files))
-            runtime.store.forget(memory.id, change)
+            runtime.store.documents.forget(memory.id, change)
     return [step.trashed.path for step in moves.values()]
 
 
-def _deleted(memories: Sequence[Memory], moved: Sequence[Path], checkpoint: str | None) -> DeleteAnswer:
+def _deleted(
+    runtime: Runtime, memories: Sequence[Memory], moved: Sequence[Path], checkpoint: str | None
+) -> DeleteAnswer:
     what = f"{memories[0].title} (#{memories[0].id})" if len(memories) == 1 else counted(len(memories), "memory")
     return DeleteAnswer(
         summary=f"forgot {what}; {_rest(memories, moved)}",
-        hints=("take it back with `undo()`",),
+        advice=(runtime.take_back,),
         deleted=tuple(memory.id for memory in memories),
         files=tuple(path.as_posix() for path in moved),
         checkpoint=checkpoint,
@@ -243,20 +250,22 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
     """A person vouches for a memory of a chat or custom source. Never reachable by a tool."""
     target, trusted = request.target, request.trusted
     if isinstance(target, int):
-        memory = runtime.store.get(target)
+        memory = runtime.store.documents.get(target)
     else:
-        found = runtime.store.by_path(freshness.stored_path(runtime, target))
+        found = runtime.store.documents.get(path=freshness.stored_path(runtime, target))
         if found is None:
-            raise MemoryNotFound(f"{target} is not a memory of this workspace", hint="list them with `list()`")
+            raise MemoryNotFound(f"{target} is not a memory of this workspace", hint=advise("list-memories"))
         memory = found
     done = operation.Trust(trusted=trusted)
     with runtime.store.together():
-        runtime.store.trust(memory.id, trusted, runtime.change("trust" if trusted else "trust revoked", done))
+        runtime.store.record.amend(
+            memory.id, runtime.change("trust" if trusted else "trust revoked", done), vouched=trusted
+        )
         if memory.source is Source.CUSTOM:
             # Its front matter counts now (or no longer): read it again.
             change = runtime.change("trusted text read again", done)
             runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
-    after = runtime.store.get(memory.id)
+    after = runtime.store.documents.get(memory.id)
     said = "is trusted: its triggers and tier count" if trusted else "is no longer trusted"
     return UpdateAnswer(
         summary=f"{after.title} (#{after.id}) {said}",

@@ -34,6 +34,8 @@ STOP_SECONDS = 10.0  # for all of them together
 # What a call gives to reading the files again after the index was deleted or replaced; a small workspace is read in it.
 SETTLE_SECONDS = 2.0
 _READ_AHEAD, _AT_ONCE = 10_000, 500  # memories
+# From so many passages and seconds on the pace of embedding tells how long the rest will take.
+LEAST_STEPS, LEAST_SECONDS = 128, 5.0
 
 _FIRST = "the files are being read for the first time, so this is not complete yet: ask again in a moment"
 _AGAIN = "the index was replaced and the files are being read again, so this is not complete yet: ask again in a moment"
@@ -53,13 +55,37 @@ def warm(runtime: Runtime) -> None:
     """Read ahead what searches need, and let the garbage collector pass over it: going through it took 60 ms."""
     runtime.store.warm()
     for at in range(0, _READ_AHEAD, _AT_ONCE):
-        memories = runtime.store.find(order="path", limit=_AT_ONCE, offset=at)
+        memories = runtime.store.documents.find(order="path", limit=_AT_ONCE, offset=at)
         for memory in memories:
             ranking.read_ahead(memory.attributes)
         if len(memories) < _AT_ONCE:
             break
     gc.collect()
     gc.freeze()
+
+
+class Pace:
+    """How long will it take? Told once enough is done to know."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._first = 0  # what was done when the first step was told
+        self._done = self._total = 0
+
+    def step(self, stage: str, done: int, total: int) -> None:
+        if not self._total:
+            self._started, self._first = self._clock(), done
+        self._done, self._total = done, total
+
+    def to_go(self) -> str:
+        made, seconds = self._done - self._first, self._clock() - self._started
+        left = self._total - self._done
+        if left <= 0 or made < LEAST_STEPS or seconds < LEAST_SECONDS:
+            return ""
+        minutes = left * seconds / made / 60
+        time_left = "less than a minute" if minutes < 1 else f"about {counted(round(minutes), 'minute')}"
+        return f": {self._done:,} of {counted(self._total, 'passage')}, {time_left} to go"
 
 
 class Background:
@@ -75,10 +101,11 @@ class Background:
         self._threads: list[threading.Thread] = []
         self._new_index = threading.Event()
         self._embedding = False
+        self._pace = Pace()
         self.scanned = threading.Event()
         self.unread = ""  # why answers may lack something
         with suppress(SpecKitMemoryError):  # each call meets it as well, and says so
-            self.unread = "" if runtime.whole.count() else _FIRST
+            self.unread = "" if runtime.whole.documents.count() else _FIRST
 
     def start(self) -> None:
         from spec_kit_memory.files.watch import Watcher
@@ -111,7 +138,9 @@ class Background:
         """What goes on now, in words; "" if nothing does."""
         if self.unread:
             return "the files are being read"
-        return "vectors are being made" if self._embedding or self._wanted.is_set() else ""
+        if not (self._embedding or self._wanted.is_set()):
+            return ""
+        return "vectors are being made" + (self._pace.to_go() if self._embedding else "")
 
     def _renewed(self) -> None:
         """Whoever noticed the new index is about to answer from it."""
@@ -145,7 +174,7 @@ class Background:
         """At the start, and whenever the index was deleted or replaced: the files are the truth."""
         while not self._stopping.is_set():
             self._new_index.clear()
-            if not self._runtime.whole.count():
+            if not self._runtime.whole.documents.count():
                 self.unread = self.unread or _FIRST
             try:
                 self._runtime.sync.scan(cancel=self._stopping.is_set)
@@ -169,8 +198,12 @@ class Background:
             self._wanted.clear()
             if self._embedding:
                 try:
+                    self._pace = Pace()
                     done = index_workspace.embed_pending(
-                        self._runtime, cancelled=self._stopping.is_set, report=self._embedded
+                        self._runtime,
+                        progress=self._pace.step,
+                        cancelled=self._stopping.is_set,
+                        report=self._embedded,
                     )
                 finally:
                     self._embedding = False

@@ -11,15 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.answers import ChatAnswer, DeleteAnswer, ListAnswer, SaveAnswer
+from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.answers import ChatAnswer, DeleteAnswer, ImportedChat, ListAnswer, SaveAnswer
 from spec_kit_memory.core import redact
-from spec_kit_memory.core.memory import Conversation, Filter, Memory, Presence, Source
+from spec_kit_memory.core.memory import CHAT, Conversation, Filter, Memory, Presence, Source
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import FileMissing, MemoryNotFound, SpecKitMemoryError
 from spec_kit_memory.features import amend, index_workspace
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import chat_transcripts, paths
-from spec_kit_memory.files.index_entry import CHAT, chat_path
+from spec_kit_memory.files.index_entry import chat_path
 from spec_kit_memory.index.contract import PutResult
 from spec_kit_memory.requests import DeleteRequest
 
@@ -34,7 +35,7 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
         raise FileMissing(
             f"no transcripts in {', '.join(map(str, paths))}", hint="name .jsonl files, or a folder that holds them"
         )
-    imported: dict[int, dict[str, Any]] = {}
+    imported: dict[int, ImportedChat] = {}
     unread: list[str] = []
     unchanged = bad_lines = 0
     alone = len(transcripts) == 1
@@ -58,7 +59,7 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
     count = counted(len(imported), "conversation")
     return ChatAnswer(
         summary=f"{count} remembered, {unchanged} unchanged",
-        hints=(*_hints(imported, bad_lines), *unread[:5]),
+        advice=(*_hints(imported, bad_lines), *unread[:5]),
         imported=tuple(imported.values()),
         unchanged=unchanged,
         bad_lines=bad_lines,
@@ -67,8 +68,8 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
 
 def _keep(runtime: Runtime, conversation: Conversation, *, explicit: bool) -> PutResult | None:
     """None: a person forgot this conversation, and it stays forgotten."""
-    path = chat_path(conversation.id, settings=runtime.settings)
-    known = runtime.store.by_path(path, any_presence=True)
+    path = chat_path(conversation.id, scope=runtime.scope)
+    known = runtime.store.documents.get(path=path, any_presence=True)
     if known is not None and known.presence is Presence.FORGOTTEN and not explicit:
         return None
     if known is not None and known.presence is Presence.LIVE and _is_older(known, conversation):
@@ -84,21 +85,21 @@ def _is_older(known: Memory, conversation: Conversation) -> bool:
     return ended is not None and known.attributes.created_at is not None and ended < known.attributes.created_at
 
 
-def _told(runtime: Runtime, conversation: Conversation, result: PutResult) -> dict[str, Any]:
-    memory = runtime.store.get(result.memory_id)  # its title is free of secrets
-    return {
-        "id": result.memory_id,
-        "title": memory.title,
-        "path": memory.path,
-        "turns": len(conversation.turns),
-        "created": result.created,
-    }
+def _told(runtime: Runtime, conversation: Conversation, result: PutResult) -> ImportedChat:
+    memory = runtime.store.documents.get(result.memory_id)  # its title is free of secrets
+    return ImportedChat(
+        id=result.memory_id,
+        title=memory.title,
+        path=memory.path,
+        turns=len(conversation.turns),
+        created=result.created,
+    )
 
 
-def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[str, ...]:
-    hints = []
+def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[Text, ...]:
+    hints: list[Text] = []
     if imported:
-        hints.append("chat carries no rules or triggers until you vouch for it: `trust(ID)`")
+        hints.append(advise("vouch-for-chat"))
     if bad_lines:
         lines = counted(bad_lines, "line")
         hints.append(f"{lines} could not be read and left out")
@@ -107,7 +108,7 @@ def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[str, ...]:
 
 def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) -> SaveAnswer:
     """Saving a transcript: inside the allowed paths, like any file that a tool names."""
-    path = paths.contained(runtime.settings, file_path)
+    path = paths.contained(runtime.settings, file_path, scope=runtime.scope)
     transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise)
     clean = (redact.redact(one.title).text for one in transcript.conversations[:3])
     titles = ", ".join(map(chat_transcripts.short_title, clean))
@@ -122,11 +123,11 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
     answer = import_(runtime, [path], explicit=True)
     index_workspace.embed_pending(runtime)
     stored_as = [row["path"] for row in answer.imported]
-    stored_as += [chat_path(one.id, settings=runtime.settings) for one in transcript.conversations]
-    first = next(filter(None, (runtime.store.by_path(one) for one in stored_as)), None)
+    stored_as += [chat_path(one.id, scope=runtime.scope) for one in transcript.conversations]
+    first = next(filter(None, (runtime.store.documents.get(path=one) for one in stored_as)), None)
     return SaveAnswer(
         summary=answer.summary,
-        hints=answer.hints,
+        advice=answer.advice,
         id=first.id if first else None,
         path=first.path if first else stored,
         title=first.title if first else titles,
@@ -137,10 +138,10 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
 
 
 def list_(runtime: Runtime) -> ListAnswer:
-    found = runtime.store.find(Filter(source=Source.CHAT))
+    found = runtime.store.documents.find(Filter(source=Source.CHAT))
     return ListAnswer(
         summary=counted(len(found), "conversation"),
-        hints=() if found else ("remember some with `chat_import(PATH)`",),
+        advice=() if found else (advise("import-chats"),),
         memories=tuple(runtime.card(memory) for memory in found),
         total=len(found),
     )
@@ -149,11 +150,11 @@ def list_(runtime: Runtime) -> ListAnswer:
 def forget(runtime: Runtime, conversation: str) -> DeleteAnswer:
     """Forget one conversation, by its id, its path or its memory's id."""
     if conversation.isdecimal():
-        memory = runtime.store.get(int(conversation))
+        memory = runtime.store.documents.get(int(conversation))
         found = memory if memory.source is Source.CHAT else None
     else:
-        path = chat_path(conversation, settings=runtime.settings)
-        found = runtime.store.by_path(conversation if conversation.startswith(CHAT) else path)
+        path = chat_path(conversation, scope=runtime.scope)
+        found = runtime.store.documents.get(path=conversation if conversation.startswith(CHAT) else path)
     if found is None:
-        raise MemoryNotFound(f"there is no conversation {conversation}", hint="list them with `chat_list()`")
+        raise MemoryNotFound(f"there is no conversation {conversation}", hint=advise("list-chats"))
     return amend.delete(runtime, DeleteRequest(found.id))

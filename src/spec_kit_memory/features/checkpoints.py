@@ -11,11 +11,19 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.answers import CheckpointAnswer, CheckpointDiffAnswer, CheckpointListAnswer
+from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.answers import (
+    CheckpointAnswer,
+    CheckpointDiffAnswer,
+    CheckpointListAnswer,
+    CheckpointRow,
+    LinkDifference,
+    MemoryDifference,
+)
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Origin, Scope
@@ -25,6 +33,8 @@ from spec_kit_memory.errors import (
     BadSpecFolder,
     CheckpointExists,
     CheckpointNotFound,
+    DatabaseBusy,
+    DatabaseUnusable,
     OutOfRange,
     RestoreFailed,
     SpecKitMemoryError,
@@ -58,8 +68,8 @@ _CALLED = {"content_hash": "text", "confidence": "validations", "validation_coun
 def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnswer:
     """A snapshot under a name that nobody has taken."""
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
-    if folder is not None and not runtime.store.count(Filter(spec_folder=folder)):
-        raise BadSpecFolder(f"spec folder {folder} has no memories", hint="list folders with `stats()`")
+    if folder is not None and not runtime.store.documents.count(Filter(spec_folder=folder)):
+        raise BadSpecFolder(f"spec folder {folder} has no memories", hint=advise("list-folders"))
     made = _make(
         runtime,
         _checked(request.name),
@@ -71,7 +81,7 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     dropped = f"; {', '.join(pruned)} made room for it" if pruned else ""
     return CheckpointAnswer(
         summary=f"checkpoint {made.name}: {counted(made.memories, 'memory')} of {folder or 'all folders'}{dropped}",
-        hints=("see later what changed since with `checkpoint_diff(NAME)`",),
+        advice=(advise("compare-later", name=made.name),),
         name=made.name,
         memories=made.memories,
         size_bytes=made.size_bytes,
@@ -85,9 +95,9 @@ def safety(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) -> 
     made = _make_automatic(runtime, prefix, spec_folder=spec_folder)
     try:
         yield made.name
-    except BaseException:
+    except Exception:  # not where somebody interrupts: it may have been done by then
         with suppress(SpecKitMemoryError):  # the error that led here is the one to tell
-            shelf.remove(made)
+            shelf.remove(made.place)
         raise
     with suppress(SpecKitMemoryError):  # what it is for is done; the next one makes room
         _prune(runtime, keep={made.name})
@@ -100,7 +110,7 @@ def _make_automatic(
     name = f"{prefix}-{runtime.now():%Y%m%d-%H%M%S}"
     where = _where(spec_folder)
     if also:
-        where = Filter(ids=frozenset({*also, *(memory.id for memory in runtime.store.find(where))}))
+        where = Filter(ids=frozenset({*also, *(memory.id for memory in runtime.store.documents.find(where))}))
     return _make(runtime, name, spec_folder=spec_folder, description="made by itself", automatic=True, where=where)
 
 
@@ -112,13 +122,13 @@ def _elsewhere(runtime: Runtime, opened: Opened) -> list[int]:
     rows = opened.rows()
     if next(rows)["instance"] != _instance(runtime):
         return []
-    present = runtime.store.many([row["id"] for row in _memories(rows)])
+    present = runtime.store.documents.many([row["id"] for row in _memories(rows)])
     return [memory.id for memory in present if memory.spec_folder != folder]
 
 
 def header_now(runtime: Runtime) -> Mapping[str, Any]:
     """The first row that a snapshot would have now."""
-    with closing(runtime.store.snapshot(Filter(ids=frozenset()))) as rows:
+    with closing(runtime.store.care.snapshot(Filter(ids=frozenset()))) as rows:
         return next(rows)
 
 
@@ -137,7 +147,7 @@ def _make(
     where: Filter | None = None,
 ) -> Checkpoint:
     runtime.flush()  # counts that are not written yet belong to the snapshot too
-    scope = runtime.settings.scope
+    scope = runtime.scope
     with shelf.alone(runtime.settings):
         known, _ = shelf.headers(runtime.settings, scope)
         taken = {one.name for one in known}
@@ -158,7 +168,7 @@ def _make(
             automatic=automatic,
             scope=scope,
         )
-        with closing(runtime.store.snapshot(where or _where(spec_folder))) as rows:
+        with closing(runtime.store.care.snapshot(where or _where(spec_folder))) as rows:
             return shelf.write(runtime.settings, wanted, rows)
 
 
@@ -195,10 +205,10 @@ def _prune(runtime: Runtime, *, keep: set[str]) -> tuple[str, ...]:
     """Beyond the limit the oldest automatic one goes, then the oldest."""
     dropped: list[str] = []
     with shelf.alone(runtime.settings):
-        found, _ = shelf.headers(runtime.settings, runtime.settings.scope)
+        found, _ = shelf.headers(runtime.settings, runtime.scope)
         for one in sorted(found, key=lambda one: (not one.automatic, one.age)):
             if len(found) - len(dropped) > MOST and one.name not in keep:
-                shelf.remove(one)
+                shelf.remove(one.place)
                 dropped.append(one.name)
     return tuple(dropped)
 
@@ -211,35 +221,34 @@ def _where(spec_folder: str | None) -> Filter:
 
 
 def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAnswer:
-    found, bad = shelf.headers(runtime.settings, runtime.settings.scope)
+    found, bad = shelf.headers(runtime.settings, runtime.scope)
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     chosen = [one for one in found if folder is None or one.spec_folder == folder]
     return CheckpointListAnswer(
         summary=counted(len(chosen), "checkpoint") + (f" of {folder}" if folder else ""),
         # A file's name would tell a part of the workspace about another.
-        hints=tuple(error.message for error in bad) if runtime.settings.scope == Scope() else (),
+        advice=tuple(error.message for error in bad) if runtime.scope == Scope() else (),
         checkpoints=tuple(_told(one) for one in chosen[: request.limit]),
     )
 
 
-def _told(one: Checkpoint) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "specFolder": one.spec_folder,
-        "memories": one.memories,
-        "sizeBytes": one.size_bytes,
-        "createdAt": one.created,
-        "description": one.description,
-        "automatic": one.automatic,
-        "gitBranch": one.git.get("branch"),
-        "metadata": dict(one.metadata),
-    }
+def _told(one: Checkpoint) -> CheckpointRow:
+    return CheckpointRow(
+        name=one.name,
+        spec_folder=one.spec_folder,
+        memories=one.memories,
+        size_bytes=one.size_bytes,
+        created_at=one.created,
+        description=one.description,
+        automatic=one.automatic,
+        git_branch=one.git.get("branch"),
+        metadata=dict(one.metadata),
+    )
 
 
 def find(runtime: Runtime, name: str) -> Opened:
     """The checkpoint of that name; of two in different scopes this session's own."""
-    wanted = unicodedata.normalize("NFC", name.strip())
-    scope = runtime.settings.scope
+    wanted, scope = _spelled(name), runtime.scope
     found, bad = shelf.headers(runtime.settings, scope)
     named = sorted((one for one in found if one.name == wanted), key=lambda one: one.scope != scope)
     if named:
@@ -250,17 +259,26 @@ def find(runtime: Runtime, name: str) -> Opened:
             raise error
     known = ", ".join(one.name for one in found[:5])
     raise CheckpointNotFound(
-        f"there is no checkpoint {name!r}", hint=f"there are: {known}" if known else "make one with checkpoint create"
+        f"there is no checkpoint {name!r}", hint=f"there are: {known}" if known else advise("make-checkpoint")
     )
 
 
 def delete(runtime: Runtime, request: CheckpointDeleteRequest) -> CheckpointAnswer:
     with shelf.alone(runtime.settings):
-        gone = find(runtime, request.name).header
-        shelf.remove(gone)
+        try:
+            gone = find(runtime, request.name).header
+        except RestoreFailed:  # it cannot be restored any more, but its file is there under that name
+            name = _spelled(request.name)
+            shelf.remove(shelf.place_of(runtime.settings, name, runtime.scope))
+            return CheckpointAnswer(summary=f"deleted checkpoint {name}, which could not be read", name=name)
+        shelf.remove(gone.place)
     return CheckpointAnswer(
         summary=f"deleted checkpoint {gone.name}", name=gone.name, memories=gone.memories, size_bytes=gone.size_bytes
     )
+
+
+def _spelled(name: str) -> str:
+    return unicodedata.normalize("NFC", name.strip())
 
 
 # --- compare ----------------------------------------------------------------------
@@ -270,7 +288,7 @@ def diff(runtime: Runtime, request: CheckpointDiffRequest) -> CheckpointDiffAnsw
     """What a restore with clearExisting would take back: added, removed and changed since, links too."""
     opened = find(runtime, request.name)
     opened.verify()
-    with closing(runtime.store.snapshot(_where(opened.header.spec_folder))) as now_rows:
+    with closing(runtime.store.care.snapshot(_where(opened.header.spec_folder))) as now_rows:
         then, now = _Compared.read(opened.rows()), _Compared.read(now_rows)
     # Ids mean the same memory only within one database.
     key = "id" if then.instance == now.instance else "path"
@@ -278,12 +296,12 @@ def diff(runtime: Runtime, request: CheckpointDiffRequest) -> CheckpointDiffAnsw
     both = [(before[one], after[one]) for one in before if one in after]
     added = [after[one] for one in after if one not in before]
     removed = [before[one] for one in before if one not in after]
-    changed = [_named(new) | {"changed": names} for old, new in both if (names := _differences(old, new))]
+    changed = [replace(_named(new), changed=tuple(names)) for old, new in both if (names := _differences(old, new))]
     used = sum(old["access_count"] != new["access_count"] for old, new in both)
     links = _compare_links(then.links(key), now.links(key))
     return CheckpointDiffAnswer(
         summary=_diff_summary(opened.header, added=len(added), removed=len(removed), changed=len(changed), links=links),
-        hints=tuple(_diff_hints(opened.header, used)),
+        advice=tuple(_diff_hints(opened.header, used)),
         name=opened.header.name,
         added=tuple(map(_named, added)),
         removed=tuple(map(_named, removed)),
@@ -339,19 +357,23 @@ class _Compared:
         return {(end(row, "source_id"), end(row, "target_id"), row["relation"]): row for row in self.link_rows}
 
 
-_LINK_CALLED = {"source_id": "sourceId", "target_id": "targetId"}
-_LINK_UNSAID = frozenset(("kind", "id", "origin", "claimant", "created_at", "outside"))
 _LINK_VALUES = ("strength", "evidence", "origin")
 
 
 def _compare_links(
     then: Mapping[tuple[Any, ...], Mapping[str, Any]], now: Mapping[tuple[Any, ...], Mapping[str, Any]]
-) -> dict[str, tuple[dict[str, Any], ...]]:
-    def told(row: Mapping[str, Any]) -> dict[str, Any]:
-        return {_LINK_CALLED.get(name, name): value for name, value in row.items() if name not in _LINK_UNSAID}
+) -> dict[str, tuple[LinkDifference, ...]]:
+    def told(row: Mapping[str, Any]) -> LinkDifference:
+        return LinkDifference(
+            source_id=row["source_id"],
+            target_id=row["target_id"],
+            relation=row["relation"],
+            strength=row["strength"],
+            evidence=row["evidence"],
+        )
 
     changed = [
-        told(now[key]) | {"changed": names}
+        replace(told(now[key]), changed=tuple(names))
         for key in then
         if key in now and (names := [name for name in _LINK_VALUES if then[key][name] != now[key][name]])
     ]
@@ -386,8 +408,8 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return sorted({_CALLED.get(name) or json_name(name) for name in compared if now[name] != then.get(name)})
 
 
-def _named(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": row["id"], "title": row["title"], "path": row["path"]}
+def _named(row: Mapping[str, Any]) -> MemoryDifference:
+    return MemoryDifference(id=row["id"], title=row["title"], path=row["path"])
 
 
 # --- restore ----------------------------------------------------------------------
@@ -422,22 +444,27 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
         if restore_files:
             previous = {row["id"]: row for row in _memories(_after_header(shelf.read(safety.place)))}
             files = file_restore.plan(runtime, opened.rows(), previous)
-        with file_changes.applied(runtime.settings, runtime.store, restored.id, files.steps, at_once=False) as changes:
+        with file_changes.applied(
+            runtime.settings, runtime.store, restored.id, files.steps, scope=runtime.scope, at_once=False
+        ) as changes:
             change = runtime.change(reason, restored)
-            done = runtime.store.restore(opened.rows(), change, clear=clear_existing, where=where)
+            done = runtime.store.care.restore(opened.rows(), change, clear=clear_existing, where=where)
             told = f"file of checkpoint {header.name}"
             filed = file_restore.write_back(runtime, files, changes, operation=restored, reason=told)
-    except BaseException:
+    except Exception:
         with suppress(SpecKitMemoryError):
-            shelf.remove(safety)  # nothing changed, so there is nothing to go back to
+            shelf.remove(safety.place)  # nothing changed, so there is nothing to go back to
         raise
     pruned: tuple[str, ...] = ()
     with suppress(SpecKitMemoryError):  # the restore is done; the next checkpoint makes room
         pruned = _prune(runtime, keep={safety.name, header.name})
     runtime.embed_soon()
+    hints: tuple[Text, ...] = (runtime.take_back,)
+    with suppress(DatabaseBusy, DatabaseUnusable):  # the restore is done, whether more can be said or not
+        hints = tuple(_hints(runtime, filed, done, restored))
     return CheckpointAnswer(
         summary=_summary(header, done),
-        hints=tuple(_hints(runtime, filed, done, restored)),
+        advice=hints,
         name=header.name,
         memories=header.memories,
         size_bytes=header.size_bytes,
@@ -457,17 +484,17 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
 def _refuse_renamed(runtime: Runtime, opened: Opened) -> None:
     """The index would name files that are not there, and the next scan would undo it without a word."""
     folder = opened.header.spec_folder
-    if folder is None or runtime.store.count(Filter(spec_folder=folder)):
+    if folder is None or runtime.store.documents.count(Filter(spec_folder=folder)):
         return
     rows = opened.rows()
     if next(rows)["instance"] != _instance(runtime):
         return
-    moved = runtime.store.many([row["id"] for row in _memories(rows)])
+    moved = runtime.store.documents.many([row["id"] for row in _memories(rows)])
     if moved:
         now = ", ".join(sorted({memory.spec_folder or "no spec folder" for memory in moved}))
         raise RestoreFailed(
             f"spec folder {folder} was renamed: {counted(len(moved), 'memory')} of it in {now}",
-            hint="nothing was changed; rename it back, or use `restore_files=True` to write the old files again",
+            hint=advise("restore-renamed"),
         )
 
 
@@ -489,17 +516,16 @@ def _summary(header: Checkpoint, done: Mapping[str, int]) -> str:
 
 def _hints(
     runtime: Runtime, filed: file_restore.Filed, done: Mapping[str, int], restored: operation.Restore
-) -> Iterable[str]:
+) -> Iterable[Text]:
     if done["kept_newer"]:
-        yield "`clear_existing=True` takes back what is newer, too; see what that is with `checkpoint_diff(NAME)`"
+        yield advise("clear-newer", name=restored.checkpoint)
     if done["restored"] and not restored.restore_files:
-        yield "files stay as they are; `restore_files=True` writes them back"
-    if runtime.store.is_committed(restored.id):
-        yield "take it back with `undo()`"
+        yield advise("restore-files")
+    if runtime.store.record.is_committed(restored.id):
+        yield runtime.take_back
     else:
         yield "nothing differed from the checkpoint, so there is nothing to take back"
     yield from (f"not written: {path} ({reason})" for path, reason in filed.refused.items())
     missing = len(freshness.stale(runtime))
     if missing:
-        without = counted(missing, "memory has", "memories have")
-        yield f"{without} no file; the next scan takes out what `restore_files=True` does not write"
+        yield advise("files-missing", count=missing)

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core import alignment, redact
 from spec_kit_memory.core.alignment import Alignment, Decision, Profile
 from spec_kit_memory.core.folders import clean_folder
@@ -54,7 +55,7 @@ def place(
     fact: bool = False,
 ) -> Placed:
     base = _base(runtime)
-    user = runtime.settings.isolation.user_id
+    user = runtime.scope.user
     if base is None and (named is None or user) and not create:
         return _at_root(runtime, user)
     if user and named is None:
@@ -106,7 +107,7 @@ class _Folders:
     @cached_property
     def indexed(self) -> dict[str, list[Tally]]:
         found: dict[str, list[Tally]] = {}
-        for tally in self._runtime.store.tally():
+        for tally in self._runtime.store.documents.tally():
             if tally.spec_folder:
                 found.setdefault(tally.spec_folder, []).append(tally)
         return found
@@ -145,7 +146,7 @@ def _is_reachable(runtime: Runtime, base: Path, name: str) -> bool:
     if not runtime.isolated:
         return True
     try:
-        paths.contained(runtime.settings, base / name / "memory")
+        paths.contained(runtime.settings, base / name / "memory", scope=runtime.scope)
     except SpecKitMemoryError:
         return False
     return True
@@ -154,12 +155,12 @@ def _is_reachable(runtime: Runtime, base: Path, name: str) -> bool:
 def _at_root(runtime: Runtime, user: str | None) -> Placed:
     root = runtime.settings.root
     folder = root / "memory" / "users" / user if user else root / "memory"
-    return Placed(paths.contained(runtime.settings, folder), None, root)
+    return Placed(paths.contained(runtime.settings, folder, scope=runtime.scope), None, root)
 
 
 def _in(runtime: Runtime, base: Path | None, name: str, **more: Any) -> Placed:
     root = runtime.settings.root
-    folder = paths.contained(runtime.settings, (base or root / "specs") / name / "memory")
+    folder = paths.contained(runtime.settings, (base or root / "specs") / name / "memory", scope=runtime.scope)
     return Placed(folder, name, root, **more)
 
 
@@ -210,7 +211,7 @@ def _undecided(decision: Decision, existing: set[str]) -> UndecidedSpecFolder:
     offered = ", ".join(f"{row['name']} ({row['score']:.0f})" for row in best)
     return UndecidedSpecFolder(
         f"no spec folder fits well enough; the best: {offered}" if best else "there are no spec folders yet",
-        hint="name one with `spec_folder`; with `create=True` a new one",
+        hint=advise("name-folder"),
         alternatives=best,
     )
 
@@ -246,30 +247,32 @@ def _nearest(runtime: Runtime, active: Mapping[str, Sequence[Tally]], words: str
 
 def _sharing(runtime: Runtime, words: str) -> list[str]:
     """The folders of the memories that share most with these words, the best first."""
-    hits = runtime.store.match_text(for_query(words[:ASKED_CHARACTERS]), Filter(), HITS)
+    hits = runtime.store.documents.match(for_query(words[:ASKED_CHARACTERS]), Filter(), HITS)
     ids = list(dict.fromkeys(hit.memory_id for hit in hits))
     names: dict[str, None] = {}
     while ids and len(names) < SHARING:
         some, ids = ids[:SHARING], ids[SHARING:]
-        names |= dict.fromkeys(memory.spec_folder for memory in runtime.store.many(some) if memory.spec_folder)
+        names |= dict.fromkeys(
+            memory.spec_folder for memory in runtime.store.documents.many(some) if memory.spec_folder
+        )
     return list(names)[:SHARING]
 
 
 def _profile(runtime: Runtime, name: str, group: Sequence[Tally], *, documents: int) -> Profile:
     """Read once for each state of a folder: its texts are long, and saving must not wait for them each time."""
     state = documents, sum(tally.count for tally in group), max(tally.changed for tally in group)
-    known = runtime.profiles.get(name)
+    known = runtime.view.profiles.get(name)
     if known is None or known[0] != state:
-        known = runtime.profiles[name] = (state, _read(runtime, name, group, documents))
+        known = runtime.view.profiles[name] = (state, _read(runtime, name, group, documents))
     return known[1]
 
 
 def _read(runtime: Runtime, name: str, group: Sequence[Tally], documents: int) -> Profile:
     mine = Filter(spec_folder=name)
-    newest = runtime.store.find(mine, limit=documents)
+    newest = runtime.store.documents.find(mine, limit=documents)
     if any(memory.archived_folder for memory in newest):
-        newest = [memory for memory in runtime.store.find(mine) if not memory.archived_folder][:documents]
-    texts = {memory.path.rsplit("/", 1)[-1]: runtime.store.text(memory.id) for memory in newest}
+        newest = [memory for memory in runtime.store.documents.find(mine) if not memory.archived_folder][:documents]
+    texts = {memory.path.rsplit("/", 1)[-1]: runtime.store.documents.text(memory.id) for memory in newest}
     return alignment.profile(name, texts, touched_at=max(tally.newest for tally in group))
 
 

@@ -6,13 +6,14 @@ decisions bear on it. Whole memories are offered, not loaded, unless auto-load w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from spec_kit_memory.answers import ContextAnswer
+from spec_kit_memory import answer_json
+from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.answers import ContextAnswer, ContextPart, Offer
 from spec_kit_memory.core import long_lines, markdown, packing, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.folders import clean_folder
@@ -36,10 +37,12 @@ SHARES = {"triggers": 0.3, "folder": 0.5}
 
 # What the answer costs that says nothing: its keys and the loading preference.
 FRAME_TOKENS = 16
+# What a rule takes beside its title and its words.
+RULE_TOKENS = 16
 
 
 def _count(thing: Any) -> int:
-    return tokens.count(json.dumps(thing, ensure_ascii=False, separators=(",", ":")))
+    return -(-answer_json.size(thing) // tokens.BYTES_PER_TOKEN)
 
 
 def _without_announcements(clipped: str) -> str:
@@ -57,7 +60,7 @@ class _Page:
     budget: int
     beside: int = 0  # tokens of the answer that are neither text nor parts
     text: list[str] = field(default_factory=list)
-    parts: list[dict[str, Any]] = field(default_factory=list)
+    parts: list[ContextPart] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
     sent: list[str] = field(default_factory=list)  # hashes of passages that stand in it whole
     _heading: str = ""
@@ -71,7 +74,7 @@ class _Page:
     ) -> bool:
         """Put a piece in if it fits, clipped to `most` tokens. `passage`: what it is, if all of it fits."""
         head = f"**{memory.title}** (#{memory.id}, {memory.path})\n"
-        part = {"kind": kind, "id": memory.id, "title": memory.title, "tokens": self.budget}
+        part = ContextPart(kind=kind, id=memory.id, title=memory.title, tokens=self.budget)
         room = self.budget - self._with(head, part)
         clipped = tokens.clip(said, room if most is None else min(room, most - tokens.count(head)))
         while clipped and (over := self._with(head + clipped, part) - self.budget) > 0:
@@ -82,7 +85,7 @@ class _Page:
         if not clipped:
             return False
         self._put(head + clipped)
-        self.parts.append({**part, "tokens": tokens.count(head + clipped)})
+        self.parts.append(replace(part, tokens=tokens.count(head + clipped)))
         self.shown.add(memory.id)
         return True
 
@@ -95,7 +98,7 @@ class _Page:
             self._put(words + ", ".join(names))
         return memories[: len(names)]
 
-    def _with(self, more: str, *parts: dict[str, Any]) -> int:
+    def _with(self, more: str, *parts: ContextPart) -> int:
         """Tokens of the answer's JSON with one more piece."""
         text = "\n\n".join([*self.text, *filter(None, [self._heading]), more])
         return self.beside + _count([text, *self.parts, *parts])
@@ -114,18 +117,18 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     page = _Page(budget=max_tokens, beside=FRAME_TOKENS + _count(offers))
     told = _rules(runtime, page, prompt or "", max_tokens, sessions.told_to(runtime, session_id))
     brought = False
-    decided = _decided_on(runtime, prompt, folder) if loading != "skip" and (prompt or folder) else {}
+    decided = _decided_on(runtime, request, folder) if loading != "skip" and (prompt or folder) else {}
     if prompt:
         budget = int(max_tokens * SHARES["triggers"])
         brought = _triggered(runtime, page, prompt, budget, decided, without={memory.id for memory in newest[:1]})
     if folder and newest:
         _folder(runtime, page, folder, newest[0], loading, int(max_tokens * SHARES["folder"]), decided)
     _decisions(page, decided)
-    if loading != "skip" and prompt and not (brought or decided):
-        _nearest(runtime, page, prompt, folder)
+    if loading != "skip" and prompt and not (brought or any(each.answers for each in decided.values())):
+        _nearest(runtime, page, request, folder)
     if loading != "skip" and not page.shown:
         page.heading("## Saved last")
-        page.name("", [memory for memory in runtime.store.find(limit=5 * NEWEST) if memory.trusted][:NEWEST])
+        page.name("", [memory for memory in runtime.store.documents.find(limit=5 * NEWEST) if memory.trusted][:NEWEST])
     runtime.used(page.shown)
     if session_id and (page.shown or told):
         sessions.remember_shown(runtime, session_id, sorted(page.shown), [*told, *page.sent])
@@ -133,7 +136,7 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
         sessions.remember_told(runtime, told)
     return ContextAnswer(
         summary=_summary(page, folder, loading),
-        hints=tuple(_hints(offers, loading, page)),
+        advice=tuple(_hints(offers, loading, page)),
         text="\n\n".join(page.text),
         parts=tuple(page.parts),
         loading=loading,
@@ -160,15 +163,15 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, told: Set[st
     texts = [
         packing.Rule(
             id=m.id,
-            title=m.title,
-            text=sessions.body(runtime.store.text(m.id)),
+            name_size=tokens.count(m.title) + RULE_TOKENS,
+            text=sessions.body(runtime.store.documents.text(m.id)),
             weight=m.attributes.weight,
             triggered=m.id in triggered,
         )
         for m in rules.values()
     ]
     page.heading("## Rules")
-    ruled = packing.rules(texts, count=tokens.count, budget_tokens=packing.rules_budget(budget), header_tokens=16)
+    ruled = packing.rules(texts, budget=packing.rules_budget(budget), measure=tokens.count)
     shown = [id_ for id_, text in ruled.shown if page.add("rule", rules[id_], text)]
     # What the prompt brings up stands below by itself.
     named = page.name("Also: ", [rules[id_] for id_ in ruled.named if id_ not in triggered])
@@ -186,7 +189,7 @@ def _triggered(
     if wanted:
         page.heading("## Brought up by the prompt")
     for memory in wanted:
-        said = _with_decision(sessions.summary(runtime.store.text(memory.id)), decided.get(memory.id))
+        said = _with_decision(sessions.summary(runtime.store.documents.text(memory.id)), decided.get(memory.id))
         page.add("trigger", memory, said, most=budget // len(wanted))
     return bool(matches)
 
@@ -202,7 +205,7 @@ def _folder(
 ) -> None:
     """Where the folder stands by its newest memory."""
     page.heading(f"## {folder}")
-    text = runtime.store.text(newest.id)
+    text = runtime.store.documents.text(newest.id)
     said = sessions.body(text) if loading == "auto" else _standing(text)
     page.add("folder", newest, _with_decision(said or sessions.summary(text), decided.get(newest.id)), most=budget)
 
@@ -210,23 +213,23 @@ def _folder(
 def _newest(runtime: Runtime, folder: str) -> list[Memory]:
     """What was saved last in the folder and still holds; without saved memories its documents."""
     for source in (Source.MEMORY, None):
-        found = runtime.store.find(Filter(spec_folder=folder, source=source))
+        found = runtime.store.documents.find(Filter(spec_folder=folder, source=source))
         if newest := [memory for memory in found if sessions.may_surface(runtime, memory)][:OFFERS]:
             return newest
     return []
 
 
-def _offers(newest: Sequence[Memory], *, most: int) -> list[dict[str, Any]]:
+def _offers(newest: Sequence[Memory], *, most: int) -> list[Offer]:
     """Nothing is loaded without consent: the choices to put before a person, by id alone where room is short."""
     if not newest:
         return []
-    named: list[dict[str, Any]] = [
-        {"choice": f"[{number}]", "id": memory.id, "title": memory.title, "path": memory.path}
+    named = [
+        Offer(choice=f"[{number}]", id=memory.id, title=memory.title, path=memory.path)
         for number, memory in enumerate(newest, 1)
     ]
     if _count(named) > most:
-        named = [{"choice": offer["choice"], "id": offer["id"]} for offer in named]
-    return [*named, {"choice": "[all]", "ids": [memory.id for memory in newest]}, {"choice": "[skip]"}]
+        named = [Offer(choice=offer.choice, id=offer.id) for offer in named]
+    return [*named, Offer(choice="[all]", ids=tuple(memory.id for memory in newest)), Offer(choice="[skip]")]
 
 
 def _standing(text: str) -> str:
@@ -249,23 +252,27 @@ class _Decided:
     passage: StoredPassage
     text: str
     section: bool  # of decisions; else the memory as a whole is one
+    answers: bool  # the prompt by itself; else something else that was found does
 
 
-def _decided_on(runtime: Runtime, prompt: str | None, folder: str | None) -> dict[int, _Decided]:
+def _decided_on(runtime: Runtime, request: ContextRequest, folder: str | None) -> dict[int, _Decided]:
     """Decisions that bear on the prompt, or on the folder's topic: sections and memories of that kind, nothing else."""
-    topic = prompt or (folder or "").replace("-", " ").replace("/", " ")
+    topic = request.prompt or (folder or "").replace("-", " ").replace("/", " ")
+    asked = SearchRequest(query=topic, also=request.also, spec_folder=folder, include_constitutional=False)
     decided: dict[int, _Decided] = {}
     for kind in (ContextType.DECISION, None):
-        request = SearchRequest(query=topic, spec_folder=folder, context_type=kind, include_constitutional=False)
-        ranking = searching.rank(runtime, request)
-        for found in ranking.found if ranking.close or not prompt else ():
+        ranking = searching.rank(runtime, asked.replace(context_type=kind))
+        for found in ranking.found if ranking.close or not request.prompt else ():
             if len(decided) == MOST_DECISIONS:
                 break
             passage, section = _decision_of(found) if found.memory.trusted else (None, False)
             if passage is not None and found.memory.id not in decided:
-                words = long_lines.text_of(runtime.store.text(found.memory.id).split("\n"), passage)
-                text = _replaced(found) + sessions.without_tags(words)
-                decided[found.memory.id] = _Decided(found.memory, passage, text, section)
+                words = long_lines.text_of(runtime.store.documents.text(found.memory.id).split("\n"), passage)
+                answers = found.match is None or ranking.answers(found)
+                if text := sessions.without_tags(words):  # a heading alone decides nothing
+                    decided[found.memory.id] = _Decided(
+                        found.memory, passage, _replaced(found) + text, section=section, answers=answers
+                    )
     return decided
 
 
@@ -284,10 +291,10 @@ def _with_decision(said: str, decided: _Decided | None) -> str:
     return f"{said}\ndecision: {decided.text}" if said else decided.text
 
 
-def _nearest(runtime: Runtime, page: _Page, prompt: str, folder: str | None) -> None:
+def _nearest(runtime: Runtime, page: _Page, request: ContextRequest, folder: str | None) -> None:
     """What answers the prompt best, if anything does and it is not there yet."""
-    request = SearchRequest(query=prompt, spec_folder=folder, include_constitutional=False)
-    ranking = searching.rank(runtime, request)
+    asked = SearchRequest(query=request.prompt, also=request.also, spec_folder=folder, include_constitutional=False)
+    ranking = searching.rank(runtime, asked)
     if not ranking.close:
         return
     page.heading("## Nearest to the prompt")
@@ -321,7 +328,7 @@ def _decision_of(found: searching.Found) -> tuple[StoredPassage | None, bool]:
 
 
 def _summary(page: _Page, folder: str | None, loading: str) -> str:
-    kinds = {part["kind"] for part in page.parts}
+    kinds = {part.kind for part in page.parts}
     if not kinds and page.text:
         return "nothing bears on it closely; what was saved last is named"
     if not kinds:
@@ -330,13 +337,13 @@ def _summary(page: _Page, folder: str | None, loading: str) -> str:
     return f"{counted(len(page.parts), 'piece')}: {', '.join(sorted(kinds))}{skipped}"
 
 
-def _hints(offers: list[dict[str, Any]], loading: str, page: _Page) -> list[str]:
-    hints = []
+def _hints(offers: Sequence[Offer], loading: str, page: _Page) -> list[Text]:
+    hints: list[Text] = []
     if offers and loading == "ask":
-        choices = " ".join(offer["choice"] for offer in offers)
+        choices = " ".join(offer.choice for offer in offers)
         hints.append(f"ask which memories to load: {choices}; skipping never blocks")
     if page.text and not page.parts:
-        hints.append("`search(QUERY)` finds more; `load(ID)` reads one by its id")
+        hints.append(advise("search-or-load"))
     elif not page.parts:
-        hints.append("run `index()`, or save a first memory with `save()`")
+        hints.append(advise("first-memory"))
     return hints

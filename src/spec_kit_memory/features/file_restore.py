@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.core.memory import Memory, Source
+from spec_kit_memory.core.memory import CHAT, Memory, Source
 from spec_kit_memory.core.operation import Operation
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import discover, disk, file_changes, paths
 from spec_kit_memory.files.file_changes import Changes, Move, Step, Write
-from spec_kit_memory.files.index_entry import CHAT
 from spec_kit_memory.filesystem import Place
 
 # Files of these sources are the user's project; others are only read.
@@ -91,7 +90,7 @@ def _write_of(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> tuple[Wr
         return None, "its stored text was redacted"
     if Source(row["source"]) not in WRITTEN:
         return None, f"files of source {row['source']} are only read"
-    target = discover.file_to_change(runtime.settings, row["path"])
+    target = discover.file_to_change(runtime.settings, row["path"], scope=runtime.scope)
     data = as_it_was(row["text"], row["raw_hash"])
     present = disk.read_bytes(target)[0] if filesystem.exists(target) else None
     if present == data:
@@ -101,7 +100,10 @@ def _write_of(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> tuple[Wr
         return None, problem or "its folder may not be written"
     # What is replaced is kept in the trash: its memory may be forgotten, and is in no checkpoint then.
     mtime_ns = _time_of(row, data) or None
-    return file_changes.write(runtime.settings, row["path"], data, mtime_ns=mtime_ns, keep_in=drawer), ""
+    step = file_changes.write(
+        runtime.settings, row["path"], data, scope=runtime.scope, mtime_ns=mtime_ns, keep_in=drawer
+    )
+    return step, ""
 
 
 def _is_writable(folder: Place) -> bool:
@@ -116,7 +118,7 @@ def _former_place(runtime: Runtime, previous: Mapping[str, Any], drawer: str) ->
     if previous["path"].startswith(CHAT):
         return None
     try:
-        move = file_changes.discard(runtime.settings, previous["path"], to=drawer)
+        move = file_changes.discard(runtime.settings, previous["path"], scope=runtime.scope, to=drawer)
     except SpecKitMemoryError:
         return None
     return move if move is not None and move.digest == previous["raw_hash"] else None
@@ -126,7 +128,7 @@ def write_back(runtime: Runtime, planned: Plan, changes: Changes, *, operation: 
     """Write the files of those memories that were restored, and index them; in the transaction of the restore."""
     filed = Filed()
     for file in planned.files:
-        memory = runtime.store.by_path(file.path)
+        memory = runtime.store.documents.get(path=file.path)
         # A memory that was kept because it is newer keeps its file too.
         if memory is None or memory.path != file.path or memory.content_hash != file.content_hash:
             continue
@@ -146,7 +148,11 @@ def write_back(runtime: Runtime, planned: Plan, changes: Changes, *, operation: 
 def _taken_away(runtime: Runtime, memory: Memory, planned: Plan) -> Move | None:
     """What takes its former file away, unless that is another memory's too."""
     previous = planned.previous.get(memory.id)
-    if previous is None or previous["path"] == memory.path or runtime.store.by_path(previous["path"]) is not None:
+    if (
+        previous is None
+        or previous["path"] == memory.path
+        or runtime.store.documents.get(path=previous["path"]) is not None
+    ):
         return None
     return planned.moves.get(previous["path"])
 
@@ -165,7 +171,7 @@ def _unkept(runtime: Runtime, target: Path) -> str:
     present = runtime.sync.preview(target)
     if present.redactions:
         return "the file holds secrets that are kept nowhere else"
-    if runtime.whole.text_of(present.content_hash) is None:
+    if runtime.whole.documents.text(content_hash=present.content_hash) is None:
         return "the file holds text that is not indexed"
     return ""
 

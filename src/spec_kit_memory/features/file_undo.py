@@ -62,7 +62,7 @@ def _one_for_each_path(formers: Sequence[Former]) -> list[Former]:
 
 def edit_back(runtime: Runtime, stored: str, edit: Callable[[str], str]) -> list[Step]:
     """What changes a file in place, where its former bytes cannot be put back as a whole."""
-    step = file_changes.rewrite(runtime.settings, stored, edit)
+    step = file_changes.rewrite(runtime.settings, stored, edit, scope=runtime.scope)
     return [step] if step else []
 
 
@@ -72,16 +72,17 @@ def _put_one_back(runtime: Runtime, former: Former, drawer: str) -> Step | None:
         return None
     if not _was_there(file):
         # An empty spec folder would still be offered.
-        return file_changes.discard(runtime.settings, file.path, to=drawer, prune=True)
+        return file_changes.discard(runtime.settings, file.path, scope=runtime.scope, to=drawer, prune=True)
     trashed = _trashed(runtime, file)
     if present is None and file.trash is not None and trashed is not None and filesystem.exists(trashed):
-        return file_changes.recall(runtime.settings, file.path, trash_name=file.trash)
+        return file_changes.recall(runtime.settings, file.path, scope=runtime.scope, trash_name=file.trash)
     # What is replaced is recorded: it is what the operation wrote.
-    return file_changes.write(runtime.settings, file.path, _bytes_before(runtime, former) or b"")
+    data = _bytes_before(runtime, former) or b""
+    return file_changes.write(runtime.settings, file.path, data, scope=runtime.scope)
 
 
 def _present(runtime: Runtime, file: FileChange) -> bytes | None:
-    place = discover.file_to_change(runtime.settings, file.path)
+    place = discover.file_to_change(runtime.settings, file.path, scope=runtime.scope)
     return disk.read_bytes(place)[0] if filesystem.exists(place) else None
 
 

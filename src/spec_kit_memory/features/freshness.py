@@ -6,17 +6,17 @@ import os
 from pathlib import Path
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.core.memory import CHAT, Presence
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import paths, pending
-from spec_kit_memory.files.index_entry import CHAT
 
 
 def stored_path(runtime: Runtime, path: str) -> str:
     """The path as the index knows it; outside of what this session may see is an error."""
     if path.startswith(CHAT):
         return path
-    return paths.stored_form(runtime.settings, paths.contained(runtime.settings, path))
+    return paths.stored_form(runtime.settings, paths.contained(runtime.settings, path, scope=runtime.scope))
 
 
 def refresh(runtime: Runtime, path: str) -> str:
@@ -26,7 +26,7 @@ def refresh(runtime: Runtime, path: str) -> str:
     """
     if path.startswith(CHAT):
         return ""
-    known = runtime.store.stored(path).get(path)
+    known = runtime.store.documents.stored(path).get(path)
     try:
         place = paths.place(runtime.settings, path)
         facts = filesystem.look(place)
@@ -45,8 +45,8 @@ def stale(runtime: Runtime) -> list[str]:
     """Live rows whose file is gone: a scan has not seen it yet."""
     there = _Listed(runtime.settings.root)
     gone = []
-    for path in runtime.store.paths():
-        if path.startswith(CHAT) or path in there:
+    for path, stored in runtime.store.documents.stored().items():
+        if stored.presence is not Presence.LIVE or stored.alias or path.startswith(CHAT) or path in there:
             continue
         absolute = paths.absolute(runtime.settings, path)
         if not stands(runtime, absolute) and not stands(runtime, pending.pending_of(absolute)):

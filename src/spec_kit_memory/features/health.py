@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spec_kit_memory.answers import HealthAnswer, StatsAnswer
+from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.answers import FolderStats, HealthAnswer, Problem, StatsAnswer
 from spec_kit_memory.core import decay, links, operation, tiers
 from spec_kit_memory.core.memory import Filter, State, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.features import freshness, index_workspace, remarks, sessions
+from spec_kit_memory.features import code_state, freshness, index_workspace, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import locks, write_counters
@@ -26,8 +27,8 @@ COMPOSITE = {"count": 0.3, "recency": 0.4, "importance": 0.3}
 
 
 def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
-    raw = runtime.store.stats()
-    folders = _folders(runtime, runtime.store.tally(), request.folder_ranking)
+    raw = runtime.store.care.stats()
+    folders = _folders(runtime, runtime.store.documents.tally(), request.folder_ranking)
     return StatsAnswer(
         summary=f"{counted(raw['memories'], 'memory')} in {counted(len(folders), 'spec folder')}, "
         f"{counted(raw['passages'], 'passage')}",
@@ -39,7 +40,7 @@ def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
         folders=tuple(folders[: request.limit]),
         links=_links(runtime, raw["memories"]),
         embedding=_embedding(runtime, raw),
-        transactions=asdict(write_counters.read(runtime.settings)),
+        transactions=asdict(write_counters.read(runtime.settings, scope=runtime.scope)),
         size_bytes=raw["size_bytes"],
         last_indexed=raw["last_indexed"],
     )
@@ -59,7 +60,7 @@ def _states(runtime: Runtime) -> dict[str, int]:
     """How many are in each state, counted where they are kept: of very many, reading each would take seconds."""
     now = runtime.now()
     counted = {
-        state.value: runtime.store.count(Filter(states=decay.bounds({state}, now=now)))
+        state.value: runtime.store.documents.count(Filter(states=decay.bounds({state}, now=now)))
         for state in State
         if state is not State.HOT  # that depends on who asks
     }
@@ -67,24 +68,24 @@ def _states(runtime: Runtime) -> dict[str, int]:
 
 
 def _links(runtime: Runtime, memories: int) -> dict[str, Any]:
-    known = runtime.store.links()  # both ends are live
+    known = runtime.store.record.links()  # both ends are live
     ends = {end for link in known for end in (link.source_id, link.target_id)}
     coverage = round(len(ends) / memories, 4) if memories else 0.0
     return links.statistics(known, ends) | {"coverage": coverage}
 
 
-def _folders(runtime: Runtime, tallies: list[Tally], ranking: str) -> list[dict[str, Any]]:
+def _folders(runtime: Runtime, tallies: list[Tally], ranking: str) -> list[FolderStats]:
     grouped: dict[str, list[Tally]] = {}
     for tally in tallies:
         if tally.spec_folder:
             grouped.setdefault(tally.spec_folder, []).append(tally)
     most = max((sum(tally.count for tally in group) for group in grouped.values()), default=1)
     rows = [_folder(runtime, name, group, most) for name, group in grouped.items()]
-    rows.sort(key=lambda row: (-row[ranking], row["name"]))
+    rows.sort(key=lambda row: (-row[ranking], row.name))
     return rows
 
 
-def _folder(runtime: Runtime, name: str, group: list[Tally], most: int) -> dict[str, Any]:
+def _folder(runtime: Runtime, name: str, group: list[Tally], most: int) -> FolderStats:
     newest = max(tally.newest for tally in group)
     days = max(0.0, (runtime.now() - newest).total_seconds() / 86400)
     count = sum(tally.count for tally in group)
@@ -93,14 +94,14 @@ def _folder(runtime: Runtime, name: str, group: list[Tally], most: int) -> dict[
     composite = (
         COMPOSITE["count"] * count / most + COMPOSITE["recency"] * recency + COMPOSITE["importance"] * importance
     )
-    return {
-        "name": name,
-        "count": count,
-        "newest": newest,
-        "recency": round(recency, 4),
-        "importance": round(importance, 4),
-        "composite": round(composite, 4),
-    }
+    return FolderStats(
+        name=name,
+        count=count,
+        newest=newest,
+        recency=round(recency, 4),
+        importance=round(importance, 4),
+        composite=round(composite, 4),
+    )
 
 
 def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
@@ -111,10 +112,10 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     repaired = _repaired(runtime) if repair else {}
     whole = repair or request.full
     checks: dict[str, str] = {}
-    problems: list[dict[str, Any]] = []
+    problems: list[Problem] = []
     looked_at = runtime.store if runtime.isolated else runtime.whole
     doing = runtime.doing()
-    looked = looked_at.check(now=runtime.now(), quick=not whole)
+    looked = looked_at.care.check(now=runtime.now(), quick=not whole)
     unfinished = looked.pop("unfinished", [])
     findings = (
         *_in_index(looked),
@@ -129,19 +130,19 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
             continue
         checks[name] = "ok" if not found else found[0] if len(found) == 1 else counted(len(found), "problem")
         hint = finding.hint or _HINTS.get(name, "")
-        problems += [{"check": name, "message": message, "hint": hint} for message in found[:MOST_OF_A_KIND]]
+        problems += [Problem(check=name, message=message, hint=hint) for message in found[:MOST_OF_A_KIND]]
         if len(found) > MOST_OF_A_KIND:
             more = f"and {len(found) - MOST_OF_A_KIND:,} more"
-            problems.append({"check": name, "message": more, "hint": hint})
+            problems.append(Problem(check=name, message=more, hint=hint))
         if name in unfinished and not found:
             checks[name] = "ok as far as a quick look goes"
-    serious = [problem for problem in problems if problem["check"] not in _NOTICES]
-    hints = [] if not serious or repair else ["mend what can be mended with repair: true"]
+    serious = [problem for problem in problems if problem.check not in _NOTICES]
+    hints = [] if not serious or repair else [advise("repair")]
     if unfinished:
-        hints.append(f"the index is large: `health(full=True)` looks to the end at {', '.join(unfinished)}")
+        hints.append(advise("look-to-the-end", checks=tuple(unfinished)))
     return HealthAnswer(
         summary=_verdict(len(serious), len(problems) - len(serious)) + (f"; indexing: {doing}" if doing else ""),
-        hints=tuple(hints),
+        advice=tuple(hints),
         healthy=not serious,
         problems=tuple(problems),
         checks=checks,
@@ -155,7 +156,7 @@ class _Finding:
 
     check: str
     messages: Sequence[str] = ()
-    hint: str = ""  # where the usual one would lead nowhere
+    hint: Text = ""  # where the usual one would lead nowhere
     in_progress: bool = False  # somebody is at it
 
 
@@ -168,14 +169,14 @@ def _verdict(serious: int, notices: int) -> str:
 def _repaired(runtime: Runtime) -> dict[str, int]:
     """What was mended may be another's: an isolated session does not hear of it."""
     stale = len(freshness.stale(runtime))
-    done = runtime.whole.repair(runtime.change("repair", operation.Repair()))
+    done = runtime.whole.care.repair(runtime.change("repair", operation.Repair()))
     runtime.sync.scan(count=False, change=runtime.change("repair"))
     index_workspace.embed_pending(runtime)
     return {} if runtime.isolated else done | ({"stale rows": stale} if stale else {})
 
 
 # Worth saying, but not a fault of the index.
-_NOTICES = {"bad files", "file warnings", "held back", "general triggers", "sessions", "locks"}
+_NOTICES = {"bad files", "file warnings", "held back", "general triggers", "gone code", "sessions", "locks"}
 _IN_BACKGROUND = {"files", "stale rows", "pending vectors"}
 _LOCKS = {"scan.lock": "scanning", "embed.lock": "embedding", "watch.lock": "watching"}
 MOST_OF_A_KIND = 20
@@ -184,26 +185,27 @@ QUICK_FILES = 20_000  # up to so many are compared with the index within a secon
 # Checkpoints are read to their end up to so many bytes, packed; more takes longer than a quick look.
 QUICK_CHECKPOINT_BYTES = 16_000_000
 
-_HINTS = {
+_HINTS: Mapping[str, Text] = {
     "meaning": "search works by text meanwhile; look at the settings of the provider",
-    "files": "`index()` brings the index in step; `health(repair=True)` does so too",
+    "files": advise("repair-files"),
     "bad files": "mend the file, or exclude it in .spec-kit-memory/config.jsonc",
     "file warnings": "mend the line that is named; the text is indexed all the same",
-    "held back": "`list()` says which and why",
-    "general triggers": "give it a longer phrase with `update(ID, add_trigger_phrases=PHRASE)`",
-    "pending vectors": "`index()` computes them now; a running server does so by itself",
-    "failed vectors": "mend the cause; `health(repair=True)` lets them be tried again",
-    "stale rows": "`index()` takes them out; `health(repair=True)` does so too",
+    "held back": advise("repair-held-back"),
+    "gone code": advise("still-true"),
+    "general triggers": advise("longer-phrase"),
+    "pending vectors": advise("repair-pending"),
+    "failed vectors": advise("repair-failed"),
+    "stale rows": advise("repair-stale"),
     "checkpoints": "upgrade spec-kit-memory if the file is of a newer version, else remove it",
-    "links": "repair: true removes them",
+    "links": advise("repair-links"),
     "link targets": "mend causal_links in that file, or write the memory that it names",
-    "sessions": "repair: true ends them",
-    "text index": "repair: true builds it again from the recorded text",
-    "vectors": "repair: true computes them again",
-    "documents": "repair: true reads the files again",
-    "ledger": "restore index.sqlite from a backup; `ledger_verify()` names the entry",
+    "sessions": advise("repair-sessions"),
+    "text index": advise("repair-text"),
+    "vectors": advise("repair-vectors"),
+    "documents": advise("repair-documents"),
+    "ledger": advise("repair-ledger"),
     "record": "something else than this program wrote to index.sqlite: restore it from a backup or a checkpoint",
-    "integrity": "`index(rebuild=True)` makes a new index of what can be read, and keeps this one",
+    "integrity": advise("repair-index"),
 }
 
 
@@ -214,7 +216,7 @@ def _in_index(looked: Mapping[str, list[str]]) -> Iterator[_Finding]:
 
 def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Finding]:
     """Do files and index agree now, and what do the files get wrong?"""
-    if whole or runtime.store.count() <= QUICK_FILES:
+    if whole or runtime.store.documents.count() <= QUICK_FILES:
         differ = runtime.sync.compare()
     else:
         differ = Differences()
@@ -228,12 +230,13 @@ def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterat
         ],
     )
     yield _Finding("stale rows", freshness.stale(runtime))
-    yield _Finding("bad files", [f"{bad.code} {bad.path}: {bad.message}" for bad in runtime.store.bad_files()])
-    every = runtime.store.remarks()
+    yield _Finding("bad files", [f"{bad.code} {bad.path}: {bad.message}" for bad in runtime.store.care.bad_files()])
+    every = runtime.store.care.remarks()
     yield _Finding("link targets", [f"{one.path}: {one.message}" for one in every if one.kind == "link"])
     slips = [one for one in every if one.kind == "file"]
     yield _Finding("file warnings", [f"{one.path}{f':{one.line}' if one.line else ''}: {one.message}" for one in slips])
     yield _Finding("held back", _held_back(runtime))
+    yield _Finding("gone code", _gone_code(runtime))
 
 
 def _named(paths: Sequence[str], one: str, many: str) -> list[str]:
@@ -244,12 +247,20 @@ def _named(paths: Sequence[str], one: str, many: str) -> list[str]:
 
 
 def _held_back(runtime: Runtime) -> list[str]:
-    raw = runtime.store.stats()
-    expired = raw["memories"] - runtime.store.count(Filter(expired_at=runtime.now().timestamp()))
+    raw = runtime.store.care.stats()
+    expired = raw["memories"] - runtime.store.documents.count(Filter(expired_at=runtime.now().timestamp()))
     reasons = [counted(expired, "memory expired", "memories expired")] if expired else []
     if raw["outdated"]:
         reasons.append(counted(raw["outdated"], "memory is marked outdated", "memories are marked outdated"))
     return [f"{reason}: search leaves {'it' if reason.startswith('1 ') else 'them'} out" for reason in reasons]
+
+
+def _gone_code(runtime: Runtime) -> list[str]:
+    """Memories that name files of the project which are not there any more."""
+    memories = runtime.store.documents.find(order="path")
+    found = {id_: code for id_, code in code_state.of(runtime, memories).items() if code.gone}
+    named = {id_: ", ".join(code_state.shortened(code, NAMED_FILES).gone) for id_, code in found.items()}
+    return [f"memory {one.id}, {one.path}: {named[one.id]}" for one in memories if one.id in named]
 
 
 def _in_vectors(runtime: Runtime) -> Iterator[_Finding]:
@@ -258,7 +269,7 @@ def _in_vectors(runtime: Runtime) -> Iterator[_Finding]:
         return
     cause = runtime.meaning.check()
     yield _Finding("meaning", [cause] if cause else (), hint=runtime.meaning.advice)
-    raw = runtime.store.stats()
+    raw = runtime.store.care.stats()
     waiting = sum(raw["vectors"].get(name, 0) for name in ("pending", "retry"))
     pending = counted(raw["pending_passages"], "passage", "passages")
     who = counted(waiting, "memory has", "memories have")
@@ -292,7 +303,7 @@ def _at_hand(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterato
 
 def _unreadable(runtime: Runtime, unfinished: list[str], *, whole: bool) -> list[str]:
     """Which checkpoints could not be restored: their headers, and as far as there is time all of them."""
-    good, bad = shelf.headers(runtime.settings, runtime.settings.scope)
+    good, bad = shelf.headers(runtime.settings, runtime.scope)
     messages = [error.message for error in bad]
     left = QUICK_CHECKPOINT_BYTES
     for header in good:

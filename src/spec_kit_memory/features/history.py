@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer
 from spec_kit_memory.core import ledger as chain
 from spec_kit_memory.core.folders import clean_folder
@@ -25,24 +26,25 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
     """Changes, newest first; without an id the ledger is verified too."""
     memory_id = request.id
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
-    entries = runtime.store.history(memory_id, spec_folder=folder)
+    entries = runtime.store.record.history(
+        memory_id, spec_folder=folder, limit=request.limit if request.latest else None
+    )
     counts = Counter(entry.event.value for entry in entries)
     totals = {"total": len(entries), "adds": counts["ADD"], "updates": counts["UPDATE"], "deletes": counts["DELETE"]}
     asked = [_difference(entry) for entry in entries[: request.limit]]
     shown = budget.first_that_fit(asked, max_tokens=request.max_tokens)
     left = len(asked) - len(shown)
-    cut = (
-        (f"{counted(left, 'older change')} did not fit the token budget; a larger maxTokens shows more",)
-        if left
-        else ()
-    )
+    cut = (advise("older-changes", count=left),) if left else ()
     whose = f"memory {memory_id}" if memory_id is not None else f"spec folder {folder}" if folder else "the workspace"
     return HistoryAnswer(
-        summary=f"{counted(len(entries), 'change')} of {whose}",
-        hints=cut if entries else ("nothing is recorded; check the id with `list()`",),
+        summary=f"{'the last ' if request.latest else ''}{counted(len(entries), 'change')} of {whose}",
+        advice=cut if entries or memory_id is None else (advise("nothing-recorded"),),
         entries=tuple(shown),
         counts=totals,
-        ledger=_verified(runtime) if memory_id is None else {},
+        ledger=_verified(runtime) if memory_id is None and not request.latest else {},
+        titles={one.id: one.title for one in runtime.store.documents.many(list({row.memory_id for row in shown}))}
+        if request.titles
+        else {},
     )
 
 
@@ -72,7 +74,7 @@ def ledger_verify(runtime: Runtime, request: LedgerVerifyRequest) -> LedgerAnswe
     """The whole chain, whoever asks: sequences and hashes tell nothing of what they are about."""
     heads = _heads(request.head) if request.head else {}
     tally = _Tally(heads)
-    broken = chain.verify(tally.through(runtime.whole.ledger())) or tally.compare(heads)
+    broken = chain.verify(tally.through(runtime.whole.record.ledger())) or tally.compare(heads)
     words = f"the chain breaks at entry {broken.sequence}: {broken.reason}" if broken else "every link holds"
     if heads and not broken:
         words += f", and {'the head that you kept is' if len(heads) == 1 else 'the heads that you kept are'} in it"
@@ -93,7 +95,7 @@ def _heads(text: str) -> dict[int, str]:
         if words is None:
             raise BadParameter(
                 f"{line[:80]!r} is no head of a ledger",
-                hint="give the line that `ledger_head()` printed: a number and 64 hexadecimal digits",
+                hint=advise("ledger-head"),
             )
         heads[int(words[1])] = words[2].lower()
     return heads
@@ -129,7 +131,7 @@ class _Tally:
 
 def ledger_head(runtime: Runtime) -> LedgerAnswer:
     """One line to keep in git: how many entries there are, and the last one's hash."""
-    last = runtime.whole.ledger_head()
+    last = next(runtime.whole.record.ledger(last=True), None)
     sequence, hash_ = (last.sequence, last.hash) if last else (0, chain.GENESIS)
     return LedgerAnswer(summary=f"{sequence} {hash_}", ok=True, entries=sequence, head=hash_)
 
@@ -139,9 +141,9 @@ def ledger_export(runtime: Runtime) -> Iterator[str]:
 
     An entry about what this session may not see is there with its sequence and hashes, so that the chain is whole.
     """
-    own = runtime.store.ledger()
+    own = runtime.store.record.ledger()
     seen = next(own, None)
-    for entry in runtime.whole.ledger():
+    for entry in runtime.whole.record.ledger():
         if seen is not None and seen.sequence == entry.sequence:
             yield chain.canonical(chain.fields_of(entry))
             seen = next(own, None)

@@ -77,9 +77,9 @@ def _passages(
     lines = document.text.split("\n")
     found: Iterable[Any] = ()
     if memory and memory.content_hash == values["content_hash"]:
-        found = runtime.store.passages_of(memory.id)
+        found = runtime.store.documents.passages(memory_id=memory.id)
     elif memory and values["source"] == Source.CHAT:
-        found = [one for one in runtime.store.passages_of(memory.id) if _says_the_same(one, lines)]
+        found = [one for one in runtime.store.documents.passages(memory_id=memory.id) if _says_the_same(one, lines)]
     return [
         {
             "first_line": one.first_line,
@@ -89,6 +89,7 @@ def _passages(
             "anchor": one.anchor,
             "headings": list(one.headings),
             "speaker": one.speaker,
+            "question": one.question,
         }
         for one in found or passages.split(document)
     ]

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.answers import ImportAnswer
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.ledger_operations import operation_of
@@ -46,7 +47,7 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
     return ImportAnswer(
         summary=f"took over use and validations of {counted(len(ids), 'memory')}, {counted(links, 'link')} and "
         f"{counted(history, 'history entry')}",
-        hints=(*original.warnings[:5], *(("index the workspace first: `index()`",) if not found else ())),
+        advice=(*original.warnings[:5], *((advise("index-before-import"),) if not found else ())),
         matched=len(ids),
         unmatched=tuple(unmatched),
         links=links,
@@ -65,7 +66,7 @@ class _Done:
 def _done(runtime: Runtime, digest: str) -> _Done:
     use: set[int] = set()
     history = False
-    for entry in runtime.store.ledger():
+    for entry in runtime.store.record.ledger():
         done = operation_of(entry)
         if isinstance(done, operation.Import) and done.source == digest:
             history = history or done.part == "history"
@@ -92,7 +93,7 @@ Found = Mapping[str, tuple[OriginalMemory, Memory]]
 def _matched(runtime: Runtime, original: OriginalData) -> dict[str, tuple[OriginalMemory, Memory]]:
     """Every id of the original that has a memory here."""
     here: dict[str, Memory] = {}
-    for memory in runtime.store.find():
+    for memory in runtime.store.documents.find():
         for name in (memory.path, *memory.aliases):
             here[name.removeprefix(".opencode/")] = memory
     return {
@@ -106,14 +107,14 @@ def _take_use(runtime: Runtime, old: OriginalMemory, memory: Memory, digest: str
     """The entry in the ledger comes first: use is never counted twice, at worst not at all."""
     confidence = old.confidence if old.validation_count else memory.confidence
     count = memory.validation_count + old.validation_count
-    runtime.store.validate(memory.id, confidence, count, _change(runtime, digest, "use"))
+    runtime.store.record.amend(memory.id, _change(runtime, digest, "use"), validation=(confidence, count))
     if old.access_count:
-        runtime.store.record_use({memory.id: old.access_count}, old.last_access or memory.first_indexed_at)
+        runtime.store.record.use({memory.id: old.access_count}, old.last_access or memory.first_indexed_at)
 
 
 def _take_links(runtime: Runtime, original: OriginalData, found: Found, digest: str) -> int:
     taken = 0
-    known = {(link.source_id, link.target_id, link.relation) for link in runtime.store.links()}
+    known = {(link.source_id, link.target_id, link.relation) for link in runtime.store.record.links()}
     for old in original.links:
         if old.source_id not in found or old.target_id not in found:
             continue
@@ -131,7 +132,7 @@ def _take_links(runtime: Runtime, original: OriginalData, found: Found, digest: 
             origin=Origin.HAND,
             created_at=runtime.now(),
         )
-        runtime.store.put_link(link, _change(runtime, digest, "link"))
+        runtime.store.record.put_link(link, _change(runtime, digest, "link"))
         taken += 1
     return taken
 
@@ -151,5 +152,9 @@ def _take_history(runtime: Runtime, original: OriginalData, found: Found, digest
         for number, event in enumerate(original.history)
         if event.memory_id in found
     ]
-    runtime.store.adopt_history(entries, _change(runtime, digest, "history"))
+    change = _change(runtime, digest, "history")
+    with runtime.store.together():
+        for memory_id in sorted({entry.memory_id for entry in entries}):
+            own = [entry for entry in entries if entry.memory_id == memory_id]
+            runtime.store.record.amend(memory_id, change, history=own)
     return len(entries)

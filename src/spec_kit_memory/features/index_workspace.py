@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.answers import IndexAnswer
+from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.answers import IndexAnswer, SkippedFiles, UnreadFile
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import VectorStatus
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import BadSpecFolder, CoolingDown, SpecKitMemoryError
+from spec_kit_memory.errors import BadSpecFolder, CoolingDown, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.features import remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import paths, vector_queue
 from spec_kit_memory.files.discovery_rules import OUTSIDE
 from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.index import open_index
 from spec_kit_memory.requests import IndexRequest
 
 if TYPE_CHECKING:
@@ -60,12 +64,29 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     answer = _answer(runtime, report, text_done - started, seconds_vectors, embedded=request.embed)
     if request.rebuild and rebuilt is None:
         return replace(answer, summary="the rebuild was stopped; nothing was changed")
+    if request.copy_to is not None:
+        return _copied(runtime, answer, request.copy_to)
     return answer if rebuilt is None else _with_rebuilt(runtime, answer, rebuilt)
+
+
+def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
+    """All of it goes, so only who sees all of it may send it."""
+    from spec_kit_memory.index.transfer import copy
+
+    if runtime.isolated:
+        raise OutsideScope("only a caller who sees the whole workspace may copy its index")
+    there = replace(runtime.settings, index=replace(runtime.settings.index, url=url))
+    place, project = paths.index_place(there), there.index_project
+    with closing(open_index(place, project=project)) as target:
+        counts = copy(runtime.whole, target)
+    memories, entries = counts["memory"], counts["ledger"]
+    summary = f"copied {counted(memories, 'memory', 'memories')} and {entries} ledger entries, and compared them"
+    return replace(answer, summary=f"{summary}; {answer.summary}", copied=counts)
 
 
 def _check_folder(runtime: Runtime, start: str) -> None:
     """Some spec folder must start so, in the index or on disk."""
-    names = {tally.spec_folder for tally in runtime.store.tally() if tally.spec_folder}
+    names = {tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder}
     if any(name.startswith(start) for name in names):
         return
     names |= runtime.sync.spec_folders()
@@ -115,7 +136,7 @@ def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
         if failure is not None:
             runtime.meaning.failed(failure)
             runtime.embed_soon()
-    return runtime.store.get(memory_id).vector_status
+    return runtime.store.documents.get(memory_id).vector_status
 
 
 def _cool_down(runtime: Runtime) -> None:
@@ -134,32 +155,31 @@ def _cool_down(runtime: Runtime) -> None:
     seconds = int(left) + 1
     raise CoolingDown(
         f"the last scan was {counted(COOLDOWN_SECONDS - seconds, 'second')} ago",
-        hint=f"wait {counted(seconds, 'second')}; single files can be indexed now with `save(file_path=PATH)`",
+        hint=advise("wait-to-scan", seconds=seconds),
         seconds_left=seconds,
     )
 
 
 def _missing_vectors(
     runtime: Runtime, status: Mapping[str, int], failures: Mapping[str, int], cause: str, *, embedded: bool
-) -> list[str]:
+) -> list[Text]:
     """What is not embedded and why, with a next step that leads somewhere."""
     waiting, broken = (
         sum(status.get(name, 0) for name in names) for names in (("pending", "retry"), ("partial", "failed"))
     )
     if not runtime.meaning.wanted or not (waiting or broken):
         return []
-    hints = [f"{counted(count, 'passage has', 'passages have')} no vector: {why}" for why, count in failures.items()]
-    wait = counted(waiting, "memory waits", "memories wait")
-    if waiting and cause:
-        advice = f"; {runtime.meaning.advice}" if runtime.meaning.advice else ""
-        hints.append(f"{wait} for vectors: {cause}{advice}")
-    elif waiting and not embedded:
-        hints.append(f"{wait} for vectors; a running server or `index()` makes them")
+    hints: list[Text] = [
+        f"{counted(count, 'passage has', 'passages have')} no vector: {why}" for why, count in failures.items()
+    ]
+    if waiting and cause and runtime.meaning.advice:
+        hints.append(advise("vectors-held-up", count=waiting, cause=cause, next=runtime.meaning.advice))
+    elif waiting and cause:
+        hints.append(f"{counted(waiting, 'memory waits', 'memories wait')} for vectors: {cause}")
     elif waiting:
-        hints.append(f"{wait} for vectors; `index()` tries again, three times in all")
+        hints.append(advise("vectors-tried" if embedded else "vectors-waiting", count=waiting))
     if broken:
-        gave_up = counted(broken, "memory was", "memories were")
-        hints.append(f"{gave_up} tried three times; `health(repair=True)` lets them be tried again")
+        hints.append(advise("vectors-given-up", count=broken))
     return hints
 
 
@@ -167,27 +187,26 @@ def _answer(
     runtime: Runtime, report: ScanReport, seconds_text: float, seconds_vectors: float, *, embedded: bool
 ) -> IndexAnswer:
     indexed = report.new + report.modified + report.reindexed
-    stats = runtime.store.stats()
+    stats = runtime.store.care.stats()
     status = dict(stats["vectors"])
-    hints = []
+    hints: list[Text] = []
     if report.forgotten:
-        what = f"{counted(report.forgotten, 'file holds', 'files hold')} text that was deleted on request and stays out"
-        hints.append(f"{what}; `list(forgotten=True)` names it, `save(file_path=PATH)` brings a file back")
+        hints.append(advise("forgotten-files", count=report.forgotten))
     if not (indexed or report.unchanged or report.bad or report.forgotten):
-        hints.append("write the first one: `save()`, or a markdown file in memory/ or specs/NAME/memory/")
+        hints.append(advise("write-first"))
     if report.bad:
-        hints.append(f"{counted(len(report.bad), 'file')} could not be indexed; `health()` lists them with the reason")
-    loose = [one for one in runtime.store.remarks() if one.kind == "link"] if report.changed else []
+        hints.append(advise("bad-files", count=len(report.bad)))
+    loose = [one for one in runtime.store.care.remarks() if one.kind == "link"] if report.changed else []
     if loose:
         more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
-        hints.append(f"{loose[0].path}: {loose[0].message}{more}; `health()` lists what leads nowhere")
+        hints.append(advise("loose-links", path=loose[0].path, problem=loose[0].message, more=more))
     failures = stats["failures"] if runtime.meaning.wanted else {}
     cause = remarks.vector_cause(runtime)
     hints += _missing_vectors(runtime, status, failures, cause, embedded=embedded)
     waiting = sum(count for name, count in status.items() if name != "success") if runtime.meaning.wanted else 0
     return IndexAnswer(
         summary=_summary(indexed, report) + (f"; {counted(waiting, 'memory')} without all vectors" if waiting else ""),
-        hints=tuple(hints),
+        advice=tuple(hints),
         indexed=indexed,
         new=report.new,
         modified=report.modified,
@@ -209,15 +228,17 @@ def _answer(
     )
 
 
-def bad_files(report: ScanReport) -> tuple[Mapping[str, str], ...]:
-    return tuple({"path": bad.path, "code": bad.code, "message": bad.message} for bad in report.bad)
+def bad_files(report: ScanReport) -> tuple[UnreadFile, ...]:
+    return tuple(UnreadFile(path=bad.path, code=bad.code, message=bad.message) for bad in report.bad)
 
 
 def _with_rebuilt(runtime: Runtime, answer: IndexAnswer, rebuilt: Rebuilt) -> IndexAnswer:
     """What could not be read comes first: it is the one thing that nobody sees later."""
-    kept = paths.stored_form(runtime.settings, rebuilt.kept)
-    told: dict[str, Any] = {"kept": kept}
-    hints = [f"the index as it was is kept as {kept}; delete it when you need it no more"]
+    told: dict[str, Any] = {}
+    hints: list[Text] = []
+    if rebuilt.kept != Path():
+        told["kept"] = paths.stored_form(runtime.settings, rebuilt.kept)
+        hints = [f"the index as it was is kept as {told['kept']}; delete it when you need it no more"]
     summary = f"rebuilt; {answer.summary}"
     if not runtime.isolated:  # numbers of the whole are not for a part
         told["tables"] = [{"table": name, **asdict(table)} for name, table in rebuilt.tables.items()]
@@ -225,8 +246,8 @@ def _with_rebuilt(runtime: Runtime, answer: IndexAnswer, rebuilt: Rebuilt) -> In
         if losses:
             summary = f"rebuilt, and not everything could be read; {answer.summary}"
             hints = [f"could not be read: {', '.join(losses)}", *hints]
-            hints.append("what a checkpoint has of it comes back with `checkpoint_restore(name)`")
-    return replace(answer, summary=summary, hints=(*hints, *answer.hints), rebuilt=told)
+            hints.append(advise("restore-lost"))
+    return replace(answer, summary=summary, advice=(*hints, *answer.advice), rebuilt=told)
 
 
 def _loss(name: str, table: TableReport) -> str:
@@ -238,12 +259,14 @@ def _loss(name: str, table: TableReport) -> str:
     return f"at least {table.lost} of {whole} rows of {name}" if table.lost else f"a part of {name}"
 
 
-def _skipped(report: ScanReport) -> tuple[Mapping[str, Any], ...]:
+def _skipped(report: ScanReport) -> tuple[SkippedFiles, ...]:
     """What is no memory, by reason; what nobody would take for one comes last."""
     groups: dict[str, list[str]] = {}
     for path, why in sorted(report.skipped, key=lambda one: (one[1] == OUTSIDE, one)):
         groups.setdefault(why, []).append(path)
-    return tuple({"reason": why, "count": len(paths), "paths": paths[:NAMED_PATHS]} for why, paths in groups.items())
+    return tuple(
+        SkippedFiles(reason=why, count=len(paths), paths=tuple(paths[:NAMED_PATHS])) for why, paths in groups.items()
+    )
 
 
 def _nothing(report: ScanReport) -> str:

@@ -28,7 +28,7 @@ def plan(runtime: Runtime, step: Step, *, coming_back: frozenset[int] = frozense
     link = after or before
     if link is None or not all(end in coming_back or _is_live(runtime, end) for end in link.ends):
         return None
-    present = next((one for one in runtime.store.links([link.source_id]) if one.key == link.key), None)
+    present = next((one for one in runtime.store.record.links([link.source_id]) if one.key == link.key), None)
     hidden = not all(_is_live(runtime, end) for end in link.ends)  # then nobody could have changed it either
     if not hidden and not _same(present, after):
         return None
@@ -37,20 +37,20 @@ def plan(runtime: Runtime, step: Step, *, coming_back: frozenset[int] = frozense
         again = before
         return LinkPlan(
             f"#{source} {before.relation.value} #{target} again",
-            lambda change: runtime.store.put_link(again, change),
+            lambda change: runtime.store.record.put_link(again, change),
             hidden,
         )
 
     made = present.id if present is not None and present.origin is not Origin.FILE else link.id
     return LinkPlan(
         f"took back the link from #{source} to #{target}",
-        lambda change: runtime.store.drop_link(made, change),  # what a file asks for comes back by itself
+        lambda change: runtime.store.record.drop_link(made, change),  # what a file asks for comes back by itself
         hidden,
     )
 
 
 def _is_live(runtime: Runtime, memory_id: int) -> bool:
-    return runtime.store.get(memory_id, any_presence=True).presence is Presence.LIVE
+    return runtime.store.documents.get(memory_id, any_presence=True).presence is Presence.LIVE
 
 
 def _same(one: Link | None, other: Link | None) -> bool:

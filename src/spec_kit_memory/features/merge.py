@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.answers import MergeAnswer
 from spec_kit_memory.core import document_merge, front_edit, markdown
-from spec_kit_memory.core.memory import Document, Memory, Source, Tier
+from spec_kit_memory.core.memory import Document, Link, Memory, Origin, Source, Tier
 from spec_kit_memory.core.operation import Merge
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.errors import BadParameter, Invalid
@@ -40,7 +41,7 @@ def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
     where = f"; its file is in {done.trashed}" if done.trashed else ""
     return MergeAnswer(
         summary=f"{done.memory.title} (#{into}) takes in and supersedes {done.gone.title} (#{memory_id}){where}",
-        hints=("take it back with `undo()`",),
+        advice=(runtime.take_back,),
         id=into,
         merged=memory_id,
         memory=runtime.card(done.memory),
@@ -62,35 +63,53 @@ def obstacle(old: Memory, new: Memory) -> str:
 
 def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
     if memory_id == into:
-        raise BadParameter(
-            f"memory {into} cannot be merged with itself", hint="give the ids of two different memories; `list()`"
-        )
+        raise BadParameter(f"memory {into} cannot be merged with itself", hint=advise("two-memories"))
     file_changes.settle_dead(runtime.settings, runtime.whole)
     for id_ in (memory_id, into):
-        freshness.refresh(runtime, runtime.store.get(id_).path)
-    old, new = runtime.store.get(memory_id), runtime.store.get(into)
+        freshness.refresh(runtime, runtime.store.documents.get(id_).path)
+    old, new = runtime.store.documents.get(memory_id), runtime.store.documents.get(into)
     problem = obstacle(old, new)
     if problem:
         raise Invalid(problem, hint="nothing was changed")
     trashed = file_changes.retried(lambda: _join(runtime, old=old, new=new))
-    return Merged(runtime.store.get(into), old, trashed)
+    return Merged(runtime.store.documents.get(into), old, trashed)
 
 
 def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:
     """Both files and both rows, or none of them; returns where the file of the other one is."""
     drawer = file_changes.drawer(runtime.now())
     rewritten = file_changes.rewrite(
-        runtime.settings, new.path, lambda text: text_of(runtime, text, old=old, new=new), keep_in=drawer
+        runtime.settings,
+        new.path,
+        lambda text: text_of(runtime, text, old=old, new=new),
+        scope=runtime.scope,
+        keep_in=drawer,
     )
-    discarded = file_changes.discard(runtime.settings, old.path, to=drawer)
+    discarded = file_changes.discard(runtime.settings, old.path, scope=runtime.scope, to=drawer)
     taken_in = Merge(merged=old.id, into=new.id, files=(rewritten.change,) if rewritten else ())
     given_way = replace(taken_in, files=(discarded.change,) if discarded else ())
     steps = [step for step in (rewritten, discarded) if step is not None]
-    with file_changes.applied(runtime.settings, runtime.store, taken_in.id, steps):
+    with file_changes.applied(runtime.settings, runtime.store, taken_in.id, steps, scope=runtime.scope):
         path = paths.absolute(runtime.settings, new.path)
         runtime.sync.index_file(path, runtime.change(f"took in memory {old.id}", taken_in))
-        runtime.store.merge(old.id, new.id, runtime.change(f"merge into {new.id}", given_way))
+        links = _taken_over(runtime, old.id, new.id)
+        runtime.store.documents.forget(old.id, runtime.change(f"merge into {new.id}", given_way), into=new.id)
+        for link in links:
+            change = runtime.change(f"took over a link of memory {old.id}", replace(taken_in, files=()))
+            runtime.store.record.put_link(link, change)
     return discarded.trash if discarded else None
+
+
+def _taken_over(runtime: Runtime, old: int, new: int) -> list[Link]:
+    """The links that somebody made to or from the one that goes, as links of the one that stays."""
+    have = {link.key for link in runtime.store.record.links([new])}
+    moved = {}
+    for link in runtime.store.record.links([old]):
+        ends = {name: new if end == old else end for name, end in (("s", link.source_id), ("t", link.target_id))}
+        here = replace(link, id=0, source_id=ends["s"], target_id=ends["t"])
+        if link.origin is Origin.HAND and here.source_id != here.target_id and here.key not in have:
+            moved[here.key] = here
+    return list(moved.values())
 
 
 # --- the text ---------------------------------------------------------------------
@@ -99,23 +118,26 @@ def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:
 def text_of(runtime: Runtime, text: str, *, old: Memory, new: Memory) -> str:
     """The text of the memory that stays, with what only the other one says. Line ends stay as they are."""
     ends = "\r\n" if "\r\n" in text else "\n"
-    mine, theirs = markdown.parse(text), markdown.parse(runtime.store.text(old.id))
+    mine, theirs = markdown.parse(text), markdown.parse(runtime.store.documents.text(old.id))
     day = old.attributes.created_at
     origin = f"memory {old.id}, {old.title}" + (f" ({day:%Y-%m-%d})" if day else "")
     merged = document_merge.merge_bodies(mine.text, theirs.text, origin=origin)
     names = {str(new.id), new.path, new.title}
     merged = front_edit.unite_front_matter(merged, theirs.text, self_names=names)
-    merged = front_edit.edit_front_matter(merged, _changes(old, new, mine))
+    merged = front_edit.edit_front_matter(merged, _changes(old, new, mine, theirs))
     return merged.replace("\n", ends)
 
 
-def _changes(old: Memory, new: Memory, mine: Document) -> dict[str, Any]:
-    """What front matter must say of both: the phrases of both, the higher tier, the later end."""
+def _changes(old: Memory, new: Memory, mine: Document, theirs: Document) -> dict[str, Any]:
+    """What front matter must say of both: the phrases and questions of both, the higher tier, the later end."""
     changes: dict[str, Any] = {}
     triggers = {phrase.casefold(): phrase for phrase in (*old.attributes.triggers, *mine.front.triggers)}
     added = [phrase for phrase in triggers.values() if phrase not in mine.front.triggers]
     if added:
         changes["triggers"] = [*mine.front.triggers, *added]
+    asked = {text.casefold(): text for text in reversed((*mine.front.questions, *theirs.front.questions))}
+    if len(asked) > len(mine.front.questions):
+        changes["questions"] = list(reversed(asked.values()))
     if TABLE[old.tier].boost > TABLE[new.tier].boost:
         changes["tier"] = old.tier.value
     if mine.front.weight is not None and old.attributes.weight > mine.front.weight:

@@ -6,9 +6,13 @@ our saves have in common. Nothing is merged unless the caller asked for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
 
+from spec_kit_memory.answers import SimilarMemory
 from spec_kit_memory.core import markdown, saved_document, tokens, words
 from spec_kit_memory.core import similar as likeness
 from spec_kit_memory.core.memory import Filter, Memory, Source, Tier
@@ -26,23 +30,23 @@ _SEARCHED = Filter(tiers=frozenset(set(Tier) - {Tier.DEPRECATED}))
 _SAID = 4000
 
 
-def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tuple[Mapping[str, Any], ...]:
+def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tuple[SimilarMemory, ...]:
     """The memories whose score with this text is at the threshold or above, best first."""
     form = _form(runtime)
     own = saved_document.own_words(text, template=form)
     signature, size = likeness.signature(own), max(1, tokens.count(body(text)))
     terms = words.for_query(own[:_SAID])
-    hits = runtime.store.match_text(terms, _SEARCHED, CANDIDATES * 10) if terms else []
+    hits = runtime.store.documents.match(terms, _SEARCHED, CANDIDATES * 10) if terms else []
     ids = [id_ for id_ in dict.fromkeys(hit.memory_id for hit in hits) if id_ != except_id][:CANDIDATES]
-    rows: list[dict[str, Any]] = []
-    for memory in runtime.store.many(ids):
+    rows: list[SimilarMemory] = []
+    for memory in runtime.store.documents.many(ids):
         if memory.source is Source.CHAT or not LEAST_RATIO < memory.tokens / size < 1 / LEAST_RATIO:
             continue
-        theirs = saved_document.own_words(runtime.store.text(memory.id), template=form)
+        theirs = saved_document.own_words(runtime.store.documents.text(memory.id), template=form)
         score = likeness.score(signature, likeness.signature(theirs))
         if score >= likeness.THRESHOLD:
-            rows.append({"id": memory.id, "title": memory.title, "path": memory.path, "score": round(score, 3)})
-    return tuple(sorted(rows, key=lambda row: (-row["score"], row["id"]))[:SHOWN])
+            rows.append(SimilarMemory(id=memory.id, title=memory.title, path=memory.path, score=round(score, 3)))
+    return tuple(sorted(rows, key=lambda row: (-row.score, row.id))[:SHOWN])
 
 
 def _form(runtime: Runtime) -> frozenset[str]:
@@ -50,8 +54,93 @@ def _form(runtime: Runtime) -> frozenset[str]:
     return frozenset(line.strip() for line in (disk.template(runtime.settings) or "").splitlines())
 
 
-def similar_to(runtime: Runtime, memory_id: int) -> tuple[Mapping[str, Any], ...]:
-    return similar(runtime, runtime.store.text(memory_id), except_id=memory_id)
+def similar_to(runtime: Runtime, memory_id: int) -> tuple[SimilarMemory, ...]:
+    return similar(runtime, runtime.store.documents.text(memory_id), except_id=memory_id)
+
+
+class Comparison:
+    """Near-duplicates among all memory files, found a little at a time. A text is looked at once, by its hash."""
+
+    SMALLEST = 16  # of the hashes of a text: two texts that share most of their runs share one of these
+    COMMONPLACE = 30  # a run that so many texts have is a form, and tells nothing
+    IN_COMMON = 4  # of those; texts that share half of their runs have some eight, unlike ones one or two by chance
+
+    def __init__(self) -> None:
+        self._sketches: dict[str, array[int]] = {}  # by content hash
+        self._scores: dict[tuple[str, str], float] = {}
+        self._found: tuple[int, list[tuple[Memory, Memory, float]]] | None = None  # of a generation, all compared
+
+    def advance(self, runtime: Runtime, *, seconds: float | None) -> tuple[list[tuple[Memory, Memory, float]], int]:
+        """The pairs at the threshold or above, the most alike first, and how many texts are still to be looked at."""
+        generation = runtime.store.generation()
+        if self._found and self._found[0] == generation:
+            return self._found[1], 0
+        deadline = None if seconds is None else time.monotonic() + seconds
+        memories = [
+            memory
+            for memory in runtime.store.documents.find(Filter(source=Source.MEMORY), order="path")
+            if memory.tier is not Tier.DEPRECATED and not memory.outdated and memory.tokens
+        ]
+        form = _form(runtime)
+        left = [memory for memory in memories if memory.content_hash not in self._sketches]
+        while left and seconds != 0:  # at least one, however little time there is
+            memory = left.pop()
+            smallest = self._signature(runtime, memory, form).hashes[: self.SMALLEST]
+            self._sketches[memory.content_hash] = array("I", smallest)
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+        candidates = self._candidates(memories)
+        pairs = []
+        while candidates:
+            one, other = candidates.pop()
+            score = self._score(runtime, one, other, form)
+            if score >= likeness.THRESHOLD:
+                pairs.append((one, other, score))
+            if deadline is not None and time.monotonic() >= deadline + (seconds or 0.0):
+                break
+        pairs.sort(key=lambda pair: (-pair[2], pair[0].id))
+        if not left and not candidates:
+            self._found = (generation, pairs)
+        return pairs, len(left) + len(candidates)
+
+    def _candidates(self, memories: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
+        having: dict[int, list[Memory]] = {}
+        for memory in memories:
+            for number in self._sketches.get(memory.content_hash, ()):
+                having.setdefault(number, []).append(memory)
+        shared: Counter[tuple[int, int]] = Counter()
+        for sharing in having.values():
+            if 1 < len(sharing) <= self.COMMONPLACE:
+                shared.update(combinations(sorted(memory.id for memory in sharing), 2))
+        by_id = {memory.id: memory for memory in memories}
+        return [
+            (by_id[one], by_id[other])
+            for (one, other), count in shared.items()
+            if count >= self._needed(by_id[one], by_id[other])
+            and LEAST_RATIO < by_id[one].tokens / by_id[other].tokens < 1 / LEAST_RATIO
+        ]
+
+    def _needed(self, one: Memory, other: Memory) -> int:
+        """A short text has few runs at all."""
+        shorter = min(len(self._sketches[memory.content_hash]) for memory in (one, other))
+        return max(1, min(self.IN_COMMON, shorter // 3))
+
+    def _score(self, runtime: Runtime, one: Memory, other: Memory, form: frozenset[str]) -> float:
+        key = (one.content_hash, other.content_hash)
+        if key not in self._scores:
+            signatures = [self._signature(runtime, memory, form) for memory in (one, other)]
+            self._scores[key] = likeness.score(*signatures)
+        return self._scores[key]
+
+    def _signature(self, runtime: Runtime, memory: Memory, form: frozenset[str]) -> likeness.Signature:
+        return likeness.signature(saved_document.own_words(runtime.store.documents.text(memory.id), template=form))
+
+
+def comparison(runtime: Runtime) -> Comparison:
+    """The one of this scope, which goes on where the last call left off."""
+    if not isinstance(runtime.view.comparison, Comparison):
+        runtime.view.comparison = Comparison()
+    return runtime.view.comparison
 
 
 def same(runtime: Runtime, text: str, *, spec_folder: str | None) -> Memory | None:
@@ -59,18 +148,20 @@ def same(runtime: Runtime, text: str, *, spec_folder: str | None) -> Memory | No
     fingerprint = markdown.fingerprint(markdown.parse(text))
     if not fingerprint:
         return None
-    return next((m for m in runtime.store.alike(fingerprint) if m.spec_folder == spec_folder), None)
+    return next(
+        (m for m in runtime.store.documents.many(fingerprint=fingerprint) if m.spec_folder == spec_folder), None
+    )
 
 
 def same_words(
-    runtime: Runtime, text: str, similar: Sequence[Mapping[str, Any]], *, spec_folder: str | None
+    runtime: Runtime, text: str, similar: Sequence[SimilarMemory], *, spec_folder: str | None
 ) -> Memory | None:
     """The one of the similar memories that was made of the very same words: only what a save notes of itself
     (the commit, the day) differs."""
     own = _folded(saved_document.own_words(text))
     for row in similar:
-        memory = runtime.store.get(row["id"])
-        theirs = saved_document.own_words(runtime.store.text(memory.id))
+        memory = runtime.store.documents.get(row.id)
+        theirs = saved_document.own_words(runtime.store.documents.text(memory.id))
         if memory.spec_folder == spec_folder and _folded(theirs) == own:
             return memory
     return None
@@ -80,10 +171,10 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def mergeable(runtime: Runtime, similar: Sequence[Mapping[str, Any]], memory: Memory) -> Memory | None:
+def mergeable(runtime: Runtime, similar: Sequence[SimilarMemory], memory: Memory) -> Memory | None:
     """The most similar memory that may give way to this one: another one of the same folder, and never a rule."""
     for row in similar:
-        other = runtime.store.get(row["id"])
+        other = runtime.store.documents.get(row.id)
         at_home = other.id != memory.id and other.spec_folder == memory.spec_folder
         if at_home and not merge.obstacle(other, memory):
             return other

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import SearchAnswer
 from spec_kit_memory.core import dates
 from spec_kit_memory.core import query as queries
-from spec_kit_memory.core.memory import Actor, Change, Event, HistoryEntry, Memory
+from spec_kit_memory.core.memory import Actor, Change, Event, HistoryEntry, Memory, Scope
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter, CheckpointNotFound, OutOfRange, SpecKitMemoryError
 from spec_kit_memory.features import checkpoints, history_rows, search_answer
@@ -27,7 +28,7 @@ from spec_kit_memory.files import past_folder, vector_queue
 from spec_kit_memory.files.past_folder import PastFolder
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import EVERYTHING, Index
-from spec_kit_memory.index.sqlite.snapshot import FORMAT
+from spec_kit_memory.index.snapshot_check import FORMAT
 from spec_kit_memory.requests import SearchRequest as Request
 
 KEPT = 2  # rebuilt moments per process
@@ -42,19 +43,20 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
     """The search as it would have been answered at `as_of`, a date, a time or a checkpoint."""
     queries.check(request.query, request.concepts)
     with _one_at_a_time:
-        pasts = runtime.past if isinstance(runtime.past, Pasts) else Pasts()
-        runtime.past = pasts
+        pasts = runtime.shared.past if isinstance(runtime.shared.past, Pasts) else Pasts()
+        runtime.shared.past = pasts
         past = pasts.at(runtime, request.as_of or "")
         # A session is about what is shown now: the past neither reads nor changes it.
-        answer = search_answer.answer_from(past.runtime, replace(request, as_of=None, session_id=None))
+        asked = replace(request, as_of=None, session_id=None)
+        answer = search_answer.answer_from(past.runtime.for_caller(runtime.caller), asked)
     when = _iso(past.moment)
     # An empty past is no reason to index anything now, and other words would find no more.
     known = bool(answer.stats["totalFiles"])
-    hints = answer.hints if known else ("nothing was known then",)
+    hints = answer.advice if known else ("nothing was known then",)
     return replace(
         answer,
         summary=f"as of {past.name or when}: {answer.summary if known else 'nothing was known then'}",
-        hints=(f"answered from what was known at {when}", *past.hints, *hints),
+        advice=(f"answered from what was known at {when}", *past.hints, *hints),
     )
 
 
@@ -69,7 +71,7 @@ class _Moment:
     name: str
     runtime: Runtime
     folder: PastFolder
-    hints: list[str]
+    hints: list[Text]
 
     def close(self) -> None:
         self.runtime.whole.close()
@@ -77,13 +79,13 @@ class _Moment:
 
 
 class Pasts:
-    """The moments of this process, the latest last."""
+    """The moments of this process, the latest last. Each is what one scope knew then."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, int], _Moment] = {}
+        self._kept: dict[tuple[str, int, Scope], _Moment] = {}
 
     def at(self, runtime: Runtime, as_of: str) -> _Moment:
-        key = (as_of, runtime.whole.generation())
+        key = (as_of, runtime.whole.generation(), runtime.scope)
         if key not in self._kept:
             # Older generations first: they are never asked for again.
             for old in [other for other in self._kept if other[1] != key[1]] + list(self._kept)[: 1 - KEPT]:
@@ -104,7 +106,7 @@ class _Known:
     moment: datetime
     rows: Iterator[Mapping[str, Any]]
     name: str = ""
-    hints: list[str] = field(default_factory=list)
+    hints: list[Text] = field(default_factory=list)
 
 
 def _rebuild(runtime: Runtime, as_of: str) -> _Moment:
@@ -122,38 +124,37 @@ def _rebuilt_in(folder: PastFolder, runtime: Runtime, known: _Known) -> _Moment:
     try:
         change = Change(actor=Actor.SYSTEM, at=known.moment, reason="past")
         with store.bulk():
-            store.restore(known.rows, change, clear=False, where=EVERYTHING)
+            store.care.restore(known.rows, change, clear=False, where=EVERYTHING)
             _give_vectors(runtime, store)
             _embed(runtime, store, folder.settings)
     except BaseException:
         store.close()
         raise
     past = Runtime(
-        settings=runtime.settings,
-        store=store.within(runtime.settings.scope),
+        runtime.settings,
         whole=store,
         make_sync=lambda: runtime.sync,
         meaning=runtime.meaning,
         now=lambda: known.moment,
-        actor=runtime.actor,
+        caller=runtime.caller,
     )
     return _Moment(known.moment, known.name, past, folder, known.hints)
 
 
 def _give_vectors(runtime: Runtime, store: Index) -> None:
     """Vectors are keyed by words: what says the same today has its vector."""
-    model = runtime.whole.stats()
+    model = runtime.whole.care.stats()
     if model["model"] is None:
         return
-    store.use_model(model["model"], model["dimensions"], model["weights_hash"])
-    wanted = [work.passage_hash for work in store.vector_work(1_000_000)]
+    store.vectors.use_model(model["model"], model["dimensions"], model["weights_hash"])
+    wanted = [work.passage_hash for work in store.vectors.work(1_000_000)]
     page: dict[str, tuple[bytes, bytes | None]] = {}
-    for hash_, vector, states in runtime.whole.vectors_of(wanted):
+    for hash_, vector, states in runtime.whole.vectors.get(wanted):
         page[hash_] = (vector, states)
         if len(page) == _PAGE:
-            store.put_vectors(page)
+            store.vectors.put(page)
             page = {}
-    store.put_vectors(page)
+    store.vectors.put(page)
 
 
 def _embed(runtime: Runtime, store: Index, settings: Any) -> None:
@@ -174,12 +175,12 @@ def _moment_of(runtime: Runtime, as_of: str) -> datetime:
     moment = dates.read(as_of)
     if moment is None:
         raise BadParameter(
-            f"`as_of` {as_of!r} is neither a date nor a checkpoint",
-            hint="give 2026-03-01, 2026-03-01T14:00Z, or a name from `checkpoint_list()`",
+            f"{as_of!r} is neither a date nor the name of a checkpoint",
+            hint=advise("name-moment"),
         )
     now = runtime.now()
     if moment > now:
-        raise OutOfRange(f"`as_of` {as_of} is in the future", hint=f"give a moment up to {_iso(now)}")
+        raise OutOfRange(f"{as_of} is in the future", hint=advise("earlier-moment", now=_iso(now)))
     if _DAY.fullmatch(as_of.strip()):
         # A day means all that was known when it ended.
         moment = min(now, moment + timedelta(days=1) - timedelta(microseconds=1))
@@ -197,7 +198,7 @@ def _from_checkpoint(runtime: Runtime, name: str) -> _Known | None:
         return None
     opened.verify()
     header = opened.header
-    hints = [f"the checkpoint holds spec folder {header.spec_folder} only"] if header.spec_folder else []
+    hints: list[Text] = [f"the checkpoint holds spec folder {header.spec_folder} only"] if header.spec_folder else []
     return _Known(header.created, opened.rows(), f"checkpoint {header.name}", hints)
 
 
@@ -206,9 +207,12 @@ def _from_checkpoint(runtime: Runtime, name: str) -> _Known | None:
 
 def _from_history(runtime: Runtime, moment: datetime) -> _Known:
     # History comes newest first; its order, not its times, says what followed what.
-    history = runtime.store.history()[::-1]
+    history = runtime.store.record.history()[::-1]
     states, links = _replay(history, moment)
-    texts = {id_: runtime.store.text_of(str(state.values["content_hash"])) for id_, state in states.items()}
+    texts = {
+        id_: runtime.store.documents.text(content_hash=str(state.values["content_hash"]))
+        for id_, state in states.items()
+    }
     return _Known(
         moment,
         _rows(runtime, states, texts, links, moment),
@@ -255,7 +259,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """The past in the form of a snapshot."""
     yield {"kind": "header", "format": FORMAT, "instance": "past", "model": None}
-    now = {memory.id: memory for memory in runtime.store.find()}
+    now = {memory.id: memory for memory in runtime.store.documents.find()}
     for id_, text in texts.items():
         if text is not None:
             memory = now.get(id_)
@@ -273,27 +277,25 @@ def _last_use(state: State, memory: Memory | None, moment: datetime) -> datetime
     return state.at
 
 
-def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment: datetime) -> list[str]:
+def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment: datetime) -> list[Text]:
     if not history:
-        return ["there is no record yet: it begins when files are first indexed, with `index()`"]
-    hints = ["use is not recorded over time: states and recency then are judged by changes, not by reads"]
+        return [advise("no-record")]
+    hints: list[Text] = ["use is not recorded over time: states and recency then are judged by changes, not by reads"]
     if history[0].at > moment:
-        hints.append(
-            f"the record starts at {_iso(history[0].at)}, when files were first indexed; ask for a later `as_of`"
-        )
+        hints.append(advise("record-starts", at=_iso(history[0].at)))
     began: dict[int, datetime] = {}
     for entry in history:
         began.setdefault(entry.memory_id, entry.at)
     late = [
         memory
-        for memory in runtime.store.find()
+        for memory in runtime.store.documents.find()
         if memory.attributes.created_at
         and memory.attributes.created_at <= moment < began.get(memory.id, memory.first_indexed_at)
     ]
     if late:
         hints.append(
-            f"{counted(len(late), 'memory carries', 'memories carry')} an earlier date but came into the index later, "
-            "and is left out"
+            f"left out: {counted(len(late), 'memory carries', 'memories carry')} an earlier date but came into the "
+            "index later"
         )
     if lost:
         hints.append(f"the text of {counted(lost, 'memory')} as it was then is lost, and left out")

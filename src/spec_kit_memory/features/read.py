@@ -7,14 +7,16 @@ again, so what is returned is what the file says now and the lines are true.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import long_lines, markdown, tokens
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
-from spec_kit_memory.features import budget, freshness, remarks
+from spec_kit_memory.features import budget, code_state, freshness, remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
@@ -27,8 +29,8 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     wanted = _wanted(runtime, request)
     anchor_id = request.anchor_id
     older = freshness.refresh(runtime, wanted.path)
-    memory = runtime.store.get(wanted.id)
-    text = runtime.store.text(memory.id)
+    memory = runtime.store.documents.get(wanted.id)
+    text = runtime.store.documents.text(memory.id)
     lines = _lines(text)
     first, last = _section(memory, text, anchor_id) if anchor_id else (1, len(lines))
     shown, end, cut = _up_to(lines, first, min(last, len(lines)), request.max_tokens)
@@ -37,19 +39,22 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     runtime.used([memory.id])
     whole, sent = tokens.count(text), tokens.count(shown)
     problems = remarks.of(runtime, [memory], slips=True)
-    hints = [*cut, *([f"continue with `get({memory.path!r}, '{end + 1}-{last}')`"] if end < last else [])]
+    hints: list[Text] = [*cut]
+    if end < last:
+        hints.append(advise("read-on", path=memory.path, lines=f"{end + 1}-{last}"))
     part = f"section {anchor_id}" if anchor_id else "whole text"
     where = f"{first}-{end}" if end >= first else ""
     place = f"lines {where}" if where else "empty"
     return LoadAnswer(
         summary=f"{memory.title} (#{memory.id}), {part}, {place}, about {counted(sent, 'token')}",
-        hints=(*([older] if older else []), *problems[memory.id], *hints),
+        advice=(*([older] if older else []), *problems[memory.id], *hints),
         memory=remarks.with_problems([runtime.card(memory)], problems)[0],
         text=shown,
         lines=where,
         anchor_id=anchor_id,
         tokens_saved=max(0, whole - sent) if anchor_id else 0,
         next_line=end + 1 if end < last else None,
+        code=code_state.of(runtime, [memory]).get(memory.id),
     )
 
 
@@ -61,12 +66,12 @@ def _lines(text: str) -> list[str]:
 
 def _wanted(runtime: Runtime, request: LoadRequest) -> Memory:
     if request.memory_id is not None:
-        return runtime.store.get(request.memory_id)
+        return runtime.store.documents.get(request.memory_id)
     folder = clean_folder(request.spec_folder or "")
-    found = runtime.store.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
-    found = found or runtime.store.find(Filter(spec_folder=folder), limit=1)
+    found = runtime.store.documents.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
+    found = found or runtime.store.documents.find(Filter(spec_folder=folder), limit=1)
     if not found:
-        raise MemoryNotFound(f"spec folder {folder} has no memories", hint="list folders with `stats()`")
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=advise("list-folders"))
     if request.anchor_id and not _has(runtime, found[0], request.anchor_id):
         return _newest_with(runtime, folder, request.anchor_id) or found[0]
     return found[0]
@@ -74,13 +79,13 @@ def _wanted(runtime: Runtime, request: LoadRequest) -> Memory:
 
 def _newest_with(runtime: Runtime, folder: str, anchor_id: str) -> Memory | None:
     """The newest memory of a folder that has that section, before its spec documents."""
-    everything = runtime.store.find(Filter(spec_folder=folder))
+    everything = runtime.store.documents.find(Filter(spec_folder=folder))
     everything.sort(key=lambda memory: memory.source is not Source.MEMORY)  # stable: newest first among each
     return next((memory for memory in everything if _has(runtime, memory, anchor_id)), None)
 
 
 def _has(runtime: Runtime, memory: Memory, anchor_id: str) -> bool:
-    return markdown.find_section(markdown.outline(runtime.store.text(memory.id)), anchor_id) is not None
+    return markdown.find_section(markdown.outline(runtime.store.documents.text(memory.id)), anchor_id) is not None
 
 
 def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
@@ -124,12 +129,10 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     """Exactly those lines of a memory, redacted as search shows them."""
     stored = freshness.stored_path(runtime, request.path)
     older = freshness.refresh(runtime, stored)
-    memory = runtime.store.by_path(stored)
+    memory = runtime.store.documents.get(path=stored)
     if memory is None:
-        raise MemoryNotFound(
-            f"{request.path} is not a memory of this workspace", hint="`search(QUERY)` gives the paths of memories"
-        )
-    whole = runtime.store.text(memory.id)
+        raise MemoryNotFound(f"{request.path} is not a memory of this workspace", hint=advise("find-paths"))
+    whole = runtime.store.documents.text(memory.id)
     every = _lines(whole)
     first, last = _asked_lines(request, len(every))
     runtime.used([memory.id])
@@ -137,12 +140,12 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     to_the_end = request.count is None and (request.lines is None or request.lines.rstrip().endswith("-"))
     if to_the_end and end == len(every) and whole.endswith("\n") and not cut:
         text += "\n"  # to the end of the file, as it is
-    hints = [*([older] if older else []), *cut]
+    hints: list[Text] = [*([older] if older else []), *cut]
     if end < last:
-        hints.append(f"continue with `get({memory.path!r}, '{end + 1}-{last}')`")
+        hints.append(advise("read-on", path=memory.path, lines=f"{end + 1}-{last}"))
     return GetAnswer(
         summary=f"{memory.path} lines {first}-{end} of {len(every)}",
-        hints=tuple(hints),
+        advice=tuple(hints),
         path=memory.path,
         lines=f"{first}-{end}",
         text=text,
@@ -175,21 +178,30 @@ def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     )
     offset, forgotten = request.offset, request.forgotten
     presence = Presence.FORGOTTEN if forgotten else Presence.LIVE
-    total = runtime.store.count(where, presence=presence)
-    found = runtime.store.find(where, order=request.sort_by, limit=request.limit, offset=offset, presence=presence)
+    total = runtime.store.documents.count(where, presence=presence)
+    found = runtime.store.documents.find(
+        where, order=request.sort_by, limit=request.limit, offset=offset, presence=presence
+    )
     problems = {} if forgotten else remarks.of(runtime, found)
-    every = remarks.with_problems(map(runtime.card, found), problems)
-    cards = budget.first_that_fit(every, max_tokens=request.max_tokens)
-    shown = offset + len(cards)
-    hints = (f"{total - shown} more: `offset={shown}`",) if shown < total else ()
+    code = {} if forgotten else code_state.of(runtime, found)
+    cards = (
+        replace(runtime.card(one), code=code_state.shortened(code[one.id]) if one.id in code else None) for one in found
+    )
+    every = remarks.with_problems(cards, problems)
+    fitting = budget.first_that_fit(every, max_tokens=request.max_tokens)
+    shown = offset + len(fitting)
+    advice: tuple[Text, ...] = ()
+    if shown < total:
+        advice = (advise("next-page", count=total - shown, offset=shown),)
+    elif total and forgotten:
+        advice = (advise("bring-back"),)
+    elif not total and not forgotten:
+        advice = (advise("index-workspace"),)
     what = "forgotten memory" if forgotten else "memory"
-    advice = "" if total or forgotten else "index the workspace with `index()`"
-    if total and forgotten:
-        advice = "`undo()` takes back the last delete; `save(file_path=PATH)` brings one file back"
     return ListAnswer(
-        summary=f"{len(cards)} of {counted(total, what)}" if total else f"no {what} matches",
-        hints=hints or ((advice,) if advice else ()),
-        memories=tuple(cards),
+        summary=f"{len(fitting)} of {counted(total, what)}" if total else f"no {what} matches",
+        advice=advice,
+        memories=tuple(fitting),
         total=total,
         offset=offset,
     )

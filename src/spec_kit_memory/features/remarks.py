@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from spec_kit_memory.advice import Advice, Text, advise
 from spec_kit_memory.answers import Card
 from spec_kit_memory.core import decay
 from spec_kit_memory.core.memory import Memory, Tier, VectorStatus
@@ -15,34 +16,34 @@ __all__ = ["held_back", "of", "vector_cause", "with_problems"]
 _WAITING = (VectorStatus.PENDING, VectorStatus.RETRY)
 
 
-def held_back(runtime: Runtime, memory: Memory) -> str:
-    """Why search leaves this memory out; "" if it does not."""
+def held_back(runtime: Runtime, memory: Memory) -> Advice | None:
+    """Why search leaves this memory out, and what finds it; None if it does not."""
     expires_at = memory.attributes.expires_at
     if memory.tier is Tier.DEPRECATED:
-        return 'it is deprecated: search finds it only with `tier="deprecated"`'
+        return advise("only-by-tier")
     if decay.expired(expires_at, runtime.now()) and expires_at is not None:
-        return f"it expired on {expires_at:%Y-%m-%d}: search finds it only with `include_archived=True`"
+        return advise("expired", date=f"{expires_at:%Y-%m-%d}")
     if memory.outdated:
-        return "it was marked outdated: search finds it only with `include_archived=True`"
+        return advise("outdated")
     if memory.archived_folder:
-        return "it lies in an archive folder: search finds it only with `include_archived=True`"
-    return ""
+        return advise("in-archive")
+    return None
 
 
 def vector_cause(runtime: Runtime) -> str:
     """Why nothing can be embedded now, as far as any process knows; "" if nothing stands in the way."""
     if not runtime.meaning.wanted:
         return ""
-    return runtime.meaning.problem or str(runtime.store.stats()["provider_failure"] or "")
+    return runtime.meaning.problem or str(runtime.store.care.stats()["provider_failure"] or "")
 
 
-def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> dict[int, tuple[str, ...]]:
+def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> dict[int, tuple[Text, ...]]:
     """Each memory's problems in words; with `slips` also what is wrong in its file."""
-    found: dict[int, list[str]] = {memory.id: [] for memory in memories}
+    found: dict[int, list[Text]] = {memory.id: [] for memory in memories}
     for memory in memories:
         reason = held_back(runtime, memory)
         found[memory.id] += [reason] if reason else []
-    for remark in runtime.store.remarks(list(found)):
+    for remark in runtime.store.care.remarks(list(found)):
         if remark.kind == "vector" and not runtime.meaning.wanted:
             continue
         if remark.kind != "file" or slips:
@@ -50,10 +51,10 @@ def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> 
             found[remark.memory_id].append(f"{remark.message}{line}")
     for memory in memories:
         cause = vector_cause(runtime) if memory.vector_status in _WAITING else ""
-        if cause and not any("no vector" in text for text in found[memory.id]):
+        if cause and not any(isinstance(text, str) and "no vector" in text for text in found[memory.id]):
             found[memory.id].append(f"it has no vectors yet: {cause}")
     return {memory_id: tuple(texts) for memory_id, texts in found.items()}
 
 
-def with_problems(cards: Iterable[Card], problems: dict[int, tuple[str, ...]]) -> tuple[Card, ...]:
+def with_problems(cards: Iterable[Card], problems: dict[int, tuple[Text, ...]]) -> tuple[Card, ...]:
     return tuple(replace(card, problems=problems.get(card.id, ())) for card in cards)

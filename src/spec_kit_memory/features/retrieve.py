@@ -5,11 +5,12 @@ Each stage is left out cleanly when it cannot be used, and the pool says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from spec_kit_memory.advice import Advice, Text, advise
 from spec_kit_memory.core import calibration, relevance
 from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage
 from spec_kit_memory.core.query import Query
@@ -21,36 +22,94 @@ from spec_kit_memory.features.runtime import Runtime
 if TYPE_CHECKING:
     import numpy as np
 
-# Candidates of each leg, and how many of them are worth looking at word by word: measured in docs/explain/ranking.md.
-DEPTH = 300
-MOST_PASSAGES, LEAST_PASSAGES = 160, 40
-MOST_TOKENS = 24_000
-# Of what a state or an expiry keeps out only the best are told: so many passages are looked at word by word.
-MOST_OUTSIDE = 40
+LEAST_PASSAGES = 40
 
 
-class Hits:
-    """What both legs found, before anything is looked at closely."""
+class Reach(NamedTuple):
+    """How far a question looks: measured in docs/explain/ranking.md."""
+
+    depth: int  # candidates of each leg
+    # Of these so many are worth looking at word by word.
+    passages: int
+    tokens: int
+    outside: int  # of what a state or an expiry keeps out: only the best are told
+
+
+ALONE = Reach(depth=300, passages=160, tokens=24_000, outside=40)
+# Several texts agree early on what is good, and each costs as much as the query.
+HELPED = Reach(depth=100, passages=60, tokens=12_000, outside=20)
+
+
+class TextHits:
+    """What both legs found for one text."""
 
     def __init__(self, by_text: Sequence[RawHit], by_vector: Sequence[RawHit]) -> None:
         self.by_text, self.by_vector = by_text, by_vector
         # By passage id.
-        self.memory_of = {passage_id: memory_id for leg in (by_text, by_vector) for passage_id, memory_id, _ in leg}
         self.text = {passage_id: score for passage_id, _, score in by_text}
         self.vector = {passage_id: score for passage_id, _, score in by_vector}
+        # A vector below the depth of its leg is at most as good as the last in it.
+        self.last_vector = by_vector[-1].score if by_vector else 0.0
+
+    def promises(self) -> dict[int, float]:
+        """How much each passage promises."""
+        vector, last = self.vector, self.last_vector
+        texted = {id_: relevance.promise(score, vector.get(id_, last)) for id_, score in self.text.items()}
+        return vector | texted
+
+
+class Hits:
+    """What was found for the texts of a question, before anything is looked at closely; the query's come first."""
+
+    def __init__(self, texts: Sequence[TextHits]) -> None:
+        self.texts = texts
+        # By passage id.
+        legs = [leg for each in texts for leg in (each.by_text, each.by_vector)]
+        self.memory_of = {passage_id: memory_id for leg in legs for passage_id, memory_id, _ in leg}
         self.promises = self._promise()
 
     def _promise(self) -> dict[int, float]:
-        """How much each passage promises. A vector below the depth of its leg is at most as good as the last in it."""
-        last = self.by_vector[-1].score if self.by_vector else 0.0
-        vector = self.vector
-        texted = {id_: relevance.promise(score, vector.get(id_, last)) for id_, score in self.text.items()}
-        return vector | texted
+        """How much each passage promises, on average over the texts."""
+        if len(self.texts) == 1:
+            return self.texts[0].promises()
+        total = dict.fromkeys(self.memory_of, 0.0)
+        for each in self.texts:
+            promises, last = each.promises(), each.last_vector
+            for id_ in total:
+                total[id_] += promises.get(id_, last)
+        return {id_: number / len(self.texts) for id_, number in total.items()}
 
     def memories(self) -> dict[int, float]:
         """The memories and what the best passage of each promises."""
         worst_first = sorted(self.promises.items(), key=itemgetter(1))
         return {self.memory_of[passage_id]: number for passage_id, number in worst_first}
+
+    def with_words(self) -> set[int]:
+        """The memories that have words of the query."""
+        return {hit.memory_id for hit in self.texts[0].by_text}
+
+    def legs(self) -> dict[str, int]:
+        """How many passages each leg found."""
+        return {
+            "text": len({id_ for each in self.texts for id_ in each.text}),
+            "vector": len({id_ for each in self.texts for id_ in each.vector}),
+        }
+
+
+class Reading(NamedTuple):
+    """The candidates as one text of a question sees them."""
+
+    candidates: Sequence[Candidate]
+    words: np.ndarray | None  # as `relevance.fuse` takes them, a column for each candidate
+
+    def beside(self, other: Reading) -> Reading:
+        """With further candidates."""
+        candidates = [*self.candidates, *other.candidates]
+        if self.words is None or other.words is None:
+            return Reading(candidates, None)
+        import numpy as np
+
+        return Reading(candidates, np.concatenate([self.words, other.words], axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +120,18 @@ class Pool:
     passages: Mapping[int, StoredPassage]
     hits: Hits  # those left out of the pool included
     match: Mapping[int, float | None]  # how well each answers by itself; empty where the model has no curve
-    candidates: Sequence[Candidate]
-    words: np.ndarray | None  # as `relevance.fuse` takes them, a column for each candidate
+    readings: Sequence[Reading]  # one for each text
     method: str  # hybrid | text | vector
-    unavailable: tuple[str, ...] = ()
+    unavailable: tuple[Text, ...] = ()
+    # Passage id -> the question that led to it, and the candidates as they were before questions became sections.
+    questions: Mapping[int, str] = field(default_factory=dict)
+    asked: Mapping[int, StoredPassage] | None = None
     legs: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def looked_at(self) -> Mapping[int, StoredPassage]:
+        """The passages of the candidates."""
+        return self.passages if self.asked is None else self.asked
 
     def by_memory(self) -> dict[int, list[StoredPassage]]:
         """Each memory's candidate passages, best first."""
@@ -76,144 +142,206 @@ class Pool:
 
 
 class Question:
-    """A query as both legs need it, asked of several filters. It is embedded once, beside what the text leg does."""
+    """A query, and the same in other words, as both legs need them, asked of several filters.
 
-    def __init__(self, runtime: Runtime, query: Query, *, mode: str) -> None:
-        self.query = query
+    All texts are embedded once and in one call, beside what the text leg does.
+    """
+
+    def __init__(self, runtime: Runtime, texts: Sequence[Query], *, mode: str) -> None:
+        self.query = texts[0]
+        self.texts = texts
+        self.reach = ALONE if len(texts) == 1 else HELPED
         self._mode = mode
         self._runtime = runtime
-        self._started = None if mode == "text" else runtime.meaning.begin(query.text)
-        self._made: QueryEmbedding | None = None
+        self._started = None if mode == "text" else runtime.meaning.begin([each.text for each in texts])
+        self._made: Sequence[QueryEmbedding] = ()
 
     @property
-    def embedding(self) -> QueryEmbedding | None:
-        """Waits for it once. Not a cached property: before Python 3.12 all of these wait for one another."""
+    def embeddings(self) -> Sequence[QueryEmbedding]:
+        """One for each text, or none. Waits for them once.
+
+        Not a cached property: before Python 3.12 all of these wait for one another.
+        """
         if self._started is not None:
             self._made, self._started = self._runtime.meaning.end(self._started), None
             try:
-                why = "" if self._made is None else _foreign(self._runtime, len(self._made.vector))
+                why = _foreign(self._runtime, len(self._made[0].vector)) if self._made else ""
             except ProviderUnavailable as error:  # it does not even say which model it is
                 self._runtime.meaning.failed(error)
-                self._made = None
+                self._made = ()
             else:
                 if why:
-                    self._runtime.meaning.problem, self._made = why, None
+                    self._runtime.meaning.problem, self._runtime.meaning.advice = why, advise("embed-anew")
+                    self._made = ()
         return self._made
 
     @property
-    def unavailable(self) -> tuple[str, ...]:
-        return () if self._mode == "text" or self.embedding else (f"meaning: {self._runtime.meaning.problem}",)
+    def unavailable(self) -> tuple[Text, ...]:
+        if self._mode == "text" or self.embeddings:
+            return ()
+        problem, then = self._runtime.meaning.problem, self._runtime.meaning.advice
+        if isinstance(then, Advice):
+            return (advise("no-meaning", problem=problem, next=then),)
+        return (f"meaning: {problem}",)
 
     @property
     def text(self) -> bool:
-        return self._mode != "vector" or self.embedding is None
+        return self._mode != "vector" or not self.embeddings
 
 
 def _foreign(runtime: Runtime, dimensions: int) -> str:
     """Why the vectors of the index say nothing to the query's; "" if they are of one model."""
-    stored, embedder = runtime.store.stats(), runtime.meaning.embedder()
+    stored, embedder = runtime.store.care.stats(), runtime.meaning.embedder()
     known = (stored["weights_hash"], stored["dimensions"])
     if embedder is None or not known[0] or known == (embedder.weights_hash, dimensions):
         return ""
-    return f"the index has vectors of {stored['model']}, not of {embedder.name}; `index()` makes them anew"
+    return f"the index has vectors of {stored['model']}, not of {embedder.name}"
 
 
-def ask(runtime: Runtime, query: Query, *, mode: str = "hybrid") -> Question:
-    return Question(runtime, query, mode=mode)
+def ask(runtime: Runtime, query: Query, *, also: Sequence[Query] = (), mode: str = "hybrid") -> Question:
+    """`also`: the same in other words."""
+    return Question(runtime, (query, *also), mode=mode)
 
 
 def look(runtime: Runtime, question: Question, where: Filter) -> Hits:
     """What each leg finds within `where`."""
-    store = runtime.store
-    by_text = store.match_text(question.query.terms, where, DEPTH) if question.text else []
-    embedding = question.embedding
-    return Hits(by_text, store.match_vector(embedding.vector, where, DEPTH) if embedding else [])
+    store, depth = runtime.store, question.reach.depth
+    # The words first, while the texts are being embedded.
+    by_text = [store.documents.match(each.terms, where, depth) if question.text else [] for each in question.texts]
+    vectors = [each.vector for each in question.embeddings]
+    by_vector = [store.vectors.match(vector, where, depth) for vector in vectors] or [[] for _ in by_text]
+    return Hits([TextHits(*legs) for legs in zip(by_text, by_vector, strict=True)])
 
 
 def match(runtime: Runtime, question: Question, where: Filter, *, results: int = 1) -> Pool:
     """The best passages within `where`, by text and by meaning; enough for so many results, if as many match."""
     hits = look(runtime, question, where)
     plain = runtime.settings.search.fusion == "rrf"
-    passages = _every(runtime, hits) if plain else _promising(runtime, hits, results=results)
-    return _pool(runtime, question, hits, passages)
+    passages = _every(runtime, hits) if plain else _promising(runtime, hits, question.reach, results=results)
+    return led_to_sections(
+        _pool(runtime, question, hits, passages),
+        lambda memory_id: runtime.store.documents.passages(memory_id=memory_id),
+    )
+
+
+def led_to_sections(pool: Pool, passages_of: Callable[[int], Sequence[StoredPassage]]) -> Pool:
+    """The pool with each matched question in the shape of a section: the best of its memory, by what the pool knows.
+
+    The section is as relevant as the better of the two. Where none of its memory is a candidate, the question itself
+    says which section has most of its words.
+    """
+    asked = [passage for passage in pool.passages.values() if passage.question]
+    if not asked:
+        return pool
+    values, match = Fused(pool.relevance), dict(pool.match)
+    values.steepness = pool.relevance.steepness
+    passages = {id_: passage for id_, passage in pool.passages.items() if not passage.question}
+    best: dict[int, StoredPassage] = {}
+    for passage in passages.values():
+        known = best.get(passage.memory_id)
+        if known is None or values[passage.id].value > values[known.id].value:
+            best[passage.memory_id] = passage
+    questions: dict[int, str] = {}
+    for passage in sorted(asked, key=lambda one: -values[one.id].value):
+        section = best.get(passage.memory_id) or _section(passage, passages_of(passage.memory_id))
+        own = match.pop(passage.id, None)
+        if section is None:
+            continue
+        best[passage.memory_id] = passages[section.id] = section
+        if section.id not in values or values[passage.id].value > values[section.id].value:
+            values[section.id] = values[passage.id]
+            questions[section.id] = passage.question
+        if own is not None:
+            match[section.id] = max(own, match.get(section.id) or 0.0)
+    return replace(pool, relevance=values, passages=passages, match=match, questions=questions, asked=pool.looked_at)
+
+
+def _section(question: StoredPassage, passages: Sequence[StoredPassage]) -> StoredPassage | None:
+    """The one that the question names; another, or None, if the file has just changed."""
+    sections = [one for one in passages if not one.question]
+    named = (question.first_line, question.last_line)
+    return next((one for one in sections if (one.first_line, one.last_line) == named), next(iter(sections), None))
 
 
 def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hits) -> Pool:
     """The pool with what a filter kept out of it: all of them are measured alike, so that they can be compared."""
     ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in outside.promises.items())]
-    passages = {passage.id: passage for passage in runtime.store.passages(ordered[:MOST_OUTSIDE])}
-    beside = _pool(runtime, question, outside, passages)
-    candidates = [*pool.candidates, *beside.candidates]
-    return replace(
-        beside,
-        relevance=_fuse(runtime, candidates, _side_by_side(pool.words, beside.words)),
-        passages={**pool.passages, **passages},
-        match={**pool.match, **beside.match},
-        candidates=candidates,
+    passages = {passage.id: passage for passage in runtime.store.documents.passages(ordered[: question.reach.outside])}
+    beyond = _pool(runtime, question, outside, passages)
+    readings = [inside.beside(other) for inside, other in zip(pool.readings, beyond.readings, strict=True)]
+    joined = replace(
+        beyond,
+        relevance=_fuse(runtime, readings),
+        passages={**pool.looked_at, **passages},
+        match={**pool.match, **beyond.match},
+        readings=readings,
     )
-
-
-def _side_by_side(left: np.ndarray | None, right: np.ndarray | None) -> np.ndarray | None:
-    if left is None or right is None:
-        return None
-    import numpy as np
-
-    return np.concatenate([left, right], axis=1)
+    return led_to_sections(joined, lambda memory_id: runtime.store.documents.passages(memory_id=memory_id))
 
 
 def _pool(runtime: Runtime, question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> Pool:
-    words = None if runtime.settings.search.fusion == "rrf" else _words(runtime, question.embedding, list(passages))
-    candidates = _candidates(passages, hits, pending=_pending(runtime, question, hits, passages))
+    readings = _read(runtime, question, hits, passages)
     return Pool(
-        relevance=_fuse(runtime, candidates, words),
+        relevance=_fuse(runtime, readings),
         passages=passages,
         hits=hits,
-        match=_match(runtime, question.embedding, hits, candidates, words),
-        candidates=candidates,
-        words=words,
+        match=_match(runtime, question, hits, readings),
+        readings=readings,
         method=_method(hits, question),
         unavailable=question.unavailable,
-        legs={"text": len(hits.by_text), "vector": len(hits.by_vector)},
+        legs=hits.legs(),
     )
 
 
-def _fuse(runtime: Runtime, candidates: Sequence[Candidate], words: np.ndarray | None) -> Fused:
+def _read(runtime: Runtime, question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> Sequence[Reading]:
+    words: Sequence[np.ndarray | None] = [None] * len(question.texts)
+    if runtime.settings.search.fusion != "rrf":
+        words = _words(runtime, question.embeddings, list(passages)) or words
+    pending = _pending(question, hits, passages)
+    return [
+        Reading(_candidates(passages, each, pending=pending), of) for each, of in zip(hits.texts, words, strict=True)
+    ]
+
+
+def _fuse(runtime: Runtime, readings: Sequence[Reading]) -> Fused:
     search = runtime.settings.search
-    return relevance.fuse(candidates, words=words, method=search.fusion, role_prior=search.role_prior)
+    return relevance.average(
+        [
+            relevance.fuse(candidates, words=words, method=search.fusion, role_prior=search.role_prior)
+            for candidates, words in readings
+        ]
+    )
 
 
-def _match(
-    runtime: Runtime,
-    embedding: QueryEmbedding | None,
-    hits: Hits,
-    candidates: Sequence[Candidate],
-    words: np.ndarray | None,
-) -> dict[int, float | None]:
-    """How well each candidate answers by itself, where the model has a curve that says so."""
-    embedder = runtime.meaning.embedder() if words is not None else None
+def _match(runtime: Runtime, question: Question, hits: Hits, readings: Sequence[Reading]) -> dict[int, float | None]:
+    """How well each candidate answers by itself, by the text that it answers best, where the model has a curve."""
+    embedder = runtime.meaning.embedder() if question.embeddings else None
     curve = calibration.CURVES.get(embedder.name) if embedder else None
-    if curve is None or words is None or embedding is None or embedding.unrelated is None or not candidates:
-        return {}
-    last = hits.by_vector[-1].score if hits.by_vector else 0.0
-    rows = calibration.evidence(candidates, words, unrelated=embedding.unrelated, last_vector=last)
-    found = calibration.matches(curve, rows)
-    return {each.passage_id: value for each, value in zip(candidates, found, strict=True)}
+    found: dict[int, float | None] = {}
+    for embedding, of, (candidates, words) in zip(question.embeddings, hits.texts, readings, strict=False):
+        if curve is None or words is None or embedding.unrelated is None or not candidates:
+            return {}
+        rows = calibration.evidence(candidates, words, unrelated=embedding.unrelated, last_vector=of.last_vector)
+        for each, value in zip(candidates, calibration.matches(curve, rows), strict=True):
+            known = found.get(each.passage_id)
+            found[each.passage_id] = value if known is None or (value is not None and value > known) else known
+    return found
 
 
 def _every(runtime: Runtime, hits: Hits) -> dict[int, StoredPassage]:
-    return {passage.id: passage for passage in runtime.store.passages(list(hits.memory_of))}
+    return {passage.id: passage for passage in runtime.store.documents.passages(list(hits.memory_of))}
 
 
-def _promising(runtime: Runtime, hits: Hits, *, results: int) -> dict[int, StoredPassage]:
+def _promising(runtime: Runtime, hits: Hits, reach: Reach, *, results: int) -> dict[int, StoredPassage]:
     """The candidates worth a close look, most promising first: so many passages, so many tokens of them.
 
     At least as many passages as results were asked for; and of each further memory its best passage,
     until there are as many memories.
     """
     ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in hits.promises.items())]
-    least, room = max(LEAST_PASSAGES, results), MOST_TOKENS
+    least, room = max(LEAST_PASSAGES, results), reach.tokens
     chosen: dict[int, StoredPassage] = {}
-    for passage in _in_turn(runtime, ordered[:MOST_PASSAGES]):
+    for passage in _in_turn(runtime, ordered[: max(reach.passages, results)]):
         room -= passage.tokens
         if room < 0 and len(chosen) >= least:
             break
@@ -226,40 +354,44 @@ def _promising(runtime: Runtime, hits: Hits, *, results: int) -> dict[int, Store
         if hits.memory_of[id_] not in seen:
             seen.add(hits.memory_of[id_])
             further.append(id_)
-    return chosen | {passage.id: passage for passage in runtime.store.passages(further)}
+    return chosen | {passage.id: passage for passage in runtime.store.documents.passages(further)}
 
 
 def _in_turn(runtime: Runtime, ids: Sequence[int]) -> Iterator[StoredPassage]:
     """A few at a time: the room is mostly taken before the last."""
     for at in range(0, len(ids), LEAST_PASSAGES):
-        yield from runtime.store.passages(ids[at : at + LEAST_PASSAGES])
+        yield from runtime.store.documents.passages(ids[at : at + LEAST_PASSAGES])
 
 
 def _method(hits: Hits, question: Question) -> str:
-    if hits.by_text and hits.by_vector:
+    by_text, by_vector = (
+        any(legs) for legs in zip(*((each.by_text, each.by_vector) for each in hits.texts), strict=True)
+    )
+    if by_text and by_vector:
         return "hybrid"
-    if hits.by_vector:
+    if by_vector:
         return "vector"
-    return "text" if hits.by_text or question.embedding is None else "hybrid"
+    return "text" if by_text or not question.embeddings else "hybrid"
 
 
-def _words(runtime: Runtime, embedding: QueryEmbedding | None, ids: list[int]) -> np.ndarray | None:
-    """Late interaction between the query's words and each candidate's, where both are known."""
-    if embedding is None or embedding.states is None:
+def _words(runtime: Runtime, embeddings: Sequence[QueryEmbedding], ids: list[int]) -> list[np.ndarray] | None:
+    """Late interaction between the words of each text and each candidate's, where both are known."""
+    states = [each.states for each in embeddings if each.states is not None]
+    if not states or len(states) < len(embeddings):
         return None
-    kept = runtime.store.token_states(ids)
-    return token_states.interact(embedding.states, [kept.get(id_) for id_ in ids])
+    kept = runtime.store.vectors.token_states(ids)
+    return token_states.interact_all(states, [kept.get(id_) for id_ in ids])
 
 
-def _pending(runtime: Runtime, question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> frozenset[int]:
+def _pending(question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> frozenset[int]:
     """Passages without a vector yet. Where the model gives token states, those tell it."""
-    if question.embedding is None or question.embedding.states is not None:
+    if not question.embeddings or question.embeddings[0].states is not None:
         return frozenset()
-    beyond = passages.keys() - hits.vector.keys()
-    return runtime.store.unembedded(sorted(beyond)) if beyond else frozenset()
+    found = {id_ for each in hits.texts for id_ in each.vector}
+    return frozenset(id_ for id_, passage in passages.items() if id_ not in found and not passage.has_vector)
 
 
-def _candidates(passages: Mapping[int, StoredPassage], hits: Hits, *, pending: frozenset[int]) -> list[Candidate]:
+def _candidates(passages: Mapping[int, StoredPassage], hits: TextHits, *, pending: frozenset[int]) -> list[Candidate]:
     return [
         Candidate(
             each.id,

@@ -1,6 +1,6 @@
-"""Which parts does a verb work with? One small object holds them; `Workspace` makes it.
+"""Which parts does a verb work with, and for whom? One small object holds them; `Workspace` makes it.
 
-Two handles on one store: `store` sees what this session may see and serves every verb;
+Two handles on one store: `store` sees what the caller may see and serves every verb;
 `whole` sees the workspace and serves only what keeps the index in step with the files.
 """
 
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from spec_kit_memory.advice import Advice, Text, advise
+from spec_kit_memory.caller import Caller
 from spec_kit_memory.core import decay, tokens, usage
 from spec_kit_memory.core.long_lines import Layout
-from spec_kit_memory.core.memory import Actor, Change, Document, Filter, Memory, Scope, State, Tier
+from spec_kit_memory.core.memory import Change, Document, Filter, Memory, Scope, State, Tier
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
 from spec_kit_memory.embed.guarded import Guarded
@@ -29,22 +31,28 @@ from spec_kit_memory.errors import (
 from spec_kit_memory.features import worker
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.settings import Settings
+from spec_kit_memory.settings.own_folders import personal_vault
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from spec_kit_memory.answers import Card
+    from spec_kit_memory.answers import Card, NumbersAnswer, SearchAnswer
     from spec_kit_memory.core.alignment import Profile
     from spec_kit_memory.core.operation import Operation
+    from spec_kit_memory.features.background import Background
+    from spec_kit_memory.files.cited_code import CodeFiles
     from spec_kit_memory.files.scan import Sync
 
 logger = logging.getLogger(__name__)
 
 # A provider that failed is asked again after this long; until then answers are by text.
 RETRY_SECONDS = 30.0
+MAIN_CHECKOUT = "main"  # what results of a worktree say of memories that lie in the main checkout
 # A provider has a deadline of its own. This one also holds for what it cannot bound: a model that is slow to load,
 # headers that come a byte at a time.
 PATIENCE_SECONDS = 10
+# Of so many scopes the phrases, rules and answers are kept ready; those of others are read again.
+MOST_VIEWS = 64
 
 
 class Past(Protocol):
@@ -58,12 +66,12 @@ class Meaning:
         self._settings = settings
         self._now = now
         self._lock = threading.Lock()
-        self._embedder: Embedder | None = None if embedder is None else Guarded(embedder)
+        self._embedder: Guarded | None = None if embedder is None else Guarded(embedder)
         self._opened = embedder is not None
         self._failed_at: datetime | None = None
-        self._stuck: list[Future[QueryEmbedding | None]] = []
+        self._stuck: list[Future[list[QueryEmbedding]]] = []
         self.problem = ""
-        self.advice = ""  # the next step that the problem's own hint names
+        self.advice: Text = ""  # the next step that the problem's own hint names
 
     @property
     def wanted(self) -> bool:
@@ -76,7 +84,7 @@ class Meaning:
             return False
         return 0 <= (self._now() - self._failed_at).total_seconds() < RETRY_SECONDS
 
-    def embedder(self) -> Embedder | None:
+    def embedder(self) -> Guarded | None:
         with self._lock:
             if not self._opened:
                 opened = open_embedder(self._settings.semantic)
@@ -84,19 +92,19 @@ class Meaning:
                 self._opened = True
             return self._embedder
 
-    def begin(self, text: str) -> Future[QueryEmbedding | None] | None:
-        """Embed a query while the caller goes on; None while an earlier one is stuck: threads must not pile up."""
+    def begin(self, texts: Sequence[str]) -> Future[list[QueryEmbedding]] | None:
+        """Embed texts while the caller goes on; None while earlier ones are stuck: threads must not pile up."""
         with self._lock:
             self._stuck = [each for each in self._stuck if not each.done()]
             if self._stuck:
                 return None
         from concurrent.futures import Future  # a hook that only matches triggers embeds nothing
 
-        made: Future[QueryEmbedding | None] = Future()
+        made: Future[list[QueryEmbedding]] = Future()
 
         def run() -> None:
             try:
-                made.set_result(self.query(text))
+                made.set_result(self.queries(texts))
             except BaseException as error:  # a fault of ours: told here, and where the result is asked for
                 made.set_exception(error)
                 raise
@@ -104,7 +112,7 @@ class Meaning:
         worker.start(run)
         return made
 
-    def end(self, made: Future[QueryEmbedding | None]) -> QueryEmbedding | None:
+    def end(self, made: Future[list[QueryEmbedding]]) -> list[QueryEmbedding]:
         try:
             return made.result(timeout=PATIENCE_SECONDS)
         except TimeoutError:
@@ -112,21 +120,21 @@ class Meaning:
                 self._stuck.append(made)
             late = f"the query was not embedded within {PATIENCE_SECONDS} seconds"
             self.failed(ProviderUnavailable(late, hint="search works by text meanwhile"))
-            return None
+            return []
 
-    def query(self, text: str) -> QueryEmbedding | None:
-        """The query's vector, or None with `problem` saying why."""
+    def queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
+        """The vectors of a question's texts, or none with `problem` saying why."""
         if not self.wanted:
             self.problem = "semantic search is switched off (semantic.model is none)"
-            return None
+            return []
         if self.down:
-            return None
+            return []
         try:
             embedder = self.embedder()
-            found = embedder.embed_query(text) if embedder else None
+            found = embedder.embed_queries(texts) if embedder else []
         except SpecKitMemoryError as error:
             self.failed(error)
-            return None
+            return []
         self.worked()
         return found
 
@@ -135,15 +143,14 @@ class Meaning:
 
     def failed(self, error: SpecKitMemoryError) -> None:
         self._failed_at = self._now()
-        self.problem, self.advice = f"{error.code} {error.message}", error.hint
+        self.problem, self.advice = f"{error.code} {error.message}", next(iter(error.advice), "")
 
     def check(self) -> str:
         """Why nothing can be embedded now, tried out; "" if it can, or nobody wants it."""
         if not self.wanted:
             return ""
-        made = None if self.down else self.begin("Is anybody there?")
-        vector = self.end(made) if made else None
-        return "" if vector is not None else self.problem or "an earlier question is still being embedded"
+        made = None if self.down else self.begin(["Is anybody there?"])
+        return "" if made and self.end(made) else self.problem or "an earlier question is still being embedded"
 
 
 class Opened:
@@ -207,103 +214,221 @@ class Shelf:
         return made
 
 
-@dataclass
+class SearchCache:
+    """Answers to repeated questions, thrown away as a whole when any memory changed."""
+
+    SIZE = 256
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._generation = -1
+        self._answers: dict[Any, SearchAnswer] = {}
+
+    def get(self, key: Any, generation: int) -> SearchAnswer | None:
+        with self._lock:
+            return self._answers.get(key) if generation == self._generation else None
+
+    def put(self, key: Any, generation: int, answer: SearchAnswer) -> None:
+        with self._lock:
+            if generation != self._generation:
+                self._generation, self._answers = generation, {}
+            elif len(self._answers) >= self.SIZE:
+                del self._answers[next(iter(self._answers))]
+            self._answers[key] = answer
+
+
+class View:
+    """What callers of one scope share, and nobody else may have: all of it depends on what that scope sees."""
+
+    def __init__(self, store: Index, scope: Scope) -> None:
+        self.scope = scope
+        self.store = store
+        self.answers = SearchCache()
+        # By connection: which rules it was told; see `sessions.told_to`.
+        self.told: dict[str, frozenset[str]] = {}
+        # What spec folders are about, by name, with the state of the folder that was read.
+        self.profiles: dict[str, tuple[object, Profile]] = {}
+        # What was compared so far to find near-duplicates; see `near_duplicates.comparison`.
+        self.comparison: object | None = None
+        self.numbers: tuple[object, NumbersAnswer] | None = None  # see `features.numbers`
+        self.sync: Sync | None = None
+        self._matcher: tuple[int, Matcher] | None = None
+        self._rules: tuple[int, list[Memory]] | None = None
+
+    def matcher(self, generation: int) -> Matcher:
+        """All trigger phrases of the scope, made again when memories changed."""
+        if self._matcher is None or self._matcher[0] != generation:
+            self._matcher = (generation, Matcher(self.store.documents.triggers()))
+        return self._matcher[1]
+
+    def rules(self, generation: int) -> list[Memory]:
+        """The constitutional memories of the scope; their use counts may be old."""
+        if self._rules is None or self._rules[0] != generation:
+            self._rules = (generation, self.store.documents.find(Filter(tiers=frozenset({Tier.CONSTITUTIONAL}))))
+        return self._rules[1]
+
+
+class Shared:
+    """What all callers of a workspace have together, and what is only made when one of them needs it."""
+
+    def __init__(self, whole: Index, make_sync: Callable[[], Sync]) -> None:
+        self.whole = whole
+        self.accesses = usage.Accumulator()
+        self.shelf = Shelf()
+        self.background: Background | None = None
+        # What was rebuilt to answer as of an earlier moment; `Workspace.close` closes it.
+        self.past: Past | None = None
+        self._make_sync = make_sync
+        self._sync: Sync | None = None
+        self._code_files: CodeFiles | None = None
+        self._making = threading.Lock()
+        self._views: dict[Scope, View] = {}
+        self._viewing = threading.Lock()
+
+    def view(self, scope: Scope) -> View:
+        with self._viewing:
+            view = self._views.pop(scope, None) or View(self.whole.within(scope), scope)
+            self._views[scope] = view  # the last used is the last to go
+            if len(self._views) > MOST_VIEWS:
+                del self._views[next(iter(self._views))]
+            return view
+
+    def code_files(self, settings: Settings) -> CodeFiles:
+        """The project's files that memories name, as they are now."""
+        if self._code_files is None:
+            from spec_kit_memory.files.cited_code import CodeFiles
+
+            self._code_files = CodeFiles(settings)
+        return self._code_files
+
+    def sync(self, view: View) -> Sync:
+        with self._making:
+            if self._sync is None:
+                self._sync = self._make_sync()
+            if view.sync is None:
+                view.sync = self._sync.within(view.scope)
+            return view.sync
+
+
 class Runtime:
-    settings: Settings
-    store: Index
-    whole: Index
-    make_sync: Callable[[], Sync]
-    meaning: Meaning
-    now: Callable[[], datetime]
-    actor: Actor = Actor.USER
-    session_id: str | None = None
-    accesses: usage.Accumulator = field(default_factory=usage.Accumulator)
-    # Embedding in the foreground is for one saved file; scans leave it to the background.
-    embed_soon: Callable[[], None] = lambda: None
-    # What goes on behind the answers, in words.
-    doing: Callable[[], str] = lambda: ""
-    # What was rebuilt to answer as of an earlier moment; `Workspace.close` closes it.
-    past: Past | None = None
-    shelf: Shelf = field(default_factory=Shelf)
-    # By connection: which rules it was told; see `sessions.told_to`.
-    told: dict[str, frozenset[str]] = field(default_factory=dict)
-    # What spec folders are about, by name, with the state of the folder that was read.
-    profiles: dict[str, tuple[object, Profile]] = field(default_factory=dict)
-    _matcher: tuple[int, Matcher] | None = None
-    _sync: Sync | None = None
-    _making: threading.Lock = field(default_factory=threading.Lock)
-    _rules: tuple[int, list[Memory]] | None = None
+    """The parts of a workspace as one caller has them. Making one for another caller costs a look into a table."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        whole: Index,
+        make_sync: Callable[[], Sync],
+        meaning: Meaning,
+        now: Callable[[], datetime],
+        caller: Caller,
+    ) -> None:
+        self.settings = settings
+        self.whole = whole
+        self.meaning = meaning
+        self.now = now
+        self.shared = Shared(whole, make_sync)
+        self._serve(caller)
+
+    def _serve(self, caller: Caller) -> None:
+        self.caller = caller
+        self.scope = caller.scope
+        self.view = self.shared.view(caller.scope)
+        self.store = self.view.store
+
+    def for_caller(self, caller: Caller) -> Runtime:
+        other = copy(self)
+        other._serve(caller)
+        return other
 
     @property
     def sync(self) -> Sync:
         """Made when first needed: a hook that only reads never loads what indexes."""
-        with self._making:
-            if self._sync is None:
-                self._sync = self.make_sync()
-            return self._sync
+        return self.view.sync or self.shared.sync(self.view)
 
     @property
     def isolated(self) -> bool:
-        """Does this session see only a part? Then numbers of the whole workspace are not for it either."""
-        return self.settings.scope != Scope()
+        """Does this caller see only a part? Then numbers of the whole workspace are not for it either."""
+        return self.scope != Scope()
+
+    @property
+    def take_back(self) -> Advice:
+        """How to take back what was done here: the undo of a project does not reach the personal vault."""
+        return advise("take-back-personal" if self.settings.root == personal_vault() else "take-back")
+
+    def embed_soon(self) -> None:
+        """Embedding in the foreground is for one saved file; scans leave it to the background."""
+        if self.shared.background:
+            self.shared.background.wake()
+
+    def doing(self) -> str:
+        """What goes on behind the answers, in words."""
+        return self.shared.background.doing() if self.shared.background else ""
 
     def matcher(self) -> Matcher:
-        """All trigger phrases of this session's scope, made again when memories changed."""
-        generation = self.whole.generation()
-        if self._matcher is None or self._matcher[0] != generation:
-            self._matcher = (generation, Matcher(self.store.triggers()))
-        return self._matcher[1]
+        return self.view.matcher(self.whole.generation())
 
     def rules(self) -> list[Memory]:
-        """The constitutional memories of this session's scope; their use counts may be old."""
-        generation = self.whole.generation()
-        if self._rules is None or self._rules[0] != generation:
-            self._rules = (generation, self.store.find(Filter(tiers=frozenset({Tier.CONSTITUTIONAL}))))
-        return self._rules[1]
+        return self.view.rules(self.whole.generation())
 
     def opened(self, memory: Memory) -> Opened:
-        return self.shelf.get(memory.content_hash, lambda: self._text(memory))
+        return self.shared.shelf.get(memory.content_hash, lambda: self._text(memory))
 
     def _text(self, memory: Memory) -> str:
         """As it was when the memory was read: the file may have changed since."""
-        found = self.store.text_of(memory.content_hash)
-        return self.store.text(memory.id) if found is None else found
+        found = self.store.documents.text(content_hash=memory.content_hash)
+        return self.store.documents.text(memory.id) if found is None else found
 
     def change(self, reason: str, operation: Operation | None = None, *, session: str | None = None) -> Change:
         """Who changes something now; `reason` is for people, `operation` is what undo and recovery read."""
         return Change(
-            actor=self.actor,
+            actor=self.caller.actor,
             at=self.now(),
-            session=session or self.session_id,
+            session=session or self.caller.session,
             reason=reason,
             operation=operation,
         )
 
     def used(self, memory_ids: Iterable[int]) -> None:
         """Count an access of each; written in batches."""
+        if self.caller.observer:
+            return
         now = self.now()
         due: dict[int, float] = {}
         for memory_id in memory_ids:
-            due |= self.accesses.add(memory_id, at=now)
+            due |= self.shared.accesses.add(memory_id, at=now)
         self._count(due, now)
 
     def flush(self) -> None:
         """Write what was counted and not written yet."""
-        self._count(self.accesses.drain(), self.now())
+        self._count(self.shared.accesses.drain(), self.now())
 
     def _count(self, due: Mapping[int, float], now: datetime) -> None:
         """A read is answered though nothing can be written: another process writes, the disk is full or read-only."""
         if not due:
             return
+        from spec_kit_memory.files import activity  # a hook that counts nothing loads nothing to count with
+
         try:
-            self.store.record_use(due, now)
+            self.whole.record.use(due, now)  # counted for all callers together, each for what it was shown
+            uses = (activity.Tally(now.date(), activity.USE, str(id_), count) for id_, count in due.items())
+            activity.add(self.settings, uses, now=now)
         except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable) as error:
             logger.info("use is counted later: %s %s", error.code, error.message)
-            self.accesses.put_back(due, at=now)
+            self.shared.accesses.put_back(due, at=now)
+
+    def sent(self, verb: str, tokens: int) -> None:
+        """An answer of so many tokens went to a session."""
+        if not self.caller.observer:
+            from spec_kit_memory.files import activity
+
+            now = self.now()
+            sent = activity.Tally(now.date(), activity.SENT, verb, 1, tokens)
+            activity.add(self.settings, [sent], now=now, scope=self.scope)
 
     def hot(self, session_id: str | None) -> frozenset[int]:
         """What this session used or was shown: HOT for it, and for nobody else."""
-        session = self.store.session(session_id) if session_id else None
+        session = self.store.record.session(session_id) if session_id else None
         return frozenset(a.memory_id for a in session.attention) if session else frozenset()
 
     def state(self, memory: Memory, hot: frozenset[int] = frozenset()) -> State:
@@ -339,5 +464,6 @@ class Runtime:
             vector_status=memory.vector_status,
             aliases=memory.aliases,
             trusted=memory.trusted,
+            checkout=MAIN_CHECKOUT if memory.elsewhere else None,
             tokens=memory.tokens,
         )

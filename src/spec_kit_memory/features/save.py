@@ -9,23 +9,26 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.answers import SaveAnswer
+from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.answers import SaveAnswer, SimilarMemory
 from spec_kit_memory.core import attention, phrases, redact, session_data, session_document
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Memory, VectorStatus
 from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import MissingParameter, SpecKitMemoryError
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, MissingParameter, SpecKitMemoryError
 from spec_kit_memory.features import choose_folder, index_workspace, merge, near_duplicates, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import disk, git, paths
+from spec_kit_memory.files.cited_code import record_citations
 from spec_kit_memory.index.contract import PutResult
 from spec_kit_memory.requests import SaveRequest
 from spec_kit_memory.settings import Settings
@@ -58,7 +61,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
         from spec_kit_memory.features import chats
 
         return chats.save_transcript(runtime, file_path, dry_run=dry_run)
-    path = paths.contained(runtime.settings, file_path)
+    path = paths.contained(runtime.settings, file_path, scope=runtime.scope)
     if dry_run:
         entry = runtime.sync.preview(path)
         return SaveAnswer(
@@ -74,9 +77,10 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
             context_type=entry.attributes.context_type,
         )
     result = runtime.sync.index_file(path, runtime.change("save filePath"), explicit=True)
+    _note_citations(runtime, result.memory_id)
     index_workspace.embed_memory(runtime, result.memory_id)
-    memory = runtime.store.get(result.memory_id)
-    warnings = [warning.message for warning in memory.warnings if warning.code != "secret"]
+    memory = runtime.store.documents.get(result.memory_id)
+    warnings: list[Text] = [warning.message for warning in memory.warnings if warning.code != "secret"]
     warnings += remarks.of(runtime, [memory])[memory.id]
     if memory.redactions:
         count = counted(memory.redactions, "secret is", "secrets are")
@@ -86,7 +90,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
         _saved(memory, result, summary=_summary(memory, result)),
         warnings=tuple(warnings),
         similar=similar,
-        hints=_hints(similar, on_similar, memory.id),
+        advice=_hints(similar, on_similar, memory.id),
     )
     return _joined(runtime, answer, memory.id) if on_similar == "merge" else answer
 
@@ -200,11 +204,12 @@ def _write(
     stem = session_document.file_name(now_local, rendered.topic).removesuffix(".md")
     saved = runtime.sync.save(placed.folder, stem, rendered.text, runtime.change("save"))
     memory_id = saved.result.memory_id
+    _note_citations(runtime, memory_id, is_new=True)
     answer = _after(runtime, answer, saved.path, saved.result)
     if on_similar == "merge":
         answer = _joined(runtime, answer, memory_id)
     status = index_workspace.embed_memory(runtime, memory_id)
-    problems = remarks.of(runtime, [runtime.store.get(memory_id)])[memory_id]
+    problems = remarks.of(runtime, [runtime.store.documents.get(memory_id)])[memory_id]
     answer = replace(answer, warnings=(*answer.warnings, *problems))
     try:
         # The memory is kept by now: what fails here is told, and no reason to save it again.
@@ -221,7 +226,13 @@ def _write(
     except SpecKitMemoryError as error:
         answer = replace(answer, warnings=(*answer.warnings, f"the memory is saved, but {error.message}"))
     _session_saved(runtime, draft.session.session_id)
-    return replace(answer, vector_status=status, hints=_hints(similar, on_similar, memory_id))
+    return replace(answer, vector_status=status, advice=_hints(similar, on_similar, memory_id))
+
+
+def _note_citations(runtime: Runtime, memory_id: int, *, is_new: bool = False) -> None:
+    """The memory is kept by now, and no reason to refuse it: a scan notes what could not be noted here."""
+    with suppress(DatabaseBusy, DatabaseUnusable):
+        record_citations(runtime.whole, runtime.settings, [memory_id], is_new=is_new)
 
 
 def _unheard(in_data: str | None, argument: str | None, placed: choose_folder.Placed) -> list[str]:
@@ -231,13 +242,13 @@ def _unheard(in_data: str | None, argument: str | None, placed: choose_folder.Pl
     meant = clean_folder(in_data)
     if placed.spec_folder == meant or (placed.spec_folder or "").endswith(f"/{meant}"):
         return []
-    return [f"the data says specFolder {meant}, but {placed.spec_folder} was named beside it and is used"]
+    return [f"the data names spec folder {meant}, but {placed.spec_folder} was named beside it and is used"]
 
 
 def _known(
     runtime: Runtime,
     rendered: Rendered,
-    similar: tuple[Mapping[str, Any], ...],
+    similar: tuple[SimilarMemory, ...],
     spec_folder: str | None,
     *,
     force: bool,
@@ -257,11 +268,9 @@ def _known_already(
 ) -> SaveAnswer:
     """Nothing is written for a text that is there; the merge that was offered with it can still be done."""
     unused = [phrase for phrase in draft.session.triggers if phrase not in known.attributes.triggers]
-    warnings = list(answer.warnings)
+    warnings: list[Text] = list(answer.warnings)
     if unused:
-        phrases_ = ", ".join(map(repr, unused))
-        add = f"`update({known.id}, add_trigger_phrases=PHRASE)`"
-        warnings.append(f"memory {known.id} does not have the trigger phrases {phrases_}; add them with {add}")
+        warnings.append(advise("add-phrases", id=known.id, phrases=tuple(map(repr, unused))))
     said = f"this is memory {known.id} already ({known.path})"
     answer = replace(
         answer,
@@ -289,12 +298,14 @@ def _known_already(
 
 def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
     """The answer after the most similar memory was taken in, or with the reason why none was."""
-    memory = runtime.store.get(memory_id)
+    memory = runtime.store.documents.get(memory_id)
     others = tuple(row for row in answer.similar if row["id"] != memory_id)
     other = near_duplicates.mergeable(runtime, others, memory)
     if other is None:
         if others:
-            reason = merge.obstacle(runtime.store.get(others[0]["id"]), memory) or "only memories of one folder"
+            reason = (
+                merge.obstacle(runtime.store.documents.get(others[0]["id"]), memory) or "only memories of one folder"
+            )
             told = f"memory {others[0]['id']} is similar, but was not merged: {reason}"
             return replace(answer, warnings=(*answer.warnings, told), similar=others)
         return replace(answer, similar=())
@@ -308,7 +319,7 @@ def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
         answer,
         summary=f"{answer.summary}; it takes in and supersedes memory {other.id}",
         merged=other.id,
-        similar=tuple(row for row in others if row["id"] != other.id),
+        similar=tuple(row for row in others if row.id != other.id),
         triggers=done.memory.attributes.triggers,
         tier=done.memory.tier,
     )
@@ -368,13 +379,13 @@ def _metadata(
 
 
 def _session_saved(runtime: Runtime, session_id: str | None) -> None:
-    session_id = session_id or runtime.session_id
+    session_id = session_id or runtime.caller.session
     if session_id:
         sessions.keep_session(runtime, attention.saved(sessions.open_session(runtime, session_id)))
 
 
 def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) -> SaveAnswer:
-    memory = runtime.store.get(result.memory_id)
+    memory = runtime.store.documents.get(result.memory_id)
     said = f"saved {answer.title} as memory {memory.id} in {paths.stored_form(runtime.settings, path)}"
     if result.alias:
         said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
@@ -391,11 +402,8 @@ def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) 
     )
 
 
-def _hints(similar: tuple[Mapping[str, Any], ...], on_similar: str, memory_id: int) -> tuple[str, ...]:
+def _hints(similar: tuple[SimilarMemory, ...], on_similar: str, memory_id: int) -> tuple[Text, ...]:
     others = [row["id"] for row in similar if row["id"] != memory_id]
     if not others or on_similar != "warn":
         return ()
-    return (
-        f"memory {others[0]} says nearly the same: save this again with `on_similar='merge'` to join the two"
-        f" (`merge({others[0]}, {memory_id})`), or leave both",
-    )
+    return (advise("merge-similar", other=others[0], id=memory_id),)

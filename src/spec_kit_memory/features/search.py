@@ -15,7 +15,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from spec_kit_memory.answers import HeldBack
+from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.answers import HeldBack, HeldMatch
 from spec_kit_memory.core import calibration, decay, ranking, usage, words
 from spec_kit_memory.core import query as queries
 from spec_kit_memory.core.folders import clean_folder
@@ -32,8 +33,7 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.core.query import Query
 from spec_kit_memory.core.ranking import Scored
-from spec_kit_memory.core.wording import counted
-from spec_kit_memory.features import retrieve
+from spec_kit_memory.features import code_state, retrieve
 from spec_kit_memory.features.retrieve import Hits, Pool, Question
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import SearchRequest as Request
@@ -42,6 +42,7 @@ from spec_kit_memory.requests import SearchRequest as Request
 MOST_NAMED = 3
 _WORDS = re.compile(r"[^\W_]+")
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
+_NO_QUESTIONS: Mapping[int, str] = MappingProxyType({})
 
 
 class Found(NamedTuple):
@@ -53,6 +54,7 @@ class Found(NamedTuple):
     matched: Sequence[StoredPassage]  # best first
     score: Callable[[StoredPassage], Scored]
     matches: Mapping[int, float | None]  # by passage id: how well each answers by itself
+    questions: Mapping[int, str] = _NO_QUESTIONS  # by passage id: the question of the memory's own that led to it
     concepts: Mapping[str, int] = _NO_COUNTS
     superseded_by: tuple[int, ...] = ()
     contradicts: tuple[int, ...] = ()
@@ -62,6 +64,11 @@ class Found(NamedTuple):
     def match(self) -> float | None:
         """How well it answers by itself, 0 to 1; None where that cannot be told."""
         return self.matches.get(self.matched[0].id)
+
+    @property
+    def question(self) -> str:
+        """The question that this memory says it answers, where that is what matched best; else ""."""
+        return self.questions.get(self.matched[0].id, "")
 
     @property
     def passages(self) -> tuple[tuple[StoredPassage, Scored], ...]:
@@ -78,7 +85,7 @@ class Ranking:
     total: int
     held_back: HeldBack
     method: str
-    unavailable: tuple[str, ...]
+    unavailable: tuple[Text, ...]
     legs: Mapping[str, int]
     historical: bool
     scale: float | None = None  # what the formula's score was multiplied by; None: it is shown as it is
@@ -141,11 +148,11 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
         states=decay.bounds(wanted_states(request), now=now, always=_not_flagged(runtime, hot)),
         expired_at=None if request.include_archived else now.timestamp(),
     )
-    question = retrieve.ask(runtime, query, mode=request.mode)
+    question = retrieve.ask(runtime, query, also=[queries.read(text) for text in request.also], mode=request.mode)
     concepts = None
     if request.concepts:
         concepts = _concepts(runtime, request, soft)
-        ids, hidden = concepts.common, runtime.store.count(hard) > runtime.store.count(soft)
+        ids, hidden = concepts.common, runtime.store.documents.count(hard) > runtime.store.documents.count(soft)
         hard = replace(hard, ids=ids | _concepts(runtime, request, hard).common if hidden else ids)
         soft = replace(soft, ids=ids)
     pool = retrieve.match(runtime, question, soft, results=request.limit)
@@ -155,6 +162,11 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
     dormant = [_shown(f, scale) for f in dormant]
     kept, low = _without_low(request, [_shown(f, scale) for f in kept])
     ordered = _linked(runtime, kept)
+    stale: list[Found] = []
+    if request.fresh:
+        code = code_state.of(runtime, [f.memory for f in ordered])
+        stale = [f for f in ordered if not code_state.is_fresh(code.get(f.memory.id))]
+        ordered = [f for f in ordered if f not in stale]
     if request.concepts:
         counted = [_counted(runtime, request.concepts, f) for f in ordered[: request.limit]]
         ordered = [*counted, *ordered[request.limit :]]
@@ -171,6 +183,7 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
             pool,
             dormant,
             low,
+            stale,
             _shown(found[0], scale) if found else None,
             hot,
         ),
@@ -191,19 +204,14 @@ def _beyond(pool: Pool) -> int:
 
 def _not_flagged(runtime: Runtime, hot: frozenset[int]) -> frozenset[int]:
     """A session that was shown something archived has not brought it back."""
-    return frozenset(m.id for m in runtime.store.many(list(hot)) if not (m.archived_folder or m.outdated))
+    return frozenset(m.id for m in runtime.store.documents.many(list(hot)) if not (m.archived_folder or m.outdated))
 
 
-def _pending(runtime: Runtime, question: Question) -> tuple[str, ...]:
-    if question.embedding is None:
+def _pending(runtime: Runtime, question: Question) -> tuple[Text, ...]:
+    if not question.embeddings:
         return ()
-    waiting = runtime.store.stats()["pending_passages"]
-    by_whom = "a running server or `index()` changes that"
-    return (
-        (f"{counted(waiting, 'passage is', 'passages are')} not embedded yet and found by their words only; {by_whom}",)
-        if waiting
-        else ()
-    )
+    waiting = runtime.store.care.stats()["pending_passages"]
+    return (advise("embed-rest", count=waiting),) if waiting else ()
 
 
 # --- concepts -----------------------------------------------------------------
@@ -261,7 +269,9 @@ def _with_word(runtime: Runtime, word: str, where: Filter) -> set[int]:
 
 def _having(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
     """The memories that have all of these."""
-    having = [{hit.memory_id for hit in runtime.store.match_text((term,), where, limit=1_000_000)} for term in terms]
+    having = [
+        {hit.memory_id for hit in runtime.store.documents.match((term,), where, limit=1_000_000)} for term in terms
+    ]
     return set.intersection(*having) if having else set()
 
 
@@ -273,7 +283,7 @@ def _counted(runtime: Runtime, concepts: Sequence[str], found: Found) -> Found:
 def _where_found(runtime: Runtime, concepts: Concepts) -> dict[str, Any]:
     """Of each concept how many memories match it, and the best of them."""
     best = {id_ for ids in concepts.found.values() for id_ in ids[:MOST_NAMED]}
-    titles = {memory.id: memory.title for memory in runtime.store.many(sorted(best))}
+    titles = {memory.id: memory.title for memory in runtime.store.documents.many(sorted(best))}
     return {
         concept: {
             "memories": len(ids),
@@ -300,9 +310,10 @@ def _score(
         grouped = {id_: passages for id_, passages in grouped.items() if id_ in only}
     best = max((r.value for r in pool.relevance.values()), default=0.0)
     weights, now = runtime.settings.search.weights, runtime.now()
+    closeness = 1 if runtime.settings.search.fusion == "rrf" else ranking.CLOSENESS
     turn, since = _turns(runtime, request)
     found = []
-    for memory in runtime.store.many(list(grouped)):
+    for memory in runtime.store.documents.many(list(grouped)):
         passages = grouped[memory.id]
         state = _state(memory, hot, now)
         shared = ranking.Shared(
@@ -311,16 +322,17 @@ def _score(
             keywords=_keywords(query, memory, passages),
             usage=usage.boost(memory.access_count, memory.last_access, now),
             best_relevance=best,
+            closeness=closeness,
         )
         score = partial(_passage_score, pool, shared, weights)
-        found.append(Found(memory, state, score(passages[0]), passages, score, pool.match))
+        found.append(Found(memory, state, score(passages[0]), passages, score, pool.match, pool.questions))
     found.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
     return found
 
 
 def _passage_score(pool: Pool, shared: ranking.Shared, weights: ranking.Weights, passage: StoredPassage) -> Scored:
     relevance = pool.relevance[passage.id]
-    return ranking.score(relevance.value, shared, weights, parts=relevance.parts)
+    return ranking.score(relevance.value, shared, weights, parts=relevance.parts, texts=relevance.texts)
 
 
 def _scale(found: Sequence[Found]) -> float | None:
@@ -361,7 +373,7 @@ def _keywords(query: Query, memory: Memory, passages: Sequence[StoredPassage]) -
 def _turns(runtime: Runtime, request: Request) -> tuple[int, Mapping[int, int]]:
     """The session's turn, and how many turns ago it came upon each memory; nothing fades without a session."""
     asked = request.session_id if runtime.settings.decay.model == "turns" else None
-    session = runtime.store.session(asked) if asked else None
+    session = runtime.store.record.session(asked) if asked else None
     if session is None:
         return 0, {}
     return session.turn, {entry.memory_id: session.turn - entry.turn for entry in session.attention}
@@ -399,7 +411,7 @@ def _without_low(request: Request, found: list[Found]) -> tuple[list[Found], lis
 def _linked(runtime: Runtime, found: list[Found]) -> list[Found]:
     """Superseded ones directly below what supersedes them; contradictions named."""
     kinds = (Relation.SUPERSEDES, Relation.CONTRADICTS)
-    links = runtime.store.links([f.memory.id for f in found], relations=kinds) if found else []
+    links = runtime.store.record.links([f.memory.id for f in found], relations=kinds) if found else []
     replaced_by = _pairs(links, Relation.SUPERSEDES)
     opposed = _pairs(links, Relation.CONTRADICTS)
     if not replaced_by and not opposed:
@@ -445,21 +457,22 @@ def _held_back(
     pool: Pool,
     dormant: list[Found],
     low: list[Found],
+    stale: list[Found],
     first: Found | None,
     hot: frozenset[int],
 ) -> HeldBack:
     """The matches that a state, an expiry or a threshold kept out, and the best of them by the score of results."""
     outside = replace(hard, without=soft)
-    hidden = runtime.store.count(outside) > 0
-    if not (hidden or dormant or low):
+    hidden = runtime.store.documents.count(outside) > 0
+    if not (hidden or dormant or low or stale):
         return HeldBack()
     promised = pool.hits.memories()
     # What promises less than the last one shown, and has none of the words, is no match to speak of.
     least = sorted(promised.values())[-request.limit] if len(promised) >= request.limit else -1.0
     reasons: dict[int, str] = {}
-    for reason, found in (("dormant", dormant), ("minScore", low)):
+    for reason, found in (("dormant", dormant), ("minScore", low), ("stale", stale)):
         reasons |= dict.fromkeys(_matches(pool.hits, promised, [f.memory.id for f in found], least), reason)
-    best = [*dormant, *low]
+    best = [*dormant, *low, *stale]
     if hidden:
         hits = retrieve.look(runtime, question, outside)
         reasons |= _outside(runtime, request, hits, least, hot)
@@ -471,13 +484,14 @@ def _held_back(
         dormant=counts["dormant"],
         expired=counts["expired"],
         min_score=counts["minScore"],
+        stale=counts["stale"],
         best=tuple(
-            {
-                "id": f.memory.id,
-                "title": f.memory.title,
-                "reason": reasons[f.memory.id],
-                "score": round(min(100.0, f.scored.score), 2),
-            }
+            HeldMatch(
+                id=f.memory.id,
+                title=f.memory.title,
+                reason=reasons[f.memory.id],
+                score=round(min(100.0, f.scored.score), 2),
+            )
             for f in best[:3]
         ),
     )
@@ -504,8 +518,8 @@ def _score_outside(
 
 def _matches(hits: Hits, promised: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
     """Those that have the words or promise enough: everything is near to some degree."""
-    texted = {hit.memory_id for hit in hits.by_text}
-    return {id_ for id_ in memory_ids if id_ in texted or promised[id_] >= least}
+    worded = hits.with_words()
+    return {id_ for id_ in memory_ids if id_ in worded or promised[id_] >= least}
 
 
 def _outside(runtime: Runtime, request: Request, hits: Hits, least: float, hot: frozenset[int]) -> dict[int, str]:
@@ -514,7 +528,7 @@ def _outside(runtime: Runtime, request: Request, hits: Hits, least: float, hot: 
     matched = _matches(hits, promised, promised, least)
     now, states = runtime.now(), wanted_states(request)
     reasons = {}
-    for memory in runtime.store.many(sorted(matched)):
+    for memory in runtime.store.documents.many(sorted(matched)):
         state = _state(memory, hot, now)
         if decay.expired(memory.attributes.expires_at, now) and not request.include_archived:
             reasons[memory.id] = "expired"

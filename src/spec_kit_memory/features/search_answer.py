@@ -6,13 +6,14 @@ plain words on what was done, what was missing and what was held back.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from spec_kit_memory.answers import Card, FlatResult, HeldBack, Meta, Result, Rule, SearchAnswer, ShownPassage
+from spec_kit_memory import answer_json
+from spec_kit_memory.advice import Advice, Text, advise
+from spec_kit_memory.answers import Card, FlatResult, HeldBack, Result, Rule, SearchAnswer, ShownPassage
 from spec_kit_memory.core import long_lines, markdown, packing, tokens, triggers, words
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.long_lines import Layout
@@ -20,11 +21,10 @@ from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, S
 from spec_kit_memory.core.packing import Block, Packed, Piece, Prices, Shown
 from spec_kit_memory.core.ranking import Scored
 from spec_kit_memory.core.wording import counted
+from spec_kit_memory.features import code_state, sessions
 from spec_kit_memory.features import search as searching
-from spec_kit_memory.features import sessions
-from spec_kit_memory.features.runtime import Opened, Runtime
+from spec_kit_memory.features.runtime import MAIN_CHECKOUT, Opened, Runtime
 from spec_kit_memory.features.search import Found, Ranking
-from spec_kit_memory.files import index_entry
 from spec_kit_memory.requests import SearchRequest as Request
 
 # An answer of this many tokens says everything about itself first; a smaller one shows the hits first.
@@ -33,56 +33,46 @@ AMPLE_TOKENS = 2000
 ENOUGH_TOKENS = 1500
 # With so many for each result, every one of them says all that it has to say.
 ROOMY_TOKENS = 150
-# What every result has beside its path and source; and the comma after it.
-HEADER_BYTES = len('{"lines":"-","text":,"score":12.34},')
-# What a further line range of a result takes beside its numbers and its text, and once the list of them.
-RANGE_BYTES = len('{"lines":"-","text":,"score":12.34},')
-LIST_BYTES = len('"passages":[],')
-SECTIONS_BYTES = len('"""sections":{},"missingAnchors":,')
-MATCH_BYTES = len('"match":0.12,')
-TIME_BYTES = len('"createdAt":"2026-01-02T03:04:05Z",')
+# What a result and an answer say of themselves if there is room, in the order in which that is worth saying.
+RESULT_EXTRAS = ("id", "match", "title", "spec_folder", "created_at")
+FRAME_EXTRAS = ("method", "total_found", "stats", "freshness", "query")
 # What was held back is named within this share of the answer, else only counted.
 HELD_SHARE = 8
-# What a rule's keys, id and path cost beside its words.
-RULE_TOKENS = 24
-# What a neighbour's card costs beside its words.
-CARD_TOKENS = 120
 # A question may be long; the answer repeats as much of it as tells which one it was.
 ECHO_CHARACTERS = 300
+# What is measured otherwise, or stands in the envelope around the data.
+UNMEASURED = frozenset(("summary", "hints", "meta", "results"))
 CACHE_SECONDS = 60
 BYTES = tokens.BYTES_PER_TOKEN
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 
-
-class Cache(Protocol):
-    def get(self, key: Any, generation: int) -> SearchAnswer | None: ...
-    def put(self, key: Any, generation: int, answer: SearchAnswer) -> None: ...
-
-
-def search(runtime: Runtime, request: Request, cache: Cache) -> SearchAnswer:
-    if request.as_of:
-        from spec_kit_memory.features import past
-
-        return past.search(runtime, request)
+def search(runtime: Runtime, request: Request) -> SearchAnswer:
     if (session_id := sessions.kept_id(request.session_id)) != request.session_id:
         request = request.replace(session_id=session_id)
     generation = runtime.whole.generation()
     # What a session was sent changes with each answer, so only questions without one repeat.
     # Memories expire and change their state without a write, so an answer is good for a minute.
     # A connection is told the rules once: the answers before and after are different ones.
-    told = sessions.told_to(runtime, None)
+    told, cache = sessions.told_to(runtime, None), runtime.view.answers
     key = (request, int(runtime.now().timestamp() // CACHE_SECONDS), told)
     known = cache.get(key, generation) if request.session_id is None else None
     if known is not None:
         sessions.remember_told(runtime, _told(runtime, known.constitutional))
         if request.include_content:
             runtime.used([result.id for result in known.results])
-        return replace(known, meta=replace(known.meta, cache_hit=True))
+        return _with_code(runtime, request, replace(known, meta=replace(known.meta, cache_hit=True)))
     answer = answer_from(runtime, request)
-    if request.session_id is None and not any(said.startswith("meaning:") for said in answer.unavailable):
+    if (
+        request.session_id is None
+        and not request.fresh
+        and not any(str(said).startswith("meaning:") for said in answer.unavailable)
+    ):
         cache.put(key, generation, answer)
-    return answer
+    return _with_code(runtime, request, answer)
+
+
+def _with_code(runtime: Runtime, request: Request, answer: SearchAnswer) -> SearchAnswer:
+    return code_state.with_code(runtime, answer, max_tokens=request.max_tokens or runtime.settings.search.max_tokens)
 
 
 def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
@@ -90,62 +80,54 @@ def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
     budget = request.max_tokens or runtime.settings.search.max_tokens
     found = _answering(request, ranking)
     ruled = _rules(runtime, request, budget, without={f.memory.id for f in found[: request.limit]})
-    stats = runtime.store.stats()
+    stats = runtime.store.care.stats()
     total = len(found) + ranking.total - len(ranking.found)  # those that were not looked at closely included
-    room = (budget - ruled.tokens) * BYTES
-    frame = _Frame(runtime, request, ranking, stats, total=total, budget=budget, room=room)
-    room = max(0, room - frame.bytes)
+    frame = _Frame(_about_itself(runtime, request, ranking, ruled, stats, total=total), request, budget=budget)
     desk = _Desk(runtime, request, frame, ranking.query.keywords)
     by_passage = request.group_by == "passage"
-    results = desk.passages(found, room) if by_passage else desk.results(found[: request.limit], room)
+    results: Sequence[Result | FlatResult] = (
+        desk.passages(found, frame.room) if by_passage else desk.results(found[: request.limit], frame.room)
+    )
     desk.remember(list(dict.fromkeys(result.id for result in results)), _told(runtime, ruled.rules))
-    contiguous = desk.contiguity(results)
+    cards, results = desk.contiguity(results)
     hints = _hints(request, ranking, results, stats["memories"], found=len(found))
     if request.spec_folder and not found and (unknown := _unknown_folder(runtime, request.spec_folder)):
         hints.insert(0, unknown)
     if ruled.unnamed:
-        hints.append(f"{counted(ruled.unnamed, 'more rule')}: `list(tier='constitutional')` names them")
+        hints.append(advise("name-rules", count=ruled.unnamed))
     if desk.unfit:
-        hints.append(
-            f"{counted(desk.unfit, 'section')} did not fit the token budget; `load(ID, anchor_id=SECTION)` reads one"
-        )
-    return SearchAnswer(
+        hints.append(advise("read-section", count=desk.unfit))
+    return replace(
+        frame.answer,
         summary=_summary(request, ranking, found, len(results), total),
-        hints=tuple(hints),
-        meta=Meta(),
-        query=_echo(request),
-        method=ranking.method,
-        results=tuple(contiguous[1]),
-        constitutional=ruled.rules,
-        total_found=total,
-        concepts=frame.concepts,
-        held_back=frame.held_back,
-        unavailable=ranking.unavailable,
-        stats=frame.stats,
-        freshness=frame.freshness,
+        advice=tuple(hints),
+        results=tuple(results),
         tokens_saved=desk.saved,
-        contiguous=tuple(contiguous[0]),
-        explain=frame.explain,
-        unsaid=frozenset(frame.waiting) | ({"tokens_saved"} if not request.anchors else set()),
+        contiguous=tuple(cards),
+        unsaid=frame.answer.unsaid.union(frame.waiting),
     )
 
 
-def _size(thing: Any) -> int:
-    """Bytes of a value as it will stand in the answer's JSON."""
-    if isinstance(thing, str):
-        return tokens.quoted(thing)
-    text = _encode(thing)
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _entry(name: str, thing: Any) -> int:
-    """Bytes of a key with its value and a comma."""
-    return len(name) + len('"":,') + _size(thing)
-
-
-def _count(thing: Any) -> int:
-    """Tokens of a text, or of what is made of texts, as it will stand in the answer's JSON."""
-    return -(-_size(thing) // BYTES)
+def _about_itself(
+    runtime: Runtime, request: Request, ranking: Ranking, ruled: _Ruled, stats: Mapping[str, Any], *, total: int
+) -> SearchAnswer:
+    """An answer without its results."""
+    return SearchAnswer(
+        summary="",
+        query=_echo(request),
+        method=ranking.method,
+        results=(),
+        constitutional=ruled.rules,
+        total_found=total,
+        concepts=ranking.concepts,
+        held_back=ranking.held_back,
+        unavailable=ranking.unavailable,
+        stats={"totalFiles": stats["memories"], "totalChunks": stats["passages"]},
+        freshness={"lastIndexed": stats["last_indexed"], "pendingVectors": stats["pending_passages"]},
+        tokens_saved=10**9,  # as much as it may be
+        explain=_explain(runtime, ranking) if request.explain else {},
+        unsaid=frozenset() if request.anchors else frozenset(("tokens_saved",)),
+    )
 
 
 def _echo(request: Request) -> str:
@@ -155,49 +137,16 @@ def _echo(request: Request) -> str:
 class _Frame:
     """What an answer says about itself beside its results: what it must, and what waits for room."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        request: Request,
-        ranking: Ranking,
-        stats: Mapping[str, Any],
-        *,
-        total: int,
-        budget: int,
-        room: int,
-    ) -> None:
+    def __init__(self, answer: SearchAnswer, request: Request, *, budget: int) -> None:
         self.ample = budget >= AMPLE_TOKENS or bool(request.anchors) or request.group_by == "passage"
-        self.roomy = budget >= ROOMY_TOKENS * min(request.limit, max(total, 1))
-        self.held_back = _within(ranking.held_back, budget * BYTES // HELD_SHARE)
-        self.stats = {"totalFiles": stats["memories"], "totalChunks": stats["passages"]}
-        self.freshness = {"lastIndexed": stats["last_indexed"], "pendingVectors": stats["pending_passages"]}
-        self.bytes = len('{"results":[]}')
-        self.concepts = ranking.concepts
-        if self.concepts and _entry("concepts", self.concepts) > room // 2:
-            self.concepts = {concept: {"memories": found["memories"]} for concept, found in self.concepts.items()}
-        if self.concepts:
-            self.bytes += _entry("concepts", self.concepts)
-        if ranking.unavailable:
-            self.bytes += _entry("unavailable", ranking.unavailable)
-        if self.held_back != HeldBack():
-            self.bytes += _entry("heldBack", _held(self.held_back))
-        if request.anchors:
-            self.bytes += _entry("tokensSaved", 10**9)
-        self.explain = _explain(runtime, ranking) if request.explain else {}
-        if self.explain and self.bytes + _entry("explain", self.explain) > room:
-            self.explain = {}
-        if self.explain:
-            self.bytes += _entry("explain", self.explain)
-        # By field, in the order in which they are worth saying.
-        self.waiting = {
-            "method": _entry("method", ranking.method),
-            "total_found": _entry("totalFound", total),
-            "stats": _entry("stats", self.stats),
-            "freshness": _entry("freshness", self.freshness),
-            "query": _entry("query", _echo(request)),
-        }
+        self.roomy = budget >= ROOMY_TOKENS * min(request.limit, max(answer.total_found, 1))
+        self.answer = _within(answer, budget * BYTES)
+        sizes = answer_json.field_sizes(replace(self.answer, unsaid=self.answer.unsaid | UNMEASURED))
+        self.waiting = {name: sizes.pop(name) for name in FRAME_EXTRAS if name in sizes}
+        self.room = budget * BYTES - len('{"results":[]}') - sum(sizes.values())
         if self.ample:
-            self.bytes += self.say(room - self.bytes)
+            self.room -= self.say(self.room)
+        self.room = max(0, self.room)
 
     def say(self, room: int) -> int:
         """As much of what waits as there is room for; returns what it took."""
@@ -208,16 +157,16 @@ class _Frame:
         return start - room
 
 
-def _held(held: HeldBack) -> dict[str, Any]:
-    counts = {"archived": held.archived, "dormant": held.dormant, "expired": held.expired, "minScore": held.min_score}
-    return {**counts, "best": [dict(each) for each in held.best]}
-
-
-def _within(held: HeldBack, most_bytes: int) -> HeldBack:
-    """As many of the best that were held back as may be named."""
-    while held.best and _size(_held(held)) > most_bytes:
+def _within(answer: SearchAnswer, room: int) -> SearchAnswer:
+    """Without what would crowd out the results."""
+    held, concepts = answer.held_back, answer.concepts
+    while held.best and answer_json.size(held) > room // HELD_SHARE:
         held = replace(held, best=held.best[:-1])
-    return held
+    if concepts and answer_json.size(concepts) > room // 2:
+        concepts = {concept: {"memories": found["memories"]} for concept, found in concepts.items()}
+    answer = replace(answer, held_back=held, concepts=concepts)
+    told = answer_json.field_sizes(replace(answer, unsaid=answer.unsaid.union(UNMEASURED, FRAME_EXTRAS)))
+    return replace(answer, explain={}) if sum(told.values()) > room else answer
 
 
 def _answering(request: Request, ranking: Ranking) -> list[Found]:
@@ -243,10 +192,9 @@ def _rules_asked_for(request: Request) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Ruled:
-    """The constitutional memories to show, and what they cost."""
+    """The constitutional memories to show, and how many were left out."""
 
     rules: tuple[Rule, ...] = ()
-    tokens: int = 0
     unnamed: int = 0
 
 
@@ -262,22 +210,20 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
         told = sessions.told_to(runtime, request.session_id)
         memories = {id_: m for id_, m in memories.items() if sessions.is_due(m, told, triggered=id_ in triggered)}
     bodies = {id_: _body(runtime.opened(memory).outline) for id_, memory in memories.items()}
+    named = {m.id: Rule(id=m.id, title=m.title, path=m.path, text="") for m in memories.values()}
     candidates = [
         packing.Rule(
             id=m.id,
-            title=f"{m.title} {m.path}",  # both are said of each
+            name_size=answer_json.size(named[m.id]) + len(","),
             text=bodies[m.id],
             weight=m.attributes.weight,
             triggered=m.id in triggered,
         )
         for m in memories.values()
     ]
-    ruled = packing.rules(
-        candidates, count=_count, budget_tokens=packing.rules_budget(budget), header_tokens=RULE_TOKENS
-    )
-    shown = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text=text) for id_, text in ruled.shown]
-    named = [Rule(id=id_, title=memories[id_].title, path=memories[id_].path, text="") for id_ in ruled.named]
-    return _Ruled((*shown, *named), ruled.tokens, ruled.unnamed)
+    ruled = packing.rules(candidates, budget=packing.rules_budget(budget) * BYTES, measure=tokens.quoted)
+    shown = [replace(named[id_], text=text) for id_, text in ruled.shown]
+    return _Ruled((*shown, *(named[id_] for id_ in ruled.named)), ruled.unnamed)
 
 
 def _told(runtime: Runtime, rules: Sequence[Rule]) -> list[str]:
@@ -316,17 +262,24 @@ class _Desk:
         self._opened = {f.memory.id: self.runtime.opened(f.memory) for f in found}
         if self.request.anchors:
             return self._sections(found, room)
-        digits = max((len(str(len(opened.lines))) for opened in self._opened.values()), default=1)
+        longest = max((len(opened.lines) for opened in self._opened.values()), default=1)
+        further = ShownPassage(lines=f"{longest}-{longest}", text="", score=12.34)
+        # The quotes of a text are counted with its lines.
+        quotes = answer_json.size("")
         fitted = packing.fit(
             [self._block(f) for f in found],
             budget=room,
-            prices=Prices(range=RANGE_BYTES + 2 * digits, list=LIST_BYTES, empty=len('""')),
+            prices=Prices(
+                range=answer_json.size(further) + len(",") - quotes, list=len('"passages":[],'), empty=quotes
+            ),
             weigh=_weigher(self.keywords),
             beside=self._beside,
-            clip=_clip,
+            clip=_clipper(self.keywords),
             breadth=self.frame.roomy and not all(f.memory.source is Source.CHAT for f in found),
             enough=ENOUGH_TOKENS * BYTES if self.request.max_tokens is None else None,
         )
+        for block in fitted.blocks:
+            self._mark_parts(block)
         packed = {block.id: _in_lines(block, self._opened[block.id].layout) for block in fitted.blocks}
         return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed]
 
@@ -348,12 +301,13 @@ class _Desk:
             id=f.memory.id,
             lines=opened.layout.lines,
             offsets=opened.offsets,
-            pieces=[Piece(*opened.layout.place(p), s.score) for p, s in fresh],
+            # Room goes to what is relevant; importance and age, which break ties, are no reason to say more of it.
+            pieces=[Piece(*opened.layout.place(p), s.by_relevance) for p, s in fresh],
             apart=f.memory.source is Source.CHAT,
-            wholes=[Piece(*opened.layout.laid(first, last), f.scored.score + 1) for first, last in wholes],
+            wholes=[Piece(*opened.layout.laid(first, last), f.scored.by_relevance + 1) for first, last in wholes],
             sections=tuple if wholes else partial(_ranges, opened, self._had(f)),
-            header=self._header_bytes(f) + 2 * len(str(len(opened.lines))),
-            score=f.scored.score,
+            header=self._header_bytes(f) - answer_json.size(""),
+            score=f.scored.by_relevance,
         )
 
     def _had(self, f: Found) -> list[tuple[int, int]]:
@@ -361,8 +315,9 @@ class _Desk:
         if not self._sent:
             return []
         if f.memory.id not in self._had_of:
-            passages = self.runtime.store.passages_of(f.memory.id)
-            ranges = [(p.first_line, p.last_line) for p in passages if p.hash in self._sent]
+            passages = self.runtime.store.documents.passages(memory_id=f.memory.id)
+            layout = self.runtime.opened(f.memory).layout
+            ranges = layout.whole_lines(layout.place(p) for p in passages if p.hash in self._sent)
             self._had_of[f.memory.id] = _joined([*ranges, *sessions.ranges_of(f.memory, self._sent)])
         return self._had_of[f.memory.id]
 
@@ -383,28 +338,40 @@ class _Desk:
         return said if self._sent else left
 
     def _header_bytes(self, f: Found) -> int:
-        """What naming a result costs, with its neighbours where they were asked for."""
-        waiting = _about(f)
+        """What naming a result costs without a text, with its neighbours where they were asked for."""
+        sizes = answer_json.field_sizes(self._widest(f))
+        waiting = {name: sizes[name] for name in RESULT_EXTRAS if name in sizes}
+        is_file = f.memory.source is not Source.CHAT  # a conversation's title is only how it began
         if self.frame.ample:
             waiting.pop("id")
         if self.frame.roomy:
             waiting.pop("match", None)
-        if self.frame.roomy and f.memory.source is not Source.CHAT:
+        if is_file and (self.frame.roomy or (self.frame.ample and f.memory.title not in f.memory.path)):
             waiting.pop("title")
-        if self.frame.ample and f.memory.source is not Source.CHAT and f.memory.title not in f.memory.path:
-            waiting.pop("title", None)
         if self.request.anchors:
             waiting.clear()
         self._waiting[f.memory.id] = waiting
-        said = sum(_about(f).values()) - sum(waiting.values())
-        more = len('"content":"",') if self.request.include_content else 0
         layout = self.runtime.opened(f.memory).layout
-        if layout.last_line != len(layout.lines):  # parts of long lines are shown with a sign at each end
-            more += 2 * len("…".encode()) * len(f.passages)
-        more += _entry("sentBefore", self._sent_before(f)) + len('"alreadySent":true,') if self._sent else 0
-        if self.request.include_content:
-            more += sum(_size(f"{_sent_line(first, last)}\n") for first, last in self._had(f))
-        return _header_bytes(f, self.request.explain) + said + more + self._near_tokens(f.memory) * BYTES
+        parts = len(f.passages) if layout.last_line != len(layout.lines) else 0
+        signs = parts * 2 * len("…".encode())  # parts of long lines are shown with a sign at each end
+        return len("{}") + sum(sizes.values()) - sum(waiting.values()) + signs + self._near_bytes(f.memory)
+
+    def _widest(self, f: Found) -> Result:
+        """A result as long as it may become, but for its texts."""
+        last = len(self.runtime.opened(f.memory).lines)
+        near = self._near_of(f.memory)
+        plain = _plain(f, explain=self.request.explain)
+        had = [_sent_line(*lines) for lines in self._had(f)]
+        return replace(
+            plain,
+            lines=f"{last}-{last}",
+            content="\n".join([*had, ""]) or " " if self.request.include_content else None,
+            already_sent=bool(self._sent),
+            sent_before=tuple(self._sent_before(f)),
+            before=near[0].id if near[0] else None,
+            after=near[1].id if near[1] else None,
+            unsaid=plain.unsaid - ({"already_sent"} if self._sent else set()),
+        )
 
     def _beside(self, named: Sequence[int], room: int) -> int:
         """What the hits leave room for: ids, the answer about itself, then titles, then where and when."""
@@ -425,23 +392,33 @@ class _Desk:
                     room -= waiting.pop(name)
         return start - room
 
-    def _near_tokens(self, memory: Memory) -> int:
+    def _near_of(self, memory: Memory) -> tuple[Memory | None, Memory | None]:
         if not self.request.include_contiguity:
-            return 0
+            return None, None
         if memory.id not in self._near:
             self._near[memory.id] = _neighbours(self.runtime, memory)
-        return sum(_card_tokens(each) for each in self._near[memory.id] if each is not None)
+        return self._near[memory.id]
+
+    def _near_bytes(self, memory: Memory) -> int:
+        cards = [self.runtime.card(each) for each in self._near_of(memory) if each is not None]
+        return sum(answer_json.size(card) + len(",") for card in cards)
 
     def _result(self, f: Found, packed: Packed) -> Result:
         self._mark_sent(f, [(s.first_line, s.last_line) for s in packed.shown if not s.clipped])
-        wholes = [s for s in packed.shown if self.request.include_content and not s.cut and s.score > f.scored.score]
+        relevance = f.scored.by_relevance
+        wholes = [s for s in packed.shown if self.request.include_content and not s.cut and s.score > relevance]
         texts = [s for s in packed.shown if s not in wholes]
         best = max(texts, key=lambda shown: shown.score, default=None)
         first, last = (best.first_line, best.last_line) if best else _lines_of(f)
         if wholes:
             first, last = wholes[0].first_line, wholes[-1].last_line
+        scores = {scored.by_relevance: scored.score for _, scored in f.passages}
         others = [
-            ShownPassage(lines=f"{s.first_line}-{s.last_line}", text=s.text, score=round(s.score, 2))
+            ShownPassage(
+                lines=f"{s.first_line}-{s.last_line}",
+                text=s.text,
+                score=round(scores.get(s.score, f.scored.score), 2),
+            )
             for s in texts
             if s is not best or wholes
         ]
@@ -476,13 +453,24 @@ class _Desk:
         if not self.request.session_id or not ranges:
             return
         lines = self.runtime.opened(f.memory).lines
-        for passage in self.runtime.store.passages_of(f.memory.id):
+        for passage in self.runtime.store.documents.passages(memory_id=f.memory.id):
             if passage.last_line > len(lines):  # the file was shortened since
                 continue
             said = (n for n in range(passage.first_line, passage.last_line + 1) if lines[n - 1].strip())
             if all(any(first <= n <= last for first, last in ranges) for n in said):
                 self._shown_hashes.add(passage.hash)
         self._shown_hashes.update(sessions.range_mark(f.memory, first, last) for first, last in ranges)
+
+    def _mark_parts(self, packed: Packed) -> None:
+        """Passages that are parts of a line: the others are known by their lines."""
+        layout = self._opened[packed.id].layout
+        if not self.request.session_id or layout.last_line == len(layout.lines):
+            return
+        shown = [(s.first_line, s.last_line) for s in packed.shown if not s.clipped]
+        for passage in self.runtime.store.documents.passages(memory_id=packed.id):
+            first, last = layout.place(passage)
+            if any(start <= first and last <= end for start, end in shown):
+                self._shown_hashes.add(passage.hash)
 
     def _sections(self, found: Sequence[Found], room: int) -> list[Result]:
         """Only the asked sections of each result, while there is room to name one."""
@@ -491,7 +479,8 @@ class _Desk:
             document = self._opened[f.memory.id].outline
             asked = {wanted: markdown.find_section(document, wanted) for wanted in self.request.anchors}
             missing = tuple(wanted for wanted, anchor in asked.items() if anchor is None)
-            room -= self._header_bytes(f) + 2 * len(str(len(document.text))) + SECTIONS_BYTES + _size(missing)
+            named = replace(_plain(f, explain=self.request.explain), missing_anchors=missing)
+            room -= self._header_bytes(f) + answer_json.size(missing) + len('"missingAnchors":,"sections":{},')
             if room < 0:
                 break
             sections: dict[str, str] = {}
@@ -501,14 +490,14 @@ class _Desk:
                 text = markdown.lines(document, anchor.first_line, anchor.last_line).strip("\n")
                 if self._was_sent(f, anchor.first_line, anchor.last_line):
                     text = _sent_line(anchor.first_line, anchor.last_line)
-                if _entry(wanted, text) <= room:
-                    room -= _entry(wanted, text)
+                if (size := answer_json.size({wanted: text})) <= room:
+                    room -= size
                     sections[wanted] = text
                     self._mark_sent(f, [(anchor.first_line, anchor.last_line)])
                 else:
                     self.unfit += 1
             self.saved += max(0, tokens.count(document.text) - sum(tokens.count(text) for text in sections.values()))
-            results.append(replace(_plain(f, explain=self.request.explain), sections=sections, missing_anchors=missing))
+            results.append(replace(named, sections=sections))
         return results
 
     def _was_sent(self, f: Found, first: int, last: int) -> bool:
@@ -528,19 +517,17 @@ class _Desk:
         results: list[FlatResult] = []
         for _, f, passage, scored in ordered[: self.request.limit]:
             sent = bool(self._sent) and self._has(f, passage)
-            lines = self.runtime.opened(f.memory).lines
-            text = "" if sent else _passage_text(lines, passage)
+            row = _flat(f, passage, scored, explain=self.request.explain, sent=sent)
             known = any(result.id == f.memory.id for result in results)
-            room -= _flat_bytes(f, passage, scored, self.request.explain, sent)
-            room -= 0 if known else self._near_tokens(f.memory) * BYTES
+            room -= answer_json.size(row) + len(",") + (0 if known else self._near_bytes(f.memory))
             if room < 0:
                 break
-            if tokens.quoted(text) <= room:
-                room -= tokens.quoted(text)
+            text = "" if sent else _passage_text(self.runtime.opened(f.memory).lines, passage)
+            if (size := tokens.quoted(text) - len('""')) <= room:
+                room -= size
                 self._shown_hashes.add(passage.hash)
-            else:
-                text = ""
-            results.append(_flat(f, passage, scored, text, explain=self.request.explain, sent=sent))
+                row = replace(row, text=text)
+            results.append(row)
         return results
 
     # --- neighbours in time
@@ -645,10 +632,16 @@ def _plain(f: Found, *, explain: bool) -> Result:
         superseded_by=f.superseded_by,
         supersedes=f.supersedes,
         contradicts=f.contradicts,
+        checkout=_checkout(memory),
+        question=f.question or None,
         concepts=f.concepts,
         explain=f.scored.explain() if explain else {},
         unsaid=_obvious(memory, f.state),
     )
+
+
+def _checkout(memory: Memory) -> str | None:
+    return MAIN_CHECKOUT if memory.elsewhere else None
 
 
 def _obvious(memory: Memory, state: State) -> frozenset[str]:
@@ -657,67 +650,55 @@ def _obvious(memory: Memory, state: State) -> frozenset[str]:
         "tier": memory.tier is Tier.NORMAL,
         "state": state is State.WARM,
         "context_type": memory.attributes.context_type is ContextType.GENERAL,
-        "trusted": memory.trusted == index_entry.vouched(memory.source),
+        "trusted": memory.trusted == memory.source.vouched,
         "already_sent": True,
     }
     return frozenset(name for name, is_so in at_default.items() if is_so)
 
 
-def _about(f: Found) -> dict[str, int]:
-    """What a result says of itself if there is room, and what that takes."""
-    folder, created = f.memory.spec_folder, f.memory.attributes.created_at
-    about = {"id": _entry("id", f.memory.id), "title": _entry("title", f.memory.title)}
-    if f.match is not None:
-        about["match"] = MATCH_BYTES
-    if folder is not None:
-        about["spec_folder"] = _entry("specFolder", folder)
-    if created is not None:
-        about["created_at"] = TIME_BYTES
-    return about
+def _clipper(keywords: Sequence[str]) -> packing.Clip:
+    """The part of a line about the question's words within so many bytes of the answer's JSON, and what it takes."""
+    stems = [words.stem(word) for word in keywords]
+
+    def clip(line: str, room: int) -> tuple[str, int]:
+        folded = line.lower()
+        found = [at for stem in stems if (at := folded.find(stem)) >= 0]
+        for start in (_start(line, found, room // 2), 0):
+            before = "…" if start else ""
+            short = tokens.clip(line[start:], (room - len('""') - len(f"{before}…".encode())) // BYTES)
+            while short and tokens.quoted(f"{before}{short}…") > room:  # it has what JSON writes with more
+                short = short[: len(short) * 3 // 4].rstrip()
+            if short:
+                return f"{before}{short}…", tokens.quoted(f"{before}{short}…")
+        return "", 0
+
+    return clip
 
 
-def _header_bytes(f: Found, explain: bool) -> int:
-    """What a result takes beside its lines, its text and what it says if there is room."""
-    memory = f.memory
-    told = {
-        "tier": ("tier", memory.tier),
-        "state": ("state", f.state),
-        "context_type": ("contextType", memory.attributes.context_type),
-        "trusted": ("trusted", memory.trusted),
-    }
-    linked = {
-        "supersededBy": f.superseded_by,
-        "supersedes": f.supersedes,
-        "contradicts": f.contradicts,
-        "concepts": dict(f.concepts),
-    }
-    said: list[tuple[str, Any]] = [("path", memory.path), ("source", memory.source)]
-    said += [told[name] for name in told.keys() - _obvious(memory, f.state)]
-    said += [(name, several) for name, several in linked.items() if several]
-    if explain:
-        said.append(("explain", f.scored.explain()))
-    return HEADER_BYTES + sum(_entry(name, thing) for name, thing in said)
-
-
-def _clip(line: str, room: int) -> tuple[str, int]:
-    """The beginning of a line within so many bytes of the answer's JSON, and what it takes."""
-    short = tokens.clip(line, (room - len('"…"'.encode())) // BYTES)
-    while short and tokens.quoted(f"{short}…") > room:  # it has what JSON writes with more
-        short = short[: len(short) * 3 // 4].rstrip()
-    return (f"{short}…", tokens.quoted(f"{short}…")) if short else ("", 0)
+def _start(line: str, found: Sequence[int], width: int) -> int:
+    """Where the stretch begins that has most of these places; the beginning of the line where that has as many."""
+    best = max(found, key=lambda at: (sum(at <= other < at + width for other in found), -at), default=0)
+    if best < width:
+        return 0
+    return line.rfind(" ", 0, max(0, best - width // 4)) + 1 or best
 
 
 def _weigher(keywords: Sequence[str]) -> Callable[[str], float]:
-    """How many of the question's words a line has."""
+    """How many of the question's words a line has; a heading or a tag says less than what stands below it."""
     stems = {words.stem(word) for word in keywords}
-    return lambda line: sum(stem in folded for stem in stems) if (folded := line.casefold()) else 0
+
+    def weight(line: str) -> float:
+        folded = line.casefold()
+        return sum(stem in folded for stem in stems) * (1.0 if _says(line) else 0.4) - (0.0 if _says(line) else 0.1)
+
+    return weight
 
 
-def _flat(f: Found, passage: StoredPassage, scored: Scored, text: str, *, explain: bool, sent: bool) -> FlatResult:
+def _flat(f: Found, passage: StoredPassage, scored: Scored, *, explain: bool, sent: bool) -> FlatResult:
     return FlatResult(
         path=f.memory.path,
         lines=f"{passage.first_line}-{passage.last_line}",
-        text=text,
+        text="",
         score=round(scored.score / 100, 4),
         match=None if (match := f.matches.get(passage.id)) is None else round(match, 2),
         source=f.memory.source,
@@ -725,27 +706,10 @@ def _flat(f: Found, passage: StoredPassage, scored: Scored, text: str, *, explai
         title=f.memory.title,
         superseded_by=f.superseded_by,
         supersedes=f.supersedes,
+        checkout=_checkout(f.memory),
+        question=f.questions.get(passage.id),
         already_sent=sent or None,
         explain=scored.explain() if explain else {},
-    )
-
-
-def _flat_bytes(f: Found, passage: StoredPassage, scored: Scored, explain: bool, sent: bool) -> int:
-    """What one of a flat list takes beside its text."""
-    memory = f.memory
-    lines = f"{passage.first_line}-{passage.last_line}"
-    shown = {"path": memory.path, "lines": lines, "text": 0, "score": 0.1234, "source": memory.source, "id": memory.id}
-    shown |= {"title": memory.title, **({"alreadySent": True} if sent else {})}
-    shown |= {"match": 0.12} if f.matches.get(passage.id) is not None else {}
-    shown |= {"supersededBy": f.superseded_by} if f.superseded_by else {}
-    shown |= {"supersedes": f.supersedes} if f.supersedes else {}
-    return _size(shown | ({"explain": scored.explain()} if explain else {})) + 1
-
-
-def _card_tokens(memory: Memory) -> int:
-    attributes = memory.attributes
-    return CARD_TOKENS + _count(
-        [memory.path, memory.spec_folder, attributes.title, attributes.triggers, memory.aliases]
     )
 
 
@@ -756,7 +720,11 @@ def _neighbours(runtime: Runtime, memory: Memory) -> tuple[Memory | None, Memory
     session = memory.attributes.session_id
     if memory.spec_folder is None and session is None:
         return None, None
-    near = runtime.store.find(Filter(spec_folder=memory.spec_folder)) if memory.spec_folder else runtime.store.find()
+    near = (
+        runtime.store.documents.find(Filter(spec_folder=memory.spec_folder))
+        if memory.spec_folder
+        else runtime.store.documents.find()
+    )
     if memory.spec_folder is None:
         near = [other for other in near if other.attributes.session_id == session]
     near.sort(key=lambda other: (other.attributes.created_at or other.first_indexed_at, other.id))
@@ -780,34 +748,32 @@ def _summary(request: Request, ranking: Ranking, found: Sequence[Found], shown: 
     return f"{what} {counted(total, 'memory')}, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
 
 
-def _what_brings(request: Request, held: HeldBack) -> str:
+def _what_brings(request: Request, held: HeldBack) -> tuple[Advice, ...]:
     """The way to each kind that was held back, and none that was taken already."""
     if request.state_filter or request.min_state:
-        return "`state_filter` or `min_state` left them out"
+        return (advise("held-back-by-state"),)
     ways = []
     if (held.archived or held.expired) and not request.include_archived:
-        ways.append("`include_archived=True` brings archived and expired ones")
+        ways.append(advise("bring-archived"))
     if held.dormant:
-        ways.append("`min_state='DORMANT'` brings dormant ones")
-    return ", ".join(ways)
+        ways.append(advise("bring-dormant"))
+    return tuple(ways)
 
 
-def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories: int, *, found: int) -> list[str]:
-    hints = []
+def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories: int, *, found: int) -> list[Text]:
+    hints: list[Text] = []
     if ranking.historical and request.use_decay:
         hints.append("the question asks about the past, so decay was left out")
     if results and ranking.unclear:
         hints.append("nothing matches closely: these are only the nearest")
     held = ranking.held_back
     if held.archived or held.dormant or held.expired:
-        hints.append(f"older matches were held back; {_what_brings(request, held)}")
+        hints.append(advise("held-back", ways=_what_brings(request, held)))
     left_out = min(request.limit, found) - len(results) if request.group_by == "memory" else 0
     if left_out > 0 or (found and not results):
-        hints.append(
-            f"{max(left_out, 1)} more did not fit the token budget; a larger `max_tokens` or a narrower question helps"
-        )
+        hints.append(advise("raise-budget", count=max(left_out, 1)))
     if held.min_score:
-        hints.append(f"{counted(held.min_score, 'match is', 'matches are')} below `min_score` {request.min_score}")
+        hints.append(advise("below-score", count=held.min_score, score=request.min_score or 0.0))
     if not results and not found:
         hints += _when_empty(request, ranking, memories)
     return hints
@@ -816,7 +782,7 @@ def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories:
 def _unknown_folder(runtime: Runtime, asked: str) -> str:
     """What to ask for instead of a folder that nothing is in; "" if there is something."""
     name = clean_folder(asked)
-    known = {tally.spec_folder for tally in runtime.store.tally() if tally.spec_folder}
+    known = {tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder}
     if name in known:
         return ""
     from difflib import get_close_matches
@@ -838,25 +804,25 @@ def _concepts_found(concepts: Mapping[str, Any]) -> str:
     return f"no memory matches all concepts: {'; '.join(told)}"
 
 
-def _when_empty(request: Request, ranking: Ranking, memories: int) -> list[str]:
+def _when_empty(request: Request, ranking: Ranking, memories: int) -> list[Text]:
     if not memories:
-        return ["nothing is indexed yet: run `index()`"]
+        return [advise("index-first")]
     tried = [
         name
         for name, value in (
-            ("`spec_folder`", request.spec_folder),
+            ("spec_folder", request.spec_folder),
             ("tier", request.tier),
-            ("`context_type`", request.context_type),
+            ("context_type", request.context_type),
             ("source", request.only_source),
-            ("`state_filter`", request.state_filter),
-            ("`min_state`", request.min_state),
+            ("state_filter", request.state_filter),
+            ("min_state", request.min_state),
         )
         if value
     ]
-    hints = [f"search again without {', '.join(tried)}"] if tried else []
+    hints: list[Text] = [advise("drop-filters", parameters=tuple(tried))] if tried else []
     if ranking.concepts:
         return [_concepts_found(ranking.concepts), *hints, "use fewer concepts, or query instead"]
-    return [*hints, "try other words for the same thing, or `list()` to browse"]
+    return [*hints, advise("other-words")]
 
 
 def _explain(runtime: Runtime, ranking: Ranking) -> dict[str, Any]:

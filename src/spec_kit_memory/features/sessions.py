@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.answers import SessionAnswer, TriggerAnswer
-from spec_kit_memory.caller import CONNECTION
+from spec_kit_memory.advice import advise
+from spec_kit_memory.answers import SessionAnswer, Suggestion, TriggerAnswer, TriggeredMemory
 from spec_kit_memory.core import attention, decay, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Link, Memory, Session, Source, State, Tier
@@ -46,19 +46,19 @@ def kept_id(session_id: str | None) -> str | None:
 
 
 def open_session(runtime: Runtime, session_id: str) -> Session:
-    return runtime.store.session(session_id) or Session(id=session_id)
+    return runtime.store.record.session(session_id) or Session(id=session_id)
 
 
 def remember_shown(runtime: Runtime, session_id: str, memory_ids: Sequence[int], hashes: Iterable[str]) -> None:
     """Listed memories are HOT for this session; passages sent are not sent again."""
     session = open_session(runtime, session_id)
-    tiers = {memory.id: memory.tier for memory in runtime.store.many(list(memory_ids))}
+    tiers = {memory.id: memory.tier for memory in runtime.store.documents.many(list(memory_ids))}
     session = attention.attend(session, dict.fromkeys(memory_ids, attention.HOT_FROM), tiers=tiers, via="listed")
     keep_session(runtime, with_sent(session, hashes))
 
 
 def sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
-    session = runtime.store.session(session_id) if session_id else None
+    session = runtime.store.record.session(session_id) if session_id else None
     return session.sent if session else frozenset()
 
 
@@ -78,7 +78,9 @@ def ranges_of(memory: Memory, sent: Iterable[str]) -> list[tuple[int, int]]:
 
 def told_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
     """What was told to this session, or, where it has no id, over this connection."""
-    return sent_to(runtime, session_id) if session_id else frozenset(runtime.told.get(CONNECTION.get(), ()))
+    if session_id:
+        return sent_to(runtime, session_id)
+    return runtime.view.told.get(runtime.caller.connection, frozenset())
 
 
 def told_mark(rule: Memory, *, text: bool) -> str:
@@ -95,11 +97,11 @@ def is_due(rule: Memory, told: Set[str], *, triggered: bool) -> bool:
 
 def remember_told(runtime: Runtime, marks: Iterable[str]) -> None:
     """For a connection without a session; a command or a Python caller has none, and is told every time."""
-    connection, new = CONNECTION.get(), frozenset(marks)
+    connection, new = runtime.caller.connection, frozenset(marks)
     if connection and new:
-        runtime.told[connection] = runtime.told.pop(connection, frozenset()) | new
-        while len(runtime.told) > MOST_CONNECTIONS:
-            del runtime.told[next(iter(runtime.told))]
+        runtime.view.told[connection] = runtime.view.told.pop(connection, frozenset()) | new
+        while len(runtime.view.told) > MOST_CONNECTIONS:
+            del runtime.view.told[next(iter(runtime.view.told))]
 
 
 def with_sent(session: Session, hashes: Iterable[str]) -> Session:
@@ -111,7 +113,7 @@ def with_sent(session: Session, hashes: Iterable[str]) -> Session:
 def keep_session(runtime: Runtime, session: Session) -> None:
     """A question is answered though its session cannot be written: it is asked on with the older one."""
     try:
-        runtime.store.put_session(session, runtime.now())
+        runtime.store.record.put_session(session, runtime.now())
     except (DatabaseBusy, DatabaseUnusable) as error:
         logger.warning("session %s was not kept: %s %s", session.id, error.code, error.message)
 
@@ -122,7 +124,9 @@ def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
     if request.anew and current.sent:
         current = replace(current, sent=frozenset())
         keep_session(runtime, current)
-    memories = {memory.id: memory for memory in runtime.store.many([each.memory_id for each in current.attention])}
+    memories = {
+        memory.id: memory for memory in runtime.store.documents.many([each.memory_id for each in current.attention])
+    }
     attended = attention.working_memory(current, tiers={memory.id: memory.tier for memory in memories.values()})
     cards = tuple(runtime.card(memories[memory_id]) for memory_id, _ in attended if memory_id in memories)
     return SessionAnswer(
@@ -139,18 +143,18 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
     matches, memories = matching(runtime, prompt)
     shown = matches[:limit]
     suggested = [
-        {"kind": s.kind, "phrase": s.phrase}
+        Suggestion(kind=s.kind, phrase=s.phrase)
         for s in phrases.suggestions(prompt, save_phrases=runtime.settings.triggers.phrases)
     ]
     loading = phrases.loading(prompt)
-    rows: list[dict[str, Any]] = [_row(match, memories[match.memory_id]) for match in shown]
+    rows = [_row(match, memories[match.memory_id]) for match in shown]
     told: dict[str, Any] = {}
     if session_id and request.include_cognitive:
         turn = _Turn(runtime, session_id, request.turn_number, loading)
         rows = turn.attend(shown, memories, limit=limit)
         told = turn.told()
-        if turn.save_due and not any(s["kind"] == "save" for s in suggested):
-            suggested.append({"kind": "save", "phrase": f"{counted(turn.unsaved_turns, 'turn')} without a save"})
+        if turn.save_due and not any(s.kind == "save" for s in suggested):
+            suggested.append(Suggestion(kind="save", phrase=f"{counted(turn.unsaved_turns, 'turn')} without a save"))
     elif session_id and loading:
         keep_session(runtime, replace(open_session(runtime, session_id), loading=loading))
     hidden = len(matches) - len(shown)
@@ -158,7 +162,7 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
         summary=f"{counted(len(matches), 'memory matches', 'memories match')}"
         if matches
         else "no trigger phrase occurs in the prompt",
-        hints=(f"{counted(hidden, 'more matches', 'more match')}; raise limit to see them",) if hidden else (),
+        advice=(advise("raise-limit", count=hidden),) if hidden else (),
         matches=tuple(rows),
         suggestions=tuple(suggested),
         loading=loading,
@@ -171,7 +175,7 @@ def matching(runtime: Runtime, prompt: str) -> tuple[list[TriggerMatch], dict[in
     matcher = runtime.matcher()
     found = matcher.match(prompt)
     _note_prompt(runtime, found)
-    memories = {memory.id: memory for memory in runtime.store.many([match.memory_id for match in found])}
+    memories = {memory.id: memory for memory in runtime.store.documents.many([match.memory_id for match in found])}
     weights = {memory.id: memory.attributes.weight for memory in memories.values()}
     ranked = matcher.match(prompt, weights=weights) if len(found) > 1 else found
     return [m for m in ranked if m.memory_id in memories and may_surface(runtime, memories[m.memory_id])], memories
@@ -185,16 +189,18 @@ def may_surface(runtime: Runtime, memory: Memory) -> bool:
     )
 
 
-def _row(match: TriggerMatch, memory: Memory) -> dict[str, Any]:
-    return {
-        "id": memory.id,
-        "title": memory.title,
-        "path": memory.path,
-        "specFolder": memory.spec_folder,
-        "tier": memory.tier,
-        "phrases": match.phrases,
-        "confidence": match.confidence,
-    }
+def _row(match: TriggerMatch | None, memory: Memory) -> TriggeredMemory:
+    """Without a match it is brought up by a link to one."""
+    return TriggeredMemory(
+        id=memory.id,
+        title=memory.title,
+        path=memory.path,
+        spec_folder=memory.spec_folder,
+        tier=memory.tier,
+        phrases=match.phrases if match else (),
+        confidence=match.confidence if match else None,
+        via=None if match else "link",
+    )
 
 
 class _Turn:
@@ -214,11 +220,13 @@ class _Turn:
 
     def attend(
         self, shown: Sequence[TriggerMatch], memories: Mapping[int, Memory], *, limit: int
-    ) -> list[dict[str, Any]]:
+    ) -> list[TriggeredMemory]:
         near = self._near({match.memory_id: 1.0 for match in shown}, limit)
         known = {**memories, **{memory.id: memory for memory, _ in near}}
         attended = [entry.memory_id for entry in self.session.attention]
-        known |= {memory.id: memory for memory in self._runtime.store.many([i for i in attended if i not in known])}
+        known |= {
+            memory.id: memory for memory in self._runtime.store.documents.many([i for i in attended if i not in known])
+        }
         # What was deleted takes no place in working memory.
         self.session = attention.forget(self.session, [i for i in attended if i not in known])
         self._tiers = {memory.id: memory.tier for memory in known.values()}
@@ -228,21 +236,8 @@ class _Turn:
             session, {memory.id: power for memory, power in near}, tiers=self._tiers, via="link"
         )
         left = attention.strengths(self.session, tiers=self._tiers)
-        rows = [
-            {**_row(match, known[match.memory_id]), **self._content(known[match.memory_id], left)} for match in shown
-        ]
-        rows += [
-            {
-                "id": memory.id,
-                "title": memory.title,
-                "path": memory.path,
-                "specFolder": memory.spec_folder,
-                "tier": memory.tier,
-                "via": "link",
-                **self._content(memory, left),
-            }
-            for memory, _ in near
-        ]
+        brought_up = [(match, known[match.memory_id]) for match in shown] + [(None, memory) for memory, _ in near]
+        rows = [self._with_content(_row(match, memory), memory, left) for match, memory in brought_up]
         keep_session(self._runtime, self.session)
         return rows
 
@@ -264,40 +259,51 @@ class _Turn:
         store = self._runtime.store
         folders = {
             other.id: folder
-            for folder in {memory.spec_folder for memory in store.many(list(matched)) if memory.spec_folder}
-            for other in store.find(Filter(spec_folder=folder, source=Source.SPEC))
+            for folder in {memory.spec_folder for memory in store.documents.many(list(matched)) if memory.spec_folder}
+            for other in store.documents.find(Filter(spec_folder=folder, source=Source.SPEC))
         }
-        own = {memory.id: memory.spec_folder for memory in store.many(list(matched)) if memory.spec_folder}
+        own = {memory.id: memory.spec_folder for memory in store.documents.many(list(matched)) if memory.spec_folder}
         found = attention.co_activate(matched, links=self._links(matched, folders), folders={**folders, **own})
         power = {entry.memory_id: entry.strength for entry in found}
-        memories = [m for m in store.many(list(power)) if may_surface(self._runtime, m)]
+        memories = [m for m in store.documents.many(list(power)) if may_surface(self._runtime, m)]
         memories.sort(key=lambda memory: (-power[memory.id], -memory.attributes.weight, memory.id))
         return [(memory, power[memory.id]) for memory in memories[:limit]]
 
     def _links(self, matched: Iterable[int], folders: Iterable[int]) -> list[Link]:
         """Those within reach of the matches: what they touch, and what that touches."""
-        links = self._runtime.store.links(list(matched))
+        links = self._runtime.store.record.links(list(matched))
         ends = {end for link in links for end in (link.source_id, link.target_id)} | set(folders)
-        return list({link.id: link for link in (*links, *self._runtime.store.links(sorted(ends)))}.values())
+        return list({link.id: link for link in (*links, *self._runtime.store.record.links(sorted(ends)))}.values())
 
-    def _content(self, memory: Memory, left: Mapping[int, float]) -> dict[str, Any]:
+    def _with_content(self, row: TriggeredMemory, memory: Memory, left: Mapping[int, float]) -> TriggeredMemory:
         """HOT with content, WARM with its summary, others by title; what was sent before is not sent again."""
         level = attention.level(left.get(memory.id, 0.0))
         shown = attention.shown(level)
-        told: dict[str, Any] = {"state": level}
+        row = replace(row, state=level)
         if shown == "title":
-            return told
+            return row
         key = f"{memory.content_hash}:{shown}"
-        if key in self.session.sent:
-            return {**told, "alreadySent": True}
+        if key in self.session.sent or self._was_sent(memory):
+            return replace(row, already_sent=True)
         self.session = with_sent(self.session, [key])
-        text = self._runtime.store.text(memory.id)
+        text = self._runtime.store.documents.text(memory.id)
         if shown == "content":
             self._runtime.used([memory.id])
             content = tokens.clip(body(text), CONTENT_TOKENS)
-            self.session = with_sent(self.session, _mark_of_beginning(memory, text, content))
-            return {**told, "content": content}
-        return {**told, "summary": summary(text)}
+            marks = _mark_of_beginning(memory, text, content)
+            if memory.tier is Tier.CONSTITUTIONAL and content == body(text):
+                marks.append(told_mark(memory, text=True))
+            self.session = with_sent(self.session, marks)
+            return replace(row, content=content)
+        return replace(row, summary=summary(text))
+
+    def _was_sent(self, memory: Memory) -> bool:
+        """Has this session the whole text: as a rule, as the content of a match, or passage by passage?"""
+        sent = self.session.sent
+        if not sent or told_mark(memory, text=True) in sent or f"{memory.content_hash}:content" in sent:
+            return bool(sent)
+        passages = self._runtime.store.documents.passages(memory_id=memory.id)
+        return bool(passages) and all(passage.hash in sent for passage in passages)
 
 
 def _mark_of_beginning(memory: Memory, text: str, content: str) -> list[str]:
@@ -348,10 +354,13 @@ def without_tags(text: str) -> str:
 
 def _note_prompt(runtime: Runtime, found: Sequence[TriggerMatch]) -> None:
     """Remember which phrases the last prompts brought up, for the check of general triggers."""
-    recent_prompts.add(runtime.settings, sorted({phrases.fold(phrase) for match in found for phrase in match.phrases}))
+    if runtime.caller.observer:
+        return
+    matched = sorted({phrases.fold(phrase) for match in found for phrase in match.phrases})
+    recent_prompts.add(runtime.settings, matched, scope=runtime.scope)
 
 
 def too_general(runtime: Runtime) -> list[str]:
-    prompts = recent_prompts.read(runtime.settings)
+    prompts = recent_prompts.read(runtime.settings, scope=runtime.scope)
     counts = Counter(phrase for prompt in prompts for phrase in prompt)
     return phrases.too_general(counts, len(prompts))

@@ -12,12 +12,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.answers import UndoAnswer
+from spec_kit_memory.advice import advise
+from spec_kit_memory.answers import ChangeRow, ChangesAnswer, UndoAnswer
 from spec_kit_memory.core import front_edit, markdown, operation
+from spec_kit_memory.core.ledger_operations import operation_of
 from spec_kit_memory.core.memory import (
     Change,
     Filter,
@@ -25,6 +27,7 @@ from spec_kit_memory.core.memory import (
     Link,
     Memory,
     Mutation,
+    Origin,
     Presence,
     Relation,
     Source,
@@ -37,10 +40,13 @@ from spec_kit_memory.features.file_undo import Former
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.undoable import Act, Step, acts
 from spec_kit_memory.files import discover, disk, file_changes, locks, paths
+from spec_kit_memory.requests import ChangesRequest, UndoRequest
 
 _LOCK_SECONDS = 30.0
 _WAITING = (VectorStatus.PENDING, VectorStatus.RETRY)
 EMBEDDED_NOW = 5
+LATEST_ROWS = 20
+LATEST_ENTRIES = 2_000  # a scan of a large project writes thousands; a list for people need not walk through them all
 _CALLED = {"validate": "validation", "unlink": "link"}  # in answers
 
 
@@ -57,19 +63,68 @@ class _Done:
     hints: Sequence[str] = ()
 
 
-def undo(runtime: Runtime) -> UndoAnswer:
-    """Take back the newest operation that was not taken back yet."""
+def undo(runtime: Runtime, request: UndoRequest) -> UndoAnswer:
+    """Take back the newest operation that was not taken back yet, or the one that is named."""
     runtime.flush()
     with locks.Lock(runtime.settings, "undo.lock") as lock:  # two at once would take back the same one
         with suppress(OSError):  # where no lock can be made nothing can be written either
             lock.wait(seconds=_LOCK_SECONDS)
         file_changes.settle_dead(runtime.settings, runtime.whole)
-        return _undo(runtime)
+        return _undo(runtime, _named(runtime, request.operation) if request.operation else acts(runtime, _WAYS))
 
 
-def _undo(runtime: Runtime) -> UndoAnswer:
+def _named(runtime: Runtime, operation_id: str) -> Iterator[Act]:
+    """That operation and no other, unless a later one builds on it."""
+    later: dict[int, Act] = {}
+    for act in acts(runtime, _WAYS):
+        if act.id == operation_id:
+            if since := next((later[id_] for id_ in act.memory_ids if id_ in later), None):
+                raise Invalid(
+                    f"{_name(act)} cannot be taken back: {_name(since)} came after it",
+                    hint="take back the later change first",
+                )
+            yield act
+            return
+        later |= dict.fromkeys(act.memory_ids, act)
+    raise Invalid("that change was taken back already, or never made", hint="the list of changes has those that can be")
+
+
+def changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
+    """What `undo` can take back, newest first, among the latest entries of the ledger."""
+    wanted = request.memory_id
+    if wanted is not None and not _was_changed(runtime, wanted):
+        return ChangesAnswer(summary="nothing can be taken back", changes=())
+    fitting = (act for act in acts(runtime, _WAYS, entries=LATEST_ENTRIES) if wanted in (None, *act.memory_ids))
+    rows = [_change_row(act) for act in islice(fitting, request.limit)]
+    return ChangesAnswer(summary=f"{counted(len(rows), 'change')} can be taken back", changes=tuple(rows))
+
+
+def _was_changed(runtime: Runtime, memory_id: int) -> bool:
+    """Did anybody change this memory lately? Most were only indexed, and the ledger need not be walked for them."""
+    for row in runtime.store.record.history(memory_id, limit=LATEST_ROWS):
+        if row.ledger_sequence is None:
+            return True  # of an older version: only the walk can tell
+        entry = next(runtime.whole.record.ledger(after=row.ledger_sequence - 1, limit=1), None)
+        done = operation_of(entry, row.before) if entry else None
+        if done is not None and done.kind in _WAYS:
+            return True
+    return False
+
+
+def _change_row(act: Act) -> ChangeRow:
+    step = act.first
+    return ChangeRow(
+        operation=act.id,
+        kind=_CALLED.get(act.kind, act.kind),
+        memory_ids=act.memory_ids,
+        title=str(step.after.get("title") or step.before.get("title") or ""),
+        at=datetime.fromisoformat(step.entry.at),
+        actor=step.entry.actor,
+    )
+
+
+def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
     passed: list[str] = []
-    walk = acts(runtime, _WAYS)
     for act in walk:
         taken_back = operation.Undo(of=act.id, undone=act.kind)
         change = runtime.change(f"undo of {_name(act)}", taken_back)
@@ -83,19 +138,19 @@ def _undo(runtime: Runtime) -> UndoAnswer:
         again = f"say it again for the change before: {_name(before)}" if before else "nothing else is left to undo"
         return UndoAnswer(
             summary=done.summary,
-            hints=(*done.hints, *passed, again),
+            advice=(*done.hints, *passed, again),
             undone=_CALLED.get(act.kind, act.kind),
             memory_ids=tuple(dict.fromkeys(done.memory_ids)),
         )
     raise Invalid(
         "; ".join(["there is nothing to undo", *passed]),
-        hint="undo takes back deletes, updates, merges, restores, opinions and links; `history()` shows what happened",
+        hint=advise("what-undo-does"),
     )
 
 
 def _embed(runtime: Runtime, memory_ids: Sequence[int]) -> None:
     """A text that came back may have lost its vectors: a few are made now, many in the background."""
-    back = [memory.id for memory in runtime.store.many(list(memory_ids)) if memory.vector_status in _WAITING]
+    back = [memory.id for memory in runtime.store.documents.many(list(memory_ids)) if memory.vector_status in _WAITING]
     for memory_id in back[:EMBEDDED_NOW]:
         index_workspace.embed_memory(runtime, memory_id)
     if len(back) > EMBEDDED_NOW:
@@ -112,7 +167,7 @@ def _name(act: Act) -> str:
 def _applied(runtime: Runtime, change: Change, files: Sequence[file_changes.Step]) -> Iterator[None]:
     """The files are back inside, and everything in the index comes at once; if anything fails, all is as it was."""
     assert change.operation is not None
-    with file_changes.applied(runtime.settings, runtime.store, change.operation.id, files):
+    with file_changes.applied(runtime.settings, runtime.store, change.operation.id, files, scope=runtime.scope):
         yield
 
 
@@ -137,8 +192,8 @@ def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
 def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
     left, beside, hints = [], [], []
     for step in act.steps:
-        memory = runtime.store.get(step.memory_id, any_presence=True)
-        other = runtime.store.by_path(memory.path)
+        memory = runtime.store.documents.get(step.memory_id, any_presence=True)
+        other = runtime.store.documents.get(path=memory.path)
         if memory.presence is Presence.LIVE:
             hints.append(f"{memory.title} (#{memory.id}) came back by itself")
         elif other is None or other.id == memory.id:
@@ -156,7 +211,7 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
     with _applied(runtime, change, [*files, *copies]):
         for _, memory in left:
             own = [step for step in files if step.path == memory.path]
-            runtime.store.recall(memory.id, _with_files(change, own))
+            runtime.store.documents.recall(memory.id, _with_files(change, own))
         for copy in copies:
             runtime.sync.index_file(copy.place.path, _with_files(change, [copy]), explicit=True)
     for _, memory in left:
@@ -174,16 +229,20 @@ def _beside(runtime: Runtime, memory: Memory) -> file_changes.Write:
     stem, dot, suffix = memory.path.rpartition(".")
     for number in count(2):
         stored = f"{stem}-{number}{dot}{suffix}"
-        taken = filesystem.exists(discover.file_to_change(runtime.settings, stored)) or runtime.store.stored(stored)
-        if not taken:
+        place = discover.file_to_change(runtime.settings, stored, scope=runtime.scope)
+        if not filesystem.exists(place) and not runtime.store.documents.stored(stored):
             break
-    return file_changes.write(runtime.settings, stored, runtime.store.text(memory.id).encode())
+    return file_changes.write(
+        runtime.settings, stored, runtime.store.documents.text(memory.id).encode(), scope=runtime.scope
+    )
 
 
 def _formers(runtime: Runtime, step: Step, memory: Memory) -> list[Former]:
     """The files of a step, with the text that its memory had; redacted text is not what a file said."""
     hashes = [step.before.get("content_hash")] if not memory.redactions else []
-    texts = tuple(text for hash_ in hashes if hash_ and (text := runtime.store.text_of(hash_)) is not None)
+    texts = tuple(
+        text for hash_ in hashes if hash_ and (text := runtime.store.documents.text(content_hash=hash_)) is not None
+    )
     return [Former(file, texts) for file in step.operation.files]
 
 
@@ -199,15 +258,15 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
     """The merged memory comes back and is no longer superseded; the other one gets its former text."""
     told = act.first.operation
     assert isinstance(told, operation.Merge)
-    old = runtime.store.get(told.merged, any_presence=True)
-    other = runtime.store.by_path(old.path)
+    old = runtime.store.documents.get(told.merged, any_presence=True)
+    other = runtime.store.documents.get(path=old.path)
     if old.presence is Presence.LIVE:
         raise _Impossible(f"{old.title} (#{old.id}) came back by itself")
     if other is not None and other.id != old.id:
         raise _Impossible(f"{old.path} is memory {other.id} now")
     formers, hints = [], []
     for step in act.steps:
-        memory = runtime.store.get(step.memory_id, any_presence=True)
+        memory = runtime.store.documents.get(step.memory_id, any_presence=True)
         for former in _formers(runtime, step, memory):
             if former.file.path == old.path:
                 _refuse(runtime, [former])
@@ -218,10 +277,14 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
                 formers.append(former)
     files = file_undo.put_back(runtime, formers)
     with _applied(runtime, change, files):
-        runtime.store.recall(old.id, _with_files(change, [step for step in files if step.path == old.path]))
-        for link in runtime.store.links([old.id]):
+        runtime.store.documents.recall(old.id, _with_files(change, [step for step in files if step.path == old.path]))
+        for link in runtime.store.record.links([old.id]):
             if link.key == (told.into, old.id, Relation.SUPERSEDES) and _made_by(link, act):
-                runtime.store.drop_link(link.id, change)
+                runtime.store.record.drop_link(link.id, change)
+        taken_over = {step.link_after for step in act.steps if step.is_link and not step.link_before}
+        for link in runtime.store.record.links([told.into]):
+            if link in taken_over and link.origin is Origin.HAND:  # as it was made: nobody changed it since
+                runtime.store.record.drop_link(link.id, change)
         for file in files:
             if file.path != old.path:
                 runtime.sync.index_file(file.place.path, _with_files(change, [file]))
@@ -232,8 +295,8 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 
 def _made_by(link: Link, act: Act) -> bool:
-    """A link of the same meaning that somebody had made before the merge stays."""
-    return link.created_at is not None and link.created_at == datetime.fromisoformat(act.first.entry.at)
+    """A link of the same meaning that somebody had made before the merge stays. Its entries differ in time."""
+    return link.created_at in {datetime.fromisoformat(step.entry.at) for step in act.steps}
 
 
 # --- update, opinions, links, trust -----------------------------------------------------
@@ -274,7 +337,7 @@ def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
 
 
 def _live(runtime: Runtime, memory_id: int) -> Memory:
-    memory = runtime.store.get(memory_id, any_presence=True)
+    memory = runtime.store.documents.get(memory_id, any_presence=True)
     if memory.presence is not Presence.LIVE:
         raise _Impossible(f"{memory.title} (#{memory.id}) is {memory.presence.value}")
     return memory
@@ -293,10 +356,10 @@ def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
         return _Plan(
             f"took back the update of {keys} of {memory.title} (#{memory.id}) in the index",
             (memory.id,),
-            lambda change: runtime.store.override(memory.id, values, change),
+            lambda change: runtime.store.record.amend(memory.id, change, overrides=values),
         )
     former = next(iter(_formers(runtime, step, memory)), None)
-    place = discover.file_to_change(runtime.settings, memory.path)
+    place = discover.file_to_change(runtime.settings, memory.path, scope=runtime.scope)
     changed_since: list[str] = []
     whole = former is not None and not file_undo.obstacle(runtime, former)
 
@@ -330,8 +393,8 @@ def _edit_of(runtime: Runtime, step: Step, memory: Memory, changed_since: list[s
     """Only the keys that the update set, and of those only what still says what it set."""
     told = step.operation
     assert isinstance(told, operation.Update)
-    was = runtime.store.text_of(str(step.before.get("content_hash")))
-    became = runtime.store.text_of(str(step.after.get("content_hash")))
+    was = runtime.store.documents.text(content_hash=str(step.before.get("content_hash")))
+    became = runtime.store.documents.text(content_hash=str(step.after.get("content_hash")))
     previous, values = dict(told.previous), dict(told.values)
     if not values:  # 0.1 kept the texts only
         if was is None or became is None:
@@ -372,10 +435,18 @@ def _unvalidate(runtime: Runtime, step: Step) -> _Plan:
     if any(step.after[name] != value for name, value in now.items()):
         raise _Impossible(f"other opinions on {memory.title} (#{memory.id}) came since")
     confidence, count = Decimal(str(step.before["confidence"])), int(step.before["validation_count"])
+    told = step.operation
+    counted_as_use = isinstance(told, operation.Validate) and told.useful and memory.access_count >= 1
+
+    def apply(change: Change) -> None:
+        runtime.store.record.amend(memory.id, change, validation=(confidence, count))
+        if counted_as_use and memory.last_access is not None:
+            runtime.store.record.use({memory.id: -1.0}, memory.last_access)
+
     return _Plan(
         f"took back the opinion on {memory.title} (#{memory.id})",
         (memory.id,),
-        lambda change: runtime.store.validate(memory.id, confidence, count, change),
+        apply,
     )
 
 
@@ -384,7 +455,7 @@ def _unmark(runtime: Runtime, step: Step) -> _Plan:
     return _Plan(
         f"{memory.title} (#{memory.id}) is {'outdated' if was else 'not outdated'} again",
         (memory.id,),
-        lambda change: runtime.store.mark_outdated(memory.id, was, change),
+        lambda change: runtime.store.record.amend(memory.id, change, outdated=was),
     )
 
 
@@ -405,7 +476,7 @@ def _untrust(runtime: Runtime, step: Step) -> _Plan | None:
     vouched = step.before.get("vouched", None if told.trusted else True)
 
     def apply(change: Change) -> None:
-        runtime.store.trust(memory.id, vouched, change)
+        runtime.store.record.amend(memory.id, change, vouched=vouched)
         if memory.source is Source.CUSTOM:
             runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
 
@@ -438,7 +509,8 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
         otherwise = [step for step in written if _says_otherwise(runtime, step)]
         for step in written:
             if step not in otherwise:
-                runtime.sync.index_file(step.place.path, _with_files(change, [step]), explicit=True)
+                explicit = not _is_forgotten(runtime, step)
+                runtime.sync.index_file(step.place.path, _with_files(change, [step]), explicit=explicit)
     for step in otherwise:
         _note_file(runtime, step, change)
     runtime.embed_soon()
@@ -450,9 +522,15 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
     return _Done(found.summary, sorted(found.memory_ids), [*hints, *found.hints])
 
 
+def _is_forgotten(runtime: Runtime, step: file_changes.Step) -> bool:
+    """Was the memory of this file forgotten before the restore? Then its file comes back, and it does not."""
+    memory = runtime.store.documents.get(path=step.path, any_presence=True)
+    return memory is not None and memory.presence is Presence.FORGOTTEN
+
+
 def _says_otherwise(runtime: Runtime, step: file_changes.Step) -> bool:
     """Had the memory said something else than its file before the restore?"""
-    memory = runtime.store.by_path(step.path)
+    memory = runtime.store.documents.get(path=step.path)
     return memory is not None and memory.content_hash != runtime.sync.preview(step.place.path).content_hash
 
 
@@ -461,12 +539,12 @@ def _note_file(runtime: Runtime, step: file_changes.Step, change: Change) -> Non
 
     After the transaction: what the memory says now is read from a snapshot, which does not see into it.
     """
-    memory = runtime.store.by_path(step.path)
+    memory = runtime.store.documents.get(path=step.path)
     where = Filter(ids=frozenset({memory.id} if memory is not None else ()))
-    kept = [row for row in runtime.store.snapshot(where) if row["kind"] != "link"]
+    kept = [row for row in runtime.store.care.snapshot(where) if row["kind"] != "link"]
     with runtime.store.together():
         runtime.sync.index_file(step.place.path, _with_files(change, [step]), explicit=True)
-        runtime.store.restore(kept, change, clear=True, where=where, links=False)
+        runtime.store.care.restore(kept, change, clear=True, where=where, links=False)
 
 
 _WAYS: dict[str, Callable[[Runtime, Act, Change], _Done]] = {

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core import operation
 from spec_kit_memory.core.memory import Attention, Change, Filter, Presence, Session
 from spec_kit_memory.core.operation import FileChange
@@ -78,12 +79,12 @@ def apply(runtime: Runtime, work: Prepared, change: Change) -> None:
             link.apply(change)
     if work.memory_ids:
         where = Filter(ids=frozenset(work.memory_ids))
-        runtime.store.restore(work.rows, change, clear=True, where=where, links=False, presence=work.presence)
+        runtime.store.care.restore(work.rows, change, clear=True, where=where, links=False, presence=work.presence)
     for link in work.links:
         if link.is_hidden:
             link.apply(change)
     for session, seen_at in work.sessions:
-        runtime.store.put_session(session, seen_at)
+        runtime.store.record.put_session(session, seen_at)
 
 
 # --- what was saved before ------------------------------------------------------------
@@ -106,7 +107,7 @@ def _saved(runtime: Runtime, told: operation.Restore) -> _Saved:
     except CheckpointNotFound as error:
         raise Invalid(
             f"checkpoint {told.safety}, made before the restore of {told.checkpoint}, is gone, so it cannot be undone",
-            hint="`checkpoint_list()` shows what is there; `history()` shows single memories",
+            hint=advise("checkpoints-and-history"),
         ) from error
     opened.verify()
     rows = opened.rows()
@@ -141,7 +142,11 @@ def _first_steps(act: Act) -> dict[int, Step]:
 
 def _changed_since(runtime: Runtime, memory_id: int, act: Act) -> bool:
     """Is it another than the restore left? Links are looked at by themselves."""
-    own = (row for row in runtime.store.history(memory_id) if "link" not in {**(row.before or {}), **(row.after or {})})
+    own = (
+        row
+        for row in runtime.store.record.history(memory_id)
+        if "link" not in {**(row.before or {}), **(row.after or {})}
+    )
     last = next(own, None)
     left = [step for step in act.steps if step.memory_id == memory_id and not step.is_link][-1]
     return last is None or (last.ledger_sequence not in act.sequences and _state(last.after) != _state(left.after))
@@ -155,7 +160,7 @@ def _is_taken(runtime: Runtime, step: Step, going_back: Collection[int]) -> bool
     """Does a memory that does not go back live at the path that this one goes back to? A copy of it gives way."""
     if step.before.get("presence") != Presence.LIVE:
         return False
-    other = runtime.store.by_path(str(step.before["path"]))
+    other = runtime.store.documents.get(path=str(step.before["path"]))
     if other is None or other.path != step.before["path"] or other.id in going_back:
         return False
     return other.fingerprint == "" or other.fingerprint != step.before["fingerprint"]
@@ -179,9 +184,9 @@ def _plan_memory(runtime: Runtime, work: Prepared, step: Step, saved: _Saved) ->
 
 def _from_history(runtime: Runtime, step: Step) -> Mapping[str, Any] | None:
     """What was not live is in no checkpoint. A forgotten file is known by its text, and all of it may come back."""
-    memory = runtime.store.get(step.memory_id, any_presence=True)
-    text = runtime.store.text_of(str(step.before["content_hash"]))
-    occupant = runtime.store.by_path(str(step.before["path"]))
+    memory = runtime.store.documents.get(step.memory_id, any_presence=True)
+    text = runtime.store.documents.text(content_hash=str(step.before["content_hash"]))
+    occupant = runtime.store.documents.get(path=str(step.before["path"]))
     free = occupant is None or occupant.id == memory.id
     same = _state(step.before) | {"presence": ""} == _state(step.after) | {"presence": ""}
     if same or text is None or not free:
@@ -197,7 +202,7 @@ def put_memory_back(runtime: Runtime, step: Step, change: Change) -> None:
     row = _from_history(runtime, step)
     if row is not None:
         rows = [checkpoints.header_now(runtime), row]
-        runtime.store.restore(rows, change, clear=True, where=Filter(ids=frozenset({step.memory_id})), links=False)
+        runtime.store.care.restore(rows, change, clear=True, where=Filter(ids=frozenset({step.memory_id})), links=False)
 
 
 # --- links, files, sessions --------------------------------------------------------------
@@ -233,7 +238,7 @@ def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _Saved, left:
 def _as_0_1_left_it(runtime: Runtime, step: Step, saved: _Saved) -> FileChange:
     """0.1 said only which file it wrote: the index knows what, and the checkpoint before knows over what."""
     path = str(step.before.get("path", ""))
-    stored = runtime.store.stored(path).get(path)
+    stored = runtime.store.documents.stored(path).get(path)
     before = saved.memories.get(step.memory_id)
     return FileChange(path, before=before["raw_hash"] if before else None, after=stored.raw_hash if stored else None)
 
@@ -244,7 +249,7 @@ def _texts(runtime: Runtime, step: Step, saved: _Saved) -> Iterable[str]:
     if row is not None and not row["redactions"]:
         yield row["text"]
     if not step.before.get("redactions"):
-        text = runtime.store.text_of(str(step.before.get("content_hash")))
+        text = runtime.store.documents.text(content_hash=str(step.before.get("content_hash")))
         if text is not None:
             yield text
 
@@ -253,7 +258,7 @@ def _plan_sessions(runtime: Runtime, work: Prepared, act: Act, saved: _Saved) ->
     """Working memory goes back too, unless its session went on. A folder's checkpoint has only a part of it."""
     restored_at = datetime.fromisoformat(act.first.entry.at)
     for row in saved.sessions if saved.whole else ():
-        now = runtime.store.session(row["id"])
+        now = runtime.store.record.session(row["id"])
         if row["seen_at"] is None or (now is not None and now.seen_at is not None and now.seen_at > restored_at):
             continue
         work.sessions.append((_session(row), datetime.fromisoformat(row["seen_at"])))

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core import operation
 from spec_kit_memory.core.ledger_operations import operation_of, undone_by
 from spec_kit_memory.core.memory import LedgerEntry, Link, Origin, Relation
@@ -70,10 +72,10 @@ class Act:
         return tuple(dict.fromkeys(step.memory_id for step in self.steps))
 
 
-def acts(runtime: Runtime, kinds: Collection[str]) -> Iterator[Act]:
-    """The operations of these kinds, the newest first."""
+def acts(runtime: Runtime, kinds: Collection[str], *, entries: int | None = None) -> Iterator[Act]:
+    """The operations of these kinds, the newest first; of the last so many entries of the ledger where it says so."""
     walk = _Walk(runtime)
-    for entry in walk.newest_first():
+    for entry in islice(walk.newest_first(), entries):
         done = operation_of(entry)
         if isinstance(done, operation.Undo):
             walk.undone.add(done.of)
@@ -99,11 +101,13 @@ class _Walk:
 
     def newest_first(self, last: int | None = None) -> Iterator[LedgerEntry]:
         if last is None:
-            head = self._runtime.whole.ledger_head()
+            head = next(self._runtime.whole.record.ledger(last=True), None)
             last = head.sequence if head else 0
         while last > 0:
             after = max(0, last - _PAGE)
-            page = [entry for entry in self._runtime.whole.ledger(after=after, limit=_PAGE) if entry.sequence <= last]
+            page = [
+                entry for entry in self._runtime.whole.record.ledger(after=after, limit=_PAGE) if entry.sequence <= last
+            ]
             yield from reversed(page)
             last = after
 
@@ -113,22 +117,21 @@ class _Walk:
         if not entries or not self._is_ours(entries):
             return None
         rows = {
-            row.ledger_sequence: row for row in self._runtime.store.history(ledger=[one.sequence for one in entries])
+            row.ledger_sequence: row
+            for row in self._runtime.store.record.history(ledger=[one.sequence for one in entries])
         }
         steps = []
         for entry in entries:
             row = rows.get(entry.sequence)
             if row is None:
-                raise Invalid(
-                    f"the history of ledger entry {entry.sequence} is missing", hint="run `health(full=True)`"
-                )
+                raise Invalid(f"the history of ledger entry {entry.sequence} is missing", hint=advise("health-full"))
             told = operation_of(entry, row.before)
             if told is not None:
                 steps.append(Step(entry, replace(told, id=done.id), row.before or {}, row.after or {}))
         return Act(done.id, steps[0].operation.kind, tuple(steps)) if steps else None
 
     def _of(self, operation_id: str) -> list[LedgerEntry]:
-        return list(self._runtime.whole.ledger(operation=operation_id))
+        return list(self._runtime.whole.record.ledger(operation=operation_id))
 
     def _of_0_1(self, newest: LedgerEntry, done: Operation) -> list[LedgerEntry]:
         """Entries of one call of 0.1 stand together; those of a folder's delete or a restore name one checkpoint."""
@@ -150,12 +153,11 @@ class _Walk:
         return entries
 
     def _is_ours(self, entries: list[LedgerEntry]) -> bool:
-        if not self._runtime.isolated:
-            return True
+        """Is all of it about memories that this caller sees? Others' namespaces are hidden from everybody."""
         first, last = entries[0].sequence, entries[-1].sequence
         seen = {
             entry.sequence
-            for entry in self._runtime.store.ledger(after=first - 1, limit=last - first + 1)
+            for entry in self._runtime.store.record.ledger(after=first - 1, limit=last - first + 1)
             if entry.sequence <= last
         }
         return all(entry.sequence in seen for entry in entries)

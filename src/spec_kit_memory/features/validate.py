@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import ValidateAnswer
 from spec_kit_memory.core import operation, usage
 from spec_kit_memory.core.memory import Memory, Tier
@@ -24,7 +25,7 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
     """Record an opinion of a memory; all that was asked for is done, or nothing."""
     memory_id, was_useful, promote = request.id, request.was_useful, bool(request.promote)
     with _alone(runtime):
-        memory = runtime.store.get(memory_id)
+        memory = runtime.store.documents.get(memory_id)
         confidence, count = memory.confidence, memory.validation_count
         if was_useful is not None:
             confidence, count = usage.validated(confidence, was_useful), count + 1
@@ -38,18 +39,20 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
         done = operation.Validate(useful=was_useful) if was_useful is not None else None
         if done:
             said = "useful" if was_useful else "not useful"
-            runtime.store.validate(memory_id, confidence, count, runtime.change(f"validated as {said}", done))
+            runtime.store.record.amend(
+                memory_id, runtime.change(f"validated as {said}", done), validation=(confidence, count)
+            )
         _mark(runtime, memory, was_useful=was_useful, outdated=request.outdated, part_of=done)
     if promote:
         amend.update(runtime, UpdateRequest(memory_id, importance_tier=Tier.CRITICAL), part_of=done)
-    memory = runtime.store.get(memory_id)
+    memory = runtime.store.documents.get(memory_id)
     reason = remarks.held_back(runtime, memory)
-    hints = [reason] if reason else []
+    hints: list[Text] = [reason] if reason else []
     if offered and not promote:
-        hints.append("it may become critical: call `validate(ID, promote=True)`")
+        hints.append(advise("promote", id=memory_id))
     return ValidateAnswer(
         summary=_summary(memory, promote),
-        hints=tuple(hints),
+        advice=tuple(hints),
         id=memory_id,
         confidence=float(memory.confidence),
         validation_count=memory.validation_count,
@@ -84,7 +87,9 @@ def _mark(
     wanted = False if was_useful and outdated is None else outdated
     if wanted is not None and wanted != memory.outdated:
         done = operation.Outdated(outdated=wanted, id=part_of.id if part_of else operation.new_id())
-        runtime.store.mark_outdated(memory.id, wanted, runtime.change("outdated" if wanted else "not outdated", done))
+        runtime.store.record.amend(
+            memory.id, runtime.change("outdated" if wanted else "not outdated", done), outdated=wanted
+        )
 
 
 def _summary(memory: Memory, promoted: bool) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.answers import LinkAnswer, WhyAnswer
 from spec_kit_memory.core import links, operation, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
@@ -19,8 +21,10 @@ def link(runtime: Runtime, request: LinkRequest) -> LinkAnswer:
     source_id, target_id, kind = request.source_id, request.target_id, Relation(request.relation)
     if source_id == target_id:
         raise SelfLink(f"memory {source_id} cannot be linked to itself", hint="give two different ids")
-    source, target = runtime.store.get(source_id), runtime.store.get(target_id)
-    known = next((old for old in runtime.store.links([source_id]) if old.key == (source_id, target_id, kind)), None)
+    source, target = runtime.store.documents.get(source_id), runtime.store.documents.get(target_id)
+    known = next(
+        (old for old in runtime.store.record.links([source_id]) if old.key == (source_id, target_id, kind)), None
+    )
     evidence = None if request.evidence is None else redact.redact(request.evidence).text
     wanted = Link(
         id=0,
@@ -33,11 +37,14 @@ def link(runtime: Runtime, request: LinkRequest) -> LinkAnswer:
         created_at=runtime.now(),
     )
     done = operation.Link(source_id=source_id, target_id=target_id, relation=kind.value)
-    made = runtime.store.put_link(wanted, runtime.change("link", done))
+    if known is not None and replace(wanted, id=known.id, created_at=known.created_at) == known:
+        made = known  # nothing changes, so there is nothing to take back either
+    else:
+        made = runtime.store.record.put_link(wanted, runtime.change("link", done))
     said = f"{source.title} (#{source_id}) {kind.value} {target.title} (#{target_id}), link {made.id}"
     return LinkAnswer(
         summary=said if known is None else f"{said}; it was there{_changed(known, made)}",
-        hints=_from_file(known),
+        advice=_from_file(known),
         link=made,
         created=known is None,
     )
@@ -64,13 +71,13 @@ def _from_file(known: Link | None) -> tuple[str, ...]:
 
 def unlink(runtime: Runtime, request: UnlinkRequest) -> LinkAnswer:
     link_id = request.link_id
-    gone = runtime.store.drop_link(link_id, runtime.change("unlink", operation.Unlink(link_id=link_id)))
+    gone = runtime.store.record.drop_link(link_id, runtime.change("unlink", operation.Unlink(link_id=link_id)))
     hints: tuple[str, ...] = ()
-    if gone.origin is not Origin.HAND:
+    if gone.origin is Origin.FILE:
         hints = ("this link comes from a file; it returns when the file is indexed unless the file changes",)
     return LinkAnswer(
         summary=f"removed link {link_id}: #{gone.source_id} {gone.relation.value} #{gone.target_id}",
-        hints=hints,
+        advice=hints,
         link=gone,
     )
 
@@ -78,27 +85,23 @@ def unlink(runtime: Runtime, request: UnlinkRequest) -> LinkAnswer:
 def why(runtime: Runtime, request: WhyRequest) -> WhyAnswer:
     """The lineage of a memory: each linked memory once, by its shortest path."""
     memory_id, max_depth = request.memory_id, request.max_depth
-    start = runtime.store.get(memory_id)
+    start = runtime.store.documents.get(memory_id)
     kinds = [Relation(name) for name in request.relations or ()] or None
-    every = runtime.store.links()
+    every = runtime.store.record.links()
     found = links.traverse(every, memory_id, depth=max_depth, direction=request.direction, relations=kinds)
-    cards = {memory.id: runtime.card(memory) for memory in runtime.store.many(found.memory_ids)}
+    cards = {memory.id: runtime.card(memory) for memory in runtime.store.documents.many(found.memory_ids)}
     # Nearest first, each step with the memory that it leads to; the one asked about stands in the answer twice.
     rows = [(step, cards.get(step.to_id if step.to_id != memory_id else step.from_id)) for step in found.steps]
     fitting = budget.first_that_fit(rows, max_tokens=request.max_tokens, taken=[runtime.card(start)] * 2)
     left = len(rows) - len(fitting)
-    hints = (
-        () if found.steps else ("link memories with `link(SOURCE, TARGET, RELATION)`, or causal_links in front matter",)
-    )
+    hints = () if found.steps else (advise("link-memories"),)
     if left:
-        hints = (
-            f"{counted(left, 'memory', 'memories')} farther away did not fit the token budget; maxTokens shows more",
-        )
+        hints = (advise("farther-links", count=left),)
     shown = {end for step, _ in fitting for end in (step.from_id, step.to_id)}
     return WhyAnswer(
         summary=f"{counted(len(found.steps), 'memory is', 'memories are')} linked to {start.title} (#{memory_id}) "
         f"within {counted(max_depth, 'step')}",
-        hints=hints,
+        advice=hints,
         memory=runtime.card(start),
         steps=tuple(step for step, _ in fitting),
         memories=tuple(card for id_, card in cards.items() if id_ in shown),

@@ -1,8 +1,8 @@
 """Which conversations does a transcript hold, and who said what when?
 
-Claude Code and Codex transcripts, OpenCode exports, and plain JSON lines of role, content and
-timestamp, told apart by what is in them, never by their names. Files are read line by line. What the
-machinery said (tools, reminders, thinking, side agents) is left out; a line that cannot be read is
+Claude Code and Codex transcripts, OpenCode exports, data exports of ChatGPT and Claude.ai (`chat_exports`), and plain
+JSON lines of role, content and timestamp, told apart by what is in them, never by their names. Files are read line by
+line. What the machinery said (tools, reminders, thinking, side agents) is left out; a line that cannot be read is
 counted and the rest goes on.
 """
 
@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from typing import Any
 from spec_kit_memory.core import noise
 from spec_kit_memory.core.memory import Conversation, Turn
 from spec_kit_memory.errors import AccessDenied, BadEncoding, BadPath, FileMissing, Invalid
+from spec_kit_memory.files import chat_exports
 
 __all__ = ["Transcript", "opening", "read_conversations", "read_transcript", "short_title", "transcripts_in"]
 
@@ -55,6 +57,14 @@ def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = ()) -> Tran
     collected = _Collected(path.name, noise_patterns)
     bad: list[int] = []
     number = 0
+    if chat_exports.is_zip(path) and path.is_file():
+        for whole in chat_exports.members(path):
+            number += 1
+            if not collected.take(whole):
+                bad.append(number)
+        if not collected.understood:
+            raise Invalid(_nothing_found(path, number, bad), hint=_HINT, path=str(path))
+        return Transcript(tuple(collected.conversations()), tuple(bad))
     for number, line in _lines(path):
         try:
             value = json.loads(line)
@@ -74,7 +84,10 @@ def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = ()) -> Tran
     return Transcript(tuple(collected.conversations()), tuple(bad))
 
 
-_HINT = "Give a Claude Code or Codex .jsonl, an OpenCode export, or lines of {role, content, timestamp}."
+_HINT = (
+    "Give a Claude Code or Codex .jsonl, an OpenCode export, a data export of ChatGPT or Claude.ai, "
+    "or lines of {role, content, timestamp}."
+)
 
 
 def _nothing_found(path: Path, lines: int, bad: list[int]) -> str:
@@ -93,7 +106,8 @@ def transcripts_in(path: Path) -> list[Path]:
         return [path]  # whoever reads it says what is wrong
     if not path.is_dir():
         return [path]
-    return sorted(found for found in path.rglob("*.json*") if found.suffix in (".jsonl", ".json") and found.is_file())
+    found = [one for one in path.rglob("*.json*") if one.suffix in (".jsonl", ".json") and one.is_file()]
+    return sorted(chat_exports.without_companions(found))
 
 
 # --- the file ---------------------------------------------------------------------
@@ -102,6 +116,8 @@ def transcripts_in(path: Path) -> list[Path]:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines that are not blank, with their numbers; undecodable ones as text that is no JSON."""
     try:
+        if not (path.is_dir() or stat.S_ISREG(path.stat().st_mode)):  # a pipe would keep us waiting
+            raise BadPath(f"{path} is not a regular file.", hint=_HINT)
         with path.open("rb") as file:
             if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
                 yield from _utf16_lines(path)
@@ -116,7 +132,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                         raise BadEncoding(f"{path} is not text.", hint=_HINT)
                 if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
                     _skip_line(file)
-                    yield number, "(too long)"
+                    yield number, f"{raw.lstrip()[:1].decode('utf-8', 'replace')}(too long)"  # perhaps an export
                 elif raw.strip():
                     yield number, raw.decode("utf-8", errors="surrogateescape")
     except FileNotFoundError:
@@ -187,6 +203,10 @@ class _Collected:
         kind = entry["type"] if isinstance(entry.get("type"), str) else None
         if kind in _CODEX and isinstance(entry.get("payload"), dict):
             return self._codex(kind, entry["payload"], entry)
+        if isinstance(entry.get("mapping"), dict):
+            return self._export_of("chatgpt", entry, chat_exports.chatgpt_messages(entry))
+        if isinstance(entry.get("chat_messages"), list):
+            return self._export_of("claude.ai", entry, chat_exports.claude_messages(entry))
         if isinstance(entry.get("messages"), list):
             return self._export(entry)
         if kind in _CLAUDE_TITLES and _CLAUDE_TITLES[kind] in entry and "role" not in entry:
@@ -242,6 +262,19 @@ class _Collected:
         elif kind == "event_msg" and payload.get("type") in ("user_message", "agent_message"):
             role = "user" if payload["type"] == "user_message" else "assistant"
             self._say(gathered, role, payload.get("message"), entry.get("timestamp"), into=gathered.events)
+        return True
+
+    # --- data exports
+
+    def _export_of(self, origin: str, entry: dict[str, Any], messages: Iterator[chat_exports.Said]) -> bool:
+        named = next((entry[key] for key in ("conversation_id", "id", "uuid") if isinstance(entry.get(key), str)), "")
+        gathered = self._gathered(str(named) or f"{self._name}#{len(self._found)}", origin)
+        title = next((entry[key] for key in ("title", "name") if isinstance(entry.get(key), str)), "")
+        gathered.title = str(title)
+        for said in messages:
+            self._say(gathered, said.role, said.content, said.time)
+        if not named and gathered.turns:
+            gathered.id = _own_id(self._name, gathered.turns[0])
         return True
 
     # --- OpenCode and other exports of a whole conversation
@@ -375,15 +408,15 @@ def _time_text(time: object) -> str:
     if isinstance(time, dict):
         time = time.get("created") or time.get("start")
     if isinstance(time, int | float) and not isinstance(time, bool):
-        moment = _from_epoch(float(time))
+        moment = _from_epoch(time)
         return moment.isoformat(timespec="seconds") if moment else ""
     return _printable(time).strip()[:64] if isinstance(time, str) else ""
 
 
 def _from_epoch(seconds: float) -> datetime | None:
-    if seconds > 1e11:  # milliseconds
-        seconds /= 1000
     try:
+        if seconds > 1e11:  # milliseconds
+            seconds /= 1000
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None

@@ -16,7 +16,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.core.scope import below
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadPath, DatabaseBusy, OutsideScope, RestoreFailed, SpecKitMemoryError, TooLarge
 from spec_kit_memory.files import disk, locks, paths
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.filesystem import Place
-from spec_kit_memory.index.sqlite.conditions import below
 from spec_kit_memory.settings import Settings
 
 __all__ = [
@@ -53,7 +54,7 @@ FORMAT = "spec-kit-memory checkpoint"
 VERSION = 1  # raised when an older program could not read the lines
 SUFFIX = ".jsonl.gz"
 FOLDER = "checkpoints"
-HINT = "nothing was changed; `checkpoint_list()` shows the others"
+HINT = advise("other-checkpoints")
 
 # Most of a file is vectors, which hardly shrink: more effort gains two percent.
 _LEVEL = 3
@@ -171,7 +172,11 @@ def write(settings: Settings, checkpoint: Checkpoint, rows: Iterable[Mapping[str
                 _write_lines(raw, checkpoint, rows)
             staged.finish()
             staged.install()
-        filesystem.sync(target.parent)
+        try:
+            filesystem.sync(target.parent)
+        except OSError:
+            filesystem.remove(target)  # refused is not there
+            raise
     except OSError as error:
         raise disk_error(error, target.path) from error
     return read(target).header
@@ -287,7 +292,7 @@ def read(place: Place) -> Opened:
         )
     try:
         return Opened(_checkpoint(said, place))
-    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, OSError) as error:
         raise _bad(place, f"its header is damaged: {error!r}") from error
 
 
@@ -337,8 +342,10 @@ def _unpacked(place: Place, *, longest: int = _LONGEST_LINE) -> Generator[bytes,
                 if not line.endswith(b"\n"):
                     raise _bad(place, "its last line is cut off")
                 yield line
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise _bad(place, f"it is cut off or not gzip: {error}") from error
+    except (EOFError, zlib.error) as error:
+        raise _bad(place, "it is cut off or damaged") from error
+    except gzip.BadGzipFile as error:
+        raise _bad(place, "it is not a gzip file, or is damaged") from error
     except OSError as error:
         raise disk_error(error, place.path) from error
 
@@ -387,8 +394,10 @@ def _files(settings: Settings) -> list[Place]:
         raise disk_error(error, place.path) from error
 
 
-def remove(checkpoint: Checkpoint) -> None:
+def remove(place: Place) -> None:
     try:
-        filesystem.remove(checkpoint.place)
+        filesystem.remove(place)
+        with suppress(OSError):  # it is gone; only a power cut could bring it back
+            filesystem.sync(place.parent)
     except OSError as error:
-        raise disk_error(error, checkpoint.place.path) from error
+        raise disk_error(error, place.path) from error

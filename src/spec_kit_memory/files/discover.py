@@ -1,7 +1,8 @@
 """Which files of a workspace are memories, and what does their place say about them?
 
-One walk applies the rules of `places` to every folder; what is real is walked first, links after, so that a file
-has one canonical path however many ways lead to it.
+One walk applies the rules of `discovery_rules` to every folder; what is real is walked first, links after, so that a
+file has one canonical path however many ways lead to it. Folders are opened name by name without following links
+(`filesystem`): one that becomes a link in the middle of a walk leads nowhere.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.ignore import Ignore
-from spec_kit_memory.core.memory import Source, Tier, owner_of
+from spec_kit_memory.core.memory import Scope, Source, Tier, owner_of
 from spec_kit_memory.errors import BadPath, FileMissing, OutsideScope, SpecKitMemoryError
-from spec_kit_memory.files import disk, paths
+from spec_kit_memory.files import disk, paths, worktree
 from spec_kit_memory.files.discovery_rules import (
     EXCLUDED,
     NEVER_ENTERED,
@@ -35,7 +37,7 @@ from spec_kit_memory.files.discovery_rules import (
     rule_for,
     skips,
 )
-from spec_kit_memory.files.file_errors import disk_error
+from spec_kit_memory.files.file_errors import disk_error, in_file
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import BadFile
 from spec_kit_memory.settings import Settings
@@ -118,6 +120,13 @@ class _Walk:
             frozenset(self.targets),
         )
 
+    def place(self, real: str, *, base: Path | None = None) -> Place:
+        """A real path below the root, or below another base that the user chose."""
+        if real.startswith(self.prefix):
+            return Place(self.settings.root, tuple(real[len(self.prefix) :].split(os.sep)))
+        top = base or self.settings.root
+        return Place(top, Path(real).relative_to(top).parts)
+
     def stored(self, real: str) -> str:
         """As `files.stored_form`, without making a Path of every file."""
         path = real[len(self.prefix) :] if real.startswith(self.prefix) else real
@@ -126,7 +135,7 @@ class _Walk:
     def trouble(self, path: Path, error: SpecKitMemoryError, *, folder: bool = False) -> None:
         name = paths.stored_form(self.settings, path)
         name = name.encode("utf-8", "backslashreplace").decode("utf-8")
-        message = f"{error.message}; {error.hint}" if error.hint else error.message
+        message = in_file(error)
         message = message.removeprefix(path.as_posix()).removeprefix(name).strip()
         self.problems[name] = BadFile(name, error.code, message, datetime.now(UTC))
         if folder:
@@ -144,12 +153,13 @@ def discover(
     only: Sequence[Path] | None = None,
     count: bool = True,
     targets: Collection[Path] | None = None,
+    main: bool = True,
 ) -> Discovery:
     """Every memory file of the workspace; with `only`, those at or below the given real paths.
 
     `count=False` leaves out the places where no rule holds, which are walked only to count markdown.
     `targets` are those of all links, if they are known; else everything is walked to find out whether
-    one leads to a path where no rule holds.
+    one leads to a path where no rule holds. `main=False` does not look into the main checkout of a worktree.
     """
     _check_root(settings.root)
     walk = _Walk(settings, _exclusion(settings.exclude), budget=COUNTED_FOLDERS if count else 0)
@@ -157,6 +167,8 @@ def discover(
     while walk.links:
         _follow(walk, *walk.links.pop(0))
     _extras(walk, only)
+    if main:
+        _main_checkout(walk, only)
     behind = [path for path in only or () if _may_be_behind_a_link(walk, path, targets)]
     if behind:
         everything = discover(settings, count=False).files
@@ -179,8 +191,7 @@ def _check_root(root: Path) -> None:
     if not root.is_dir():
         raise FileMissing(
             f"the workspace {root.as_posix()} does not exist or is not a folder",
-            hint="name an existing folder",
-            advice="make-workspace",
+            hint=("name an existing folder", advise("make-workspace")),
             path=str(root),
         )
     try:
@@ -218,10 +229,10 @@ def _some(walk: _Walk, folder: Path, names: Collection[str]) -> None:
     segments = folder.relative_to(walk.settings.root).parts
     rule = rule_for(segments)
     try:
-        with os.scandir(folder) as entries:
+        with filesystem.listed(walk.place(str(folder))) as entries:
             for entry in entries:
                 if entry.name in names:
-                    _entry(walk, segments, rule, entry, [])
+                    _entry(walk, segments, rule, os.path.join(folder, entry.name), entry, [])
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -234,16 +245,7 @@ def _folder(walk: _Walk, top: Segments, real: Path) -> None:
     aside: list[tuple[Segments, str]] = []
     while stack or aside:
         segments, place = stack.pop() if stack else aside.pop()
-        try:
-            entries = list(os.scandir(place))
-        except OSError as error:
-            walk.trouble(Path(place), disk_error(error, place), folder=True)
-            continue
-        rule = rule_for(segments)
-        below: list[tuple[Segments, str]] = []
-        for entry in entries:
-            _entry(walk, segments, rule, entry, below)
-        for child in below:
+        for child in _children(walk, segments, place):
             if in_area(child[0]):
                 stack.append(child)
             elif walk.budget > 0:
@@ -251,31 +253,49 @@ def _folder(walk: _Walk, top: Segments, real: Path) -> None:
                 aside.append(child)
 
 
+def _children(walk: _Walk, segments: Segments, real: str) -> list[tuple[Segments, str]]:
+    """Take in what one folder holds; returns the folders in it that are to be walked."""
+    rule = rule_for(segments)
+    below: list[tuple[Segments, str]] = []
+    try:
+        with filesystem.listed(walk.place(real)) as entries:
+            for entry in entries:
+                _entry(walk, segments, rule, os.path.join(real, entry.name), entry, below)
+    except OSError as error:
+        walk.trouble(Path(real), disk_error(error, real), folder=True)
+    return below
+
+
 def _entry(
-    walk: _Walk, segments: Segments, rule: Rule | None, entry: os.DirEntry[str], below: list[tuple[Segments, str]]
+    walk: _Walk,
+    segments: Segments,
+    rule: Rule | None,
+    real: str,
+    entry: os.DirEntry[str],
+    below: list[tuple[Segments, str]],
 ) -> None:
     name = entry.name
     if entry.is_symlink():
         if in_area(segments):
-            walk.links.append(((*segments, name), Path(entry.path)))
+            walk.links.append(((*segments, name), Path(real)))
         return
     if entry.is_dir(follow_symlinks=False):
         never = skips(name)
         if never or walk.excluded("/".join((*segments, name, ""))):
             if not name.startswith(".") and in_area((*segments, name)):
-                walk.skipped[walk.stored(entry.path) + "/"] = NEVER_ENTERED if never else EXCLUDED
+                walk.skipped[walk.stored(real) + "/"] = NEVER_ENTERED if never else EXCLUDED
             return
         if not _is_unicode(name):
-            walk.trouble(Path(entry.path), _unreadable_name(), folder=True)
+            walk.trouble(Path(real), _unreadable_name(), folder=True)
             return
         if len(segments) >= DEEPEST:
-            walk.too_deep(Path(entry.path), counted=not in_area(segments))
+            walk.too_deep(Path(real), counted=not in_area(segments))
             return
-        below.append(((*segments, name), entry.path))
+        below.append(((*segments, name), real))
         if rule is not None and rule.accepts(name) and not is_passing(name):
-            walk.trouble(Path(entry.path), _not_a_file(walk, entry.path, "a folder"))
+            walk.trouble(Path(real), _not_a_file(walk, real, "a folder"))
         return
-    _file(walk, segments, rule, name, entry.path, entry.stat)
+    _file(walk, segments, rule, name, real, entry.stat)
 
 
 def _file(
@@ -349,7 +369,8 @@ def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
     name, rule = segments[-1], rule_for(segments[:-1])
     try:
         real = link.resolve(strict=True)
-        facts = os.stat(real)
+        inside = _inside(real, walk.settings.root)
+        facts = filesystem.look(walk.place(str(real))) if inside else os.stat(real)
     except (OSError, RuntimeError) as error:
         walk.targets.add(Path(os.path.realpath(link)))  # it may come yet
         if rule is not None and rule.accepts(name) and not is_passing(name):
@@ -359,7 +380,7 @@ def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
     wanted = in_area(segments) if folder else rule is not None and rule.accepts(name)
     if not wanted or (skips(name) if folder else is_passing(name)):
         return
-    if not _inside(real, walk.settings.root):
+    if not inside:
         if not any(_inside(real, base) for base in paths.extra_bases(walk.settings)):
             walk.trouble(link, _leads_outside(walk, link))
         return
@@ -381,15 +402,7 @@ def _linked_folder(walk: _Walk, segments: Segments, real: Path) -> None:
     stack = [(segments, real)]
     while stack:
         logical, place = stack.pop()
-        try:
-            entries = list(os.scandir(place))
-        except OSError as error:
-            walk.trouble(place, disk_error(error, place), folder=True)
-            continue
-        below: list[tuple[Segments, str]] = []
-        for entry in entries:
-            _entry(walk, logical, rule_for(logical), entry, below)
-        for child, path in below:
+        for child, path in _children(walk, logical, str(place)):
             if Path(path) not in walk.followed and in_area(child):
                 walk.followed.add(Path(path))
                 stack.append((child, Path(path)))
@@ -409,7 +422,7 @@ def _broken(walk: _Walk, link: Path, error: Exception) -> SpecKitMemoryError:
     name = paths.stored_form(walk.settings, link)
     if isinstance(error, FileNotFoundError):
         return FileMissing(f"{name} is a link to nothing", hint="remove or mend the link")
-    if isinstance(error, PermissionError):
+    if isinstance(error, (PermissionError, filesystem.Redirected)):
         return disk_error(error, name)
     return BadPath(f"{name} is a link that leads to itself", hint="remove the link")
 
@@ -442,10 +455,23 @@ def _extras(walk: _Walk, only: Sequence[Path] | None) -> None:
         _extra(walk, real, wanted, only)
 
 
+def _main_checkout(walk: _Walk, only: Sequence[Path] | None) -> None:
+    """In a linked worktree, the memories of the main checkout by default discovery; a file of one's own goes first."""
+    main = worktree.main_checkout(walk.settings.root)
+    if main is None or (only is not None and not any(_inside(path, main) for path in only)):
+        return
+    there = replace(walk.settings, root=main, extra_paths=(), repository_paths=frozenset())
+    for one in discover(there, only=only, count=False, main=False).files:
+        if one.path not in walk.found and not os.path.lexists(walk.settings.root / one.path):
+            path = (main / one.path).as_posix()
+            walk.found.setdefault(path, replace(one, path=path))
+
+
 def _extra(walk: _Walk, real: Path, patterns: Collection[Segments], only: Sequence[Path] | None) -> None:
     if real.is_file():
         if only is None or any(_inside(real, start) for start in only):
-            _file(walk, (), Rule(Source.CUSTOM, lambda name: True), real.name, str(real), lambda: os.stat(real))
+            rule, place = Rule(Source.CUSTOM, lambda name: True), walk.place(str(real), base=real.parent)
+            _file(walk, (), rule, real.name, str(real), lambda: filesystem.look(place))
         return
     for start in [real] if only is None else only:
         if _inside(start, real):
@@ -460,38 +486,40 @@ def _extra_folder(walk: _Walk, base: Path, patterns: Collection[Segments], start
         return
     if not start.is_dir():
         if start.is_file():
-            _extra_file(walk, patterns, first, start)
+            _extra_file(walk, patterns, first, start, base)
         return
     stack, seen = [(first, start)], {start}
     while stack:
         segments, place = stack.pop()
         try:
-            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+            with filesystem.listed(walk.place(str(place), base=base)) as listed:
+                entries = sorted((one.name, one.is_symlink(), one.is_dir(follow_symlinks=False)) for one in listed)
         except OSError as error:
             walk.trouble(place, disk_error(error, place), folder=True)
             continue
-        for entry in entries:
-            real = Path(os.path.realpath(entry.path)) if entry.is_symlink() else Path(entry.path)
-            below = (*segments, entry.name)
-            if entry.is_symlink():
+        for name, link, folder in entries:
+            real = Path(os.path.realpath(place / name)) if link else place / name
+            below = (*segments, name)
+            if link:
                 walk.targets.add(real)
             if not (_inside(real, base) or _inside(real, walk.settings.root)):
                 continue
-            if not entry.is_dir():
-                _extra_file(walk, patterns, below, real)
+            if not (real.is_dir() if link else folder):
+                _extra_file(walk, patterns, below, real, base)
             elif len(below) > DEEPEST:
                 walk.too_deep(real)
-            elif real not in seen and not skips(entry.name) and not walk.excluded("/".join((*below, ""))):
+            elif real not in seen and not skips(name) and not walk.excluded("/".join((*below, ""))):
                 seen.add(real)
                 stack.append((below, real))
 
 
-def _extra_file(walk: _Walk, patterns: Collection[Segments], segments: Segments, real: Path) -> None:
+def _extra_file(walk: _Walk, patterns: Collection[Segments], segments: Segments, real: Path, base: Path) -> None:
     if not segments[-1].lower().endswith((".md", ".txt")):
         return
     if any(not pattern or glob_matches(segments, pattern) for pattern in patterns):
         rule = Rule(Source.CUSTOM, markdown_or_text)
-        _file(walk, segments[:-1], rule, segments[-1], str(real), lambda: os.stat(real))
+        place = walk.place(str(real), base=base)
+        _file(walk, segments[:-1], rule, segments[-1], str(real), lambda: filesystem.look(place))
 
 
 def glob_matches(segments: Segments, pattern: Segments) -> bool:
@@ -518,15 +546,11 @@ _ignore = lru_cache(maxsize=8)(Ignore)
 
 def areas(settings: Settings) -> tuple[Path, ...]:
     """The real folders that exist now and below which a memory can be, for the watcher."""
-    root = settings.root
-    fixed = [
-        root / "specs",
-        root / ".opencode/specs",
-        root / "memory",
-        root / "constitutional",
-        root / ".specify/memory",
-    ]
-    candidates = (*fixed, *(root / ".opencode").glob("skill*"), *paths.extra_bases(settings))
+    fixed = ("specs", ".opencode/specs", "memory", "constitutional", ".specify/memory")
+    roots = [root for root in (settings.root, worktree.main_checkout(settings.root)) if root is not None]
+    candidates = [root / folder for root in roots for folder in fixed]
+    candidates += [folder for root in roots for folder in (root / ".opencode").glob("skill*")]
+    candidates += paths.extra_bases(settings)
     real = {Path(os.path.realpath(folder)) for folder in candidates if folder.is_dir()}
     return tuple(sorted(folder for folder in real if not real.intersection(folder.parents)))
 
@@ -534,9 +558,9 @@ def areas(settings: Settings) -> tuple[Path, ...]:
 # --- one file -------------------------------------------------------------------
 
 
-def locate(settings: Settings, path: str | Path) -> Found:
+def locate(settings: Settings, path: str | Path, *, scope: Scope) -> Found:
     """The one file that a caller named, if it may be read and a rule makes it a memory."""
-    real = paths.contained(settings, path)
+    real = paths.contained(settings, path, scope=scope)
     if not real.exists():
         raise FileMissing(f"{path} does not exist", hint="check the path", path=str(path))
     return locate_real(settings, path, real)
@@ -555,13 +579,13 @@ def locate_real(settings: Settings, path: str | Path, real: Path) -> Found:
     return found
 
 
-def file_to_change(settings: Settings, stored: str) -> Place:
+def file_to_change(settings: Settings, stored: str, *, scope: Scope) -> Place:
     """The file of a memory for a caller who wants to write, make, move or remove it, whether it is there or not.
 
     Decided anew each time, on what the path leads to now: it must be in the caller's scope, lead to no other file
     than the index says, and lie where discovery finds memories, other than by the user's `extraPaths`.
     """
-    return _changeable(settings, stored, paths.contained(settings, stored))
+    return _changeable(settings, stored, paths.contained(settings, stored, scope=scope))
 
 
 def file_to_recover(settings: Settings, stored: str) -> Place:
@@ -580,7 +604,7 @@ def _changeable(settings: Settings, stored: str, real: Path) -> Place:
 def _not_ours(stored: str, reason: str) -> OutsideScope:
     return OutsideScope(
         f"{stored} is not changed: {reason}",
-        hint="run `index()`, which brings the index in step with the files; nothing was changed",
+        hint=advise("index-in-step"),
     )
 
 

@@ -21,6 +21,7 @@ import hashlib
 import logging
 import os
 import secrets
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.core.memory import EVERYWHERE, Scope
 from spec_kit_memory.core.operation import FileChange
 from spec_kit_memory.errors import AccessDenied, BadPath, SpecKitMemoryError
 from spec_kit_memory.files import discover, disk, journal, trash, write_counters
@@ -125,9 +127,9 @@ def drawer(at: datetime) -> str:
     return f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
-def discard(settings: Settings, stored: str, *, to: str, prune: bool = False) -> Move | None:
+def discard(settings: Settings, stored: str, *, scope: Scope, to: str, prune: bool = False) -> Move | None:
     """A file goes to the trash, into that drawer; None where there is none."""
-    place = discover.file_to_change(settings, stored)
+    place = discover.file_to_change(settings, stored, scope=scope)
     if not filesystem.exists(place):
         return None
     data, _ = _bytes(place)
@@ -136,25 +138,33 @@ def discard(settings: Settings, stored: str, *, to: str, prune: bool = False) ->
     return Move(stored, place, named, trashed, digest, discards=True, prunes=prune)
 
 
-def recall(settings: Settings, stored: str, *, trash_name: str) -> Move:
+def recall(settings: Settings, stored: str, *, scope: Scope, trash_name: str) -> Move:
     """A file comes back from the trash."""
-    place, trashed = discover.file_to_change(settings, stored), trash.trashed(settings, trash_name)
+    place, trashed = discover.file_to_change(settings, stored, scope=scope), trash.trashed(settings, trash_name)
     data, _ = _bytes(trashed)
     return Move(stored, place, trash_name, trashed, hashlib.sha256(data).hexdigest(), discards=False)
 
 
 def write(
-    settings: Settings, stored: str, data: bytes, *, mtime_ns: int | None = None, keep_in: str | None = None
+    settings: Settings,
+    stored: str,
+    data: bytes,
+    *,
+    scope: Scope,
+    mtime_ns: int | None = None,
+    keep_in: str | None = None,
 ) -> Write:
     """A file gets this content. With `keep_in`, what it replaces stays in that drawer of the trash."""
-    place = discover.file_to_change(settings, stored)
+    place = discover.file_to_change(settings, stored, scope=scope)
     before = hashlib.sha256(_bytes(place)[0]).hexdigest() if filesystem.exists(place) else None
     return _planned(settings, stored, place, data, before, mtime_ns, keep_in)
 
 
-def rewrite(settings: Settings, stored: str, edit: Callable[[str], str], *, keep_in: str | None = None) -> Write | None:
+def rewrite(
+    settings: Settings, stored: str, edit: Callable[[str], str], *, scope: Scope, keep_in: str | None = None
+) -> Write | None:
     """A file's text is edited; None where that changes nothing. Encoding and line ends are the editor's to keep."""
-    place = discover.file_to_change(settings, stored)
+    place = discover.file_to_change(settings, stored, scope=scope)
     data, changed = edited(place, edit)
     if changed == data:
         return None
@@ -205,12 +215,12 @@ class _Moving:
         self.made = filesystem.make_folders(self.step.target.parent, mode=0o700 if self.step.discards else 0o777)
 
     def do(self) -> None:
-        _move(self.step.source, self.step.target)
+        trash.move(self.step.source, self.step.target)
         self.done = True
 
     def undo(self) -> None:
         if self.done:
-            _move(self.step.target, self.step.source)
+            trash.move(self.step.target, self.step.source)
             self.done = False
 
     def clean(self, *, done: bool) -> None:
@@ -222,7 +232,7 @@ class _Moving:
             _remove_folders(_parents(self.step.place))
 
     def folders(self) -> Iterable[Place]:
-        return self.step.source.parent, self.step.target.parent
+        return self.step.target.parent, self.step.source.parent
 
 
 @dataclass(slots=True)
@@ -261,7 +271,7 @@ class _Writing:
             _remove_folders(reversed(self.made))
 
     def folders(self) -> Iterable[Place]:
-        return (self.step.place.parent, *((self.backup.parent,) if self.step.before is not None else ()))
+        return (self.step.place.parent,)
 
 
 class Changed(AccessDenied):
@@ -320,7 +330,13 @@ def retried(attempt: Callable[[], T]) -> T:
 
 @contextmanager
 def applied(
-    settings: Settings, index: Index, operation_id: str, steps: Sequence[Step], *, at_once: bool = True
+    settings: Settings,
+    index: Index,
+    operation_id: str,
+    steps: Sequence[Step],
+    *,
+    scope: Scope,
+    at_once: bool = True,
 ) -> Iterator[Changes]:
     """Inside, the files are as they will be, and what this thread writes to the index is one transaction.
 
@@ -332,7 +348,7 @@ def applied(
             yield Changes({})
         return
     with ExitStack() as stack:
-        record = _recorded(settings, operation_id, steps)
+        record = _recorded(settings, scope, operation_id, steps)
         stack.enter_context(record)
         jobs = {id(step): _job(settings, operation_id, number, step) for number, step in enumerate(steps)}
         changes, committing = Changes(jobs), False
@@ -344,22 +360,22 @@ def applied(
                 yield changes
                 changes.sync()
                 committing = True
-        except BaseException:
-            write_counters.count(settings, errors=1)
-            # A commit that failed may be found committed after all, once the index is opened again.
-            if changes.take_back() and not committing:
+        except BaseException as error:
+            write_counters.count(settings, scope=scope, errors=1)
+            # A commit that failed may be found committed after all, once the index is opened again; an interrupt may
+            # have come between a step and the note that it was made. Then the next start settles it by its record.
+            undone = changes.take_back() and (isinstance(error, Exception) or all(map(_is_undone, steps)))
+            if undone and not committing:
                 _clean(record, jobs.values(), made=frozenset())
             raise
         made = frozenset(map(id, changes.made))
         _clean(record, jobs.values(), made=made)
-    _count(settings, [step for step in steps if id(jobs[id(step)]) in made])
+    _count(settings, scope, [step for step in steps if id(jobs[id(step)]) in made])
 
 
-def _recorded(settings: Settings, operation_id: str, steps: Sequence[Step]) -> Record:
+def _recorded(settings: Settings, scope: Scope, operation_id: str, steps: Sequence[Step]) -> Record:
     try:
-        record = journal.take(settings, operation_id)
-        if record is None:
-            raise BadPath(f"the operation {operation_id} is under way already", hint="try again")
+        record = _taken(settings, operation_id)
         try:
             record.write({"operation": operation_id, "steps": [step.plain() for step in steps]})
         except BaseException:
@@ -368,9 +384,19 @@ def _recorded(settings: Settings, operation_id: str, steps: Sequence[Step]) -> R
             record.close()
             raise
     except OSError as error:
-        write_counters.count(settings, errors=1)
+        write_counters.count(settings, scope=scope, errors=1)
         raise disk_error(error, settings.state_folder / journal.FOLDER) from error
     return record
+
+
+def _taken(settings: Settings, operation_id: str) -> Record:
+    """In the moment before it is locked, a recovery may take a new record for a dead process's and remove it."""
+    for _ in range(TRIES):
+        record = journal.take(settings, operation_id)
+        if record is not None:
+            return record
+        time.sleep(0.01)
+    raise BadPath(f"the operation {operation_id} is under way already", hint="try again")
 
 
 def _job(settings: Settings, operation_id: str, number: int, step: Step) -> _Job:
@@ -383,12 +409,26 @@ def _backup(settings: Settings, operation_id: str, number: int) -> Place:
     return journal.folder(settings) / f"{operation_id}-{number}.old"
 
 
-def _prepare(jobs: Iterable[_Job], steps: Sequence[Step], stack: ExitStack) -> None:
+def _prepare(jobs: Collection[_Job], steps: Sequence[Step], stack: ExitStack) -> None:
     for job, step in zip(jobs, steps, strict=True):
         try:
             job.prepare(stack)
         except OSError as error:
             raise disk_error(error, step.place.path) from error
+    # What is replaced must be found again after a power cut, before anything is replaced.
+    backups = (job.backup for job in jobs if isinstance(job, _Writing) and job.step.before is not None)
+    for folder in dict.fromkeys(backup.parent for backup in backups):
+        try:
+            filesystem.sync(folder)
+        except OSError as error:
+            raise disk_error(error, folder.path) from error
+
+
+def _is_undone(step: Step) -> bool:
+    """Is the file as it was before that step?"""
+    if isinstance(step, Move):
+        return _digest(step.source) == step.digest and not filesystem.exists(step.target)
+    return _digest(step.place) == step.before
 
 
 def _clean(record: Record, jobs: Iterable[_Job], *, made: Collection[int]) -> None:
@@ -399,19 +439,10 @@ def _clean(record: Record, jobs: Iterable[_Job], *, made: Collection[int]) -> No
         record.remove()
 
 
-def _count(settings: Settings, steps: Sequence[Step]) -> None:
+def _count(settings: Settings, scope: Scope, steps: Sequence[Step]) -> None:
     deletes = sum(isinstance(step, Move) and step.discards for step in steps)
-    write_counters.count(settings, deletes=deletes, atomic_writes=sum(isinstance(step, Write) for step in steps))
-
-
-def _move(source: Place, target: Place) -> None:
-    try:
-        filesystem.move_new(source, target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        filesystem.copy(source, target)  # on another disk: copy, sync, then remove
-        filesystem.remove(source)
+    writes = sum(isinstance(step, Write) for step in steps)
+    write_counters.count(settings, scope=scope, deletes=deletes, atomic_writes=writes)
 
 
 def _take_back(place: Place, backup: Place | None) -> None:
@@ -470,7 +501,7 @@ def settle_dead(settings: Settings, index: Index) -> int:
         if "operation" in fields:
             count += settle(settings, record, fields, index)
     if count:
-        write_counters.count(settings, recoveries=count)
+        write_counters.count(settings, scope=EVERYWHERE, recoveries=count)
     return count
 
 
@@ -478,7 +509,7 @@ def settle(settings: Settings, record: Record, fields: Mapping[str, Any], index:
     """Complete one operation, or take it back; False where that cannot be done now."""
     try:
         steps = [_read_step(settings, plain) for plain in fields["steps"]]
-        committed = index.is_committed(str(fields["operation"]))
+        committed = index.record.is_committed(str(fields["operation"]))
         for number, step in reversed(list(enumerate(steps))):
             backup = _backup(settings, str(fields["operation"]), number)
             if isinstance(step, Move):
@@ -524,7 +555,7 @@ def _settle_move(step: Move, *, committed: bool) -> None:
             filesystem.remove(undone)
     elif not (committed and step.discards):
         filesystem.make_folders(done.parent, mode=0o777 if done == step.place else 0o700)
-        _move(undone, done)
+        trash.move(undone, done)
     filesystem.sync(step.place.parent)
 
 
@@ -539,17 +570,12 @@ def _settle_write(settings: Settings, step: Write, backup: Place, *, committed: 
         return
     if _digest(step.place) == step.after:
         if step.before is None:
-            _discard_leftover(settings, step.place)
+            trash.put_aside(settings, step.place)
         elif _digest(backup) == step.before:
             _take_back(step.place, backup)
         filesystem.sync(step.place.parent)
+    # What a record calls a copy is removed only where it is one: the trash holds what people may want back.
     if step.kept is not None:
-        filesystem.remove(step.kept)
+        if _digest(step.kept) == step.before == _digest(step.place):
+            filesystem.remove(step.kept)
         _remove_folders(_above(step.kept))
-
-
-def _discard_leftover(settings: Settings, place: Place) -> None:
-    """A file that should not be there, by what a record says; it is not destroyed on its word alone."""
-    target = trash.trashed(settings, trash.name_for(settings, place, drawer=f"recovered-{secrets.token_hex(3)}"))
-    filesystem.make_folders(target.parent, mode=0o700)
-    _move(place, target)

@@ -6,10 +6,11 @@ import errno
 import os
 from pathlib import Path
 
+from spec_kit_memory.advice import advise, joined
 from spec_kit_memory.errors import AccessDenied, BadPath, FileMissing, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.filesystem import NotAFile, Redirected
 
-__all__ = ["disk_error", "is_read_only", "printable"]
+__all__ = ["disk_error", "in_file", "is_read_only", "printable"]
 
 _NO_FILE = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)
 
@@ -27,7 +28,7 @@ def disk_error(error: OSError | ValueError, path: Path | str) -> SpecKitMemoryEr
     if isinstance(error, NotAFile):
         return BadPath(f"{name} is {error.kind}", hint="name a regular file; rename what is there", path=name)
     if isinstance(error, FileNotFoundError):
-        return FileMissing(f"{name} does not exist", hint="check the path; `list()` shows what is indexed", path=name)
+        return FileMissing(f"{name} does not exist", hint=advise("check-path"), path=name)
     if error.errno in _NO_FILE:
         reason = os.strerror(error.errno)
         return BadPath(f"{name} cannot be used: {reason}", hint="check the path for loops and names", path=name)
@@ -46,6 +47,11 @@ def is_read_only(error: SpecKitMemoryError) -> bool:
     """Was it refused because this user may not write there, and not because writing failed?"""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def in_file(error: SpecKitMemoryError) -> str:
+    """What is kept of an error about a file: its message, and the next step where that is the same for every reader."""
+    return joined((error.message, *(part for part in error.advice if isinstance(part, str))))
 
 
 def printable(path: Path | str) -> str:

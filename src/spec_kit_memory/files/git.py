@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import re
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.filesystem import Place
 
-__all__ = ["head"]
+__all__ = ["Located", "head", "located"]
 
 LARGEST = 1_000_000
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -25,11 +26,36 @@ _REF = re.compile(r"refs(?:/(?![.])[^\x00-\x20\x7f~^:?*\[\\/]+(?<![.])(?<![.]loc
 _WORKTREE = re.compile(r"^[ \t]*+worktree[ \t]*+=[ \t]*+(\S(?:.*\S)?)\s*$", re.MULTILINE)
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A checkout and where git keeps what it knows of it."""
+
+    top: Path  # the root of the checkout
+    folder: Place  # of this checkout: HEAD and what else is its own
+    common: Place  # of all worktrees of the repository: objects, branches
+
+
+def located(root: Path) -> Located | None:
+    """The checkout that this folder is or lies in."""
+    for top in (root, *root.parents):
+        found = Place(top, (".git",))
+        try:
+            facts = filesystem.look(found)
+        except OSError:
+            continue
+        folder = found if stat.S_ISDIR(facts.st_mode) else None
+        if stat.S_ISREG(facts.st_mode):
+            folder = _pointed_to(found)
+        return None if folder is None else Located(top, folder, next(iter(_shared(folder)), folder))
+    return None
+
+
 def head(root: Path) -> dict[str, str]:
     """branch and commit, each where it is known."""
-    folder = _folder(root)
-    if folder is None:
+    found = located(root)
+    if found is None:
         return {}
+    folder = found.folder
     text = _read(folder / "HEAD")
     if _HASH.fullmatch(text):
         return {"commit": text}
@@ -42,20 +68,6 @@ def head(root: Path) -> dict[str, str]:
 
 def _is_ref(name: str) -> bool:
     return len(name) <= 1000 and ".." not in name and "@{" not in name and bool(_REF.fullmatch(name))
-
-
-def _folder(root: Path) -> Place | None:
-    """Git's folder of this checkout: in the root or above it, where a workspace is a part of one."""
-    for place in (root, *root.parents):
-        found = Place(place, (".git",))
-        try:
-            facts = filesystem.look(found)
-        except OSError:
-            continue
-        if stat.S_ISDIR(facts.st_mode):
-            return found
-        return _pointed_to(found) if stat.S_ISREG(facts.st_mode) else None
-    return None
 
 
 def _pointed_to(file: Place) -> Place | None:

@@ -16,12 +16,14 @@ from urllib.parse import quote
 from spec_kit_memory.core import markdown, passages, phrases, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import (
+    CHAT,
     Attributes,
     Conversation,
     Document,
     Entry,
     FrontMatter,
     Passage,
+    Scope,
     Source,
     Stamp,
     Tier,
@@ -34,15 +36,7 @@ from spec_kit_memory.files.discover import Found
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.settings import Settings
 
-__all__ = ["CHAT", "Parsed", "chat_path", "make_chat_entry", "make_entry", "parse", "resolve", "vouched"]
-
-CHAT = "chat://"
-_FROM_OUTSIDE = frozenset((Source.CHAT, Source.CUSTOM))
-
-
-def vouched(source: Source) -> bool:
-    """May text of that source make rules without a person saying so?"""
-    return source not in _FROM_OUTSIDE
+__all__ = ["Parsed", "chat_path", "make_chat_entry", "make_entry", "parse", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +80,7 @@ def make_entry(
     A file without a date of its own has the time of its file, or `known_since` if that is earlier: writing to
     a file or checking it out again does not make its memory a new one.
     """
-    believed = vouched(found.source) if trusted is None else trusted
+    believed = found.source.vouched if trusted is None else trusted
     document = parsed.document
     modified_at = datetime.fromtimestamp(parsed.stamp.mtime_ns / 1e9, UTC)
     attributes, warnings = resolve(
@@ -182,9 +176,9 @@ def _expiry(tier: Tier, created_at: datetime) -> datetime | None:
     return None if days is None else created_at + timedelta(days=days)
 
 
-def chat_path(conversation_id: str, *, settings: Settings) -> str:
+def chat_path(conversation_id: str, *, scope: Scope) -> str:
     """Two users may import one conversation: each has it in a place of their own."""
-    project, user = settings.isolation.project_id, settings.isolation.user_id
+    project, user = scope.project, scope.user
     parts = (
         f"projects/{quote(project, safe='')}/" if project else "",
         f"users/{quote(user, safe='')}/" if user else "",
@@ -192,12 +186,14 @@ def chat_path(conversation_id: str, *, settings: Settings) -> str:
     return f"{CHAT}{''.join(parts)}{redact.kept_id(conversation_id)}"
 
 
-def make_chat_entry(conversation: Conversation, *, settings: Settings, now: datetime, trusted: bool = False) -> Entry:
-    """A conversation's entry: its turns are the passages, its owner the user it was imported for."""
+def make_chat_entry(
+    conversation: Conversation, *, settings: Settings, scope: Scope, now: datetime, trusted: bool = False
+) -> Entry:
+    """A conversation's entry: its turns are the passages, its owner and project those of who imported it."""
     clean, redactions = _redacted(conversation)
     text, turns = passages.turns(clean)
     document = Document(text=text, title=clean.title, front=FrontMatter(), body_first_line=1)
-    found = Found(chat_path(conversation.id, settings=settings), "", Source.CHAT)
+    found = Found(chat_path(conversation.id, scope=scope), "", Source.CHAT)
     attributes, _ = resolve(
         document.front,
         found,
@@ -219,8 +215,8 @@ def make_chat_entry(conversation: Conversation, *, settings: Settings, now: date
         content_hash=digest,
         fingerprint=markdown.fingerprint(document),
         stamp=Stamp(len(data), 0, int(now.timestamp() * 1e9)),
-        owner=settings.isolation.user_id,
-        project=settings.isolation.project_id,
+        owner=scope.user,
+        project=scope.project,
         trusted=trusted,
         redactions=redactions,
     )

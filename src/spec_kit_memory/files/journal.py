@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -24,6 +25,7 @@ __all__ = ["FOLDER", "Record", "dead", "folder", "take"]
 FOLDER = "pending"
 SUFFIX = ".json"
 _MOST_BYTES = 64 << 20
+_OURS = re.compile(r"(?:[0-9a-f]{24}|[0-9a-f]{32})\.json")  # of a save and of an operation; others are not touched
 
 
 class Record:
@@ -41,7 +43,7 @@ class Record:
     def read(self) -> dict[str, Any]:
         """What it says; nothing where it is not whole, since nothing was done then."""
         os.lseek(self._descriptor, 0, os.SEEK_SET)
-        data = b""
+        data = bytearray()
         while len(data) < _MOST_BYTES and (piece := os.read(self._descriptor, 1 << 20)):
             data += piece
         try:
@@ -97,11 +99,12 @@ def _is_same(descriptor: int, place: Place) -> bool:
 def dead(settings: Settings) -> Iterator[Record]:
     """The records that no living process holds, each held by us while it is looked at.
 
-    A repository can bring records of its own along: whoever settles one judges every path in it.
+    A repository can bring records of its own along: whoever settles one judges every path in it, and destroys
+    nothing on its word alone.
     """
     try:
         place = folder(settings)
-        names = [name for name in filesystem.names(place) if name.endswith(SUFFIX)]
+        names = list(filter(_OURS.fullmatch, filesystem.names(place)))
     except OSError:
         return
     for name in names:

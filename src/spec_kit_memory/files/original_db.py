@@ -274,7 +274,7 @@ def _text(value: object) -> str:
 def _number(value: object, otherwise: float) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return otherwise
     return number if number == number and abs(number) < 1e15 else otherwise
 

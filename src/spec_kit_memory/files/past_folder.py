@@ -6,6 +6,7 @@ is opened next. A lock tells whose maker is still alive.
 
 from __future__ import annotations
 
+import re
 import secrets
 import stat
 from contextlib import suppress
@@ -23,6 +24,8 @@ __all__ = ["PastFolder", "make", "sweep"]
 
 NAME = "past"
 _LOCK = "lock"
+_OURS = re.compile(r"[0-9a-f]{16}")
+_DEEPEST = 4  # folders in folders; ours are not deeper, and a repository may bring any
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +60,17 @@ def sweep(settings: Settings) -> None:
     """Remove what processes left behind that were killed."""
     with suppress(OSError):
         folder = paths.state_folder(settings, NAME)
-        for name in filesystem.names(folder):
+        for name in filter(_OURS.fullmatch, filesystem.names(folder)):
             with suppress(OSError), Lock(settings, NAME, name, _LOCK) as lock:
                 if lock.acquire():
                     _remove(folder / name)
         filesystem.remove_folder(folder)  # only if nothing is in it
 
 
-def _remove(place: Place) -> None:
-    if not stat.S_ISDIR(filesystem.look(place).st_mode):
-        filesystem.remove(place)
+def _remove(place: Place, *, depth: int = 0) -> None:
+    if depth > _DEEPEST or not stat.S_ISDIR(filesystem.look(place).st_mode):
+        filesystem.remove(place)  # a folder is not removed by this: what is deeper was not made by us, and stays
         return
     for name in filesystem.names(place):
-        _remove(place / name)
+        _remove(place / name, depth=depth + 1)
     filesystem.remove_folder(place)

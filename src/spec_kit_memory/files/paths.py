@@ -22,7 +22,8 @@ import unicodedata
 from pathlib import Path
 
 from spec_kit_memory.core.memory import Scope
-from spec_kit_memory.errors import AccessDenied, BadPath, OutsideScope
+from spec_kit_memory.errors import AccessDenied, BadParameter, BadPath, OutsideScope
+from spec_kit_memory.files import worktree
 from spec_kit_memory.files.file_errors import disk_error, printable
 from spec_kit_memory.filesystem import Place, Redirected
 from spec_kit_memory.settings import STATE_FOLDER, Settings
@@ -38,7 +39,6 @@ __all__ = [
     "is_reserved",
     "place",
     "resolved",
-    "scope_of",
     "scoped_name",
     "split_glob",
     "state",
@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 _MAGIC = frozenset("*?[")
+EVERYBODY = ""  # no user's id is empty
 _DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))))
 _GIT = frozenset((".git", "git~1"))
 _RESERVED = _GIT | {STATE_FOLDER, "spec-k~1"}  # with the short names that Windows gives them
@@ -74,14 +75,8 @@ def absolute(settings: Settings, stored: str) -> Path:
     return settings.root / stored
 
 
-def scope_of(settings: Settings) -> Scope:
-    """What a session with these settings may see."""
-    return settings.scope
-
-
-def scoped_name(settings: Settings, name: str) -> str:
+def scoped_name(scope: Scope, name: str) -> str:
     """A file of the state folder that each scope has for itself: counts of one must not tell of another."""
-    scope = settings.scope
     if scope == Scope():
         return name
     mark = hashlib.sha256(repr(scope).encode("utf-8", "backslashreplace")).hexdigest()[:16]
@@ -139,23 +134,23 @@ def extra_bases(settings: Settings) -> tuple[Path, ...]:
     return tuple(base for base in found if base is not None)
 
 
-def _allowed(settings: Settings) -> tuple[Path, ...]:
-    allowed = settings.isolation.allowed_paths
-    if allowed is None:
+def _allowed(settings: Settings, scope: Scope) -> tuple[Path, ...]:
+    if scope.prefixes is None:
         return (settings.root, *extra_bases(settings))
-    return tuple(real for one in allowed if (real := settings.real_path(settings.root / one)) is not None)
+    return tuple(settings.root / prefix for prefix in scope.prefixes)
 
 
 # --- may it be used? -----------------------------------------------------------------------
 
 
-def contained(settings: Settings, path: str | Path) -> Path:
-    """The real path of a file or folder that a caller named, if this session may touch it."""
+def contained(settings: Settings, path: str | Path, *, scope: Scope) -> Path:
+    """The real path of a file or folder that a caller named, if a caller of that scope may touch it."""
     name = str(path)
     _check_name(name)
     real = _real(settings, name)
-    inside = any(real == allowed or allowed in real.parents for allowed in _allowed(settings))
-    if not inside or _is_anothers(settings, real) or _is_in_reserved(settings, real):
+    inside = any(real == allowed or allowed in real.parents for allowed in _allowed(settings, scope))
+    inside = inside or (scope.prefixes is None and _main_segments(settings, real, user=scope.user) is not None)
+    if not inside or _is_anothers(settings, scope, real) or _is_in_reserved(settings, real):
         raise _outside(name)
     _check_special(real, name)
     return real
@@ -177,7 +172,20 @@ def place(settings: Settings, real: Path | str) -> Place:
                 return _below(base.parent, path)
             if base in path.parents:
                 return _below(base, path)
+        if segments := _main_segments(settings, path):
+            return Place(path.parents[len(segments) - 1], segments)
     raise _outside(str(real))
+
+
+def _main_segments(settings: Settings, path: Path, *, user: str | None = EVERYBODY) -> tuple[str, ...] | None:
+    """A memory of the main checkout of a worktree, by its names below that; None for everything else there."""
+    main = worktree.main_checkout(settings.root)
+    if main is None or not path.is_relative_to(main) or path.is_relative_to(settings.root):
+        return None
+    segments = path.relative_to(main).parts
+    if segments[:2] == ("memory", "users") and user is not EVERYBODY and segments[2:3] != (user,):
+        return None
+    return segments if worktree.is_memory_place(segments) else None
 
 
 def _below(base: Path, path: Path) -> Place:
@@ -201,10 +209,10 @@ def _outside(name: str) -> OutsideScope:
     )
 
 
-def _is_anothers(settings: Settings, real: Path) -> bool:
-    """Does the path lie in the namespace of a user other than this session's?"""
+def _is_anothers(settings: Settings, scope: Scope, real: Path) -> bool:
+    """Does the path lie in the namespace of another user?"""
     users = settings.root / "memory" / "users"
-    return users in real.parents and real.relative_to(users).parts[0] != settings.isolation.user_id
+    return users in real.parents and real.relative_to(users).parts[0] != scope.user
 
 
 def _is_in_reserved(settings: Settings, real: Path) -> bool:
@@ -265,19 +273,46 @@ def index_file(settings: Settings) -> Path:
     return real
 
 
+def index_place(settings: Settings) -> str | Path:
+    """What `open_index` opens: the file, or the address of a server. A password is given by PostgreSQL's own means."""
+    if not settings.on_server:
+        return index_file(settings)
+    from urllib.parse import unquote
+
+    url = settings.index.url
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise BadParameter(
+            "index.url is no address of an index",  # which is not shown: a password may be in it
+            hint="`sqlite`, or postgresql://HOST/DATABASE",
+        )
+    if _has_password(url.partition("://")[2]) or "password=" in unquote(url):
+        raise BadParameter(
+            "index.url has a password in it", hint="put it into PGPASSWORD, ~/.pgpass or a service file of PostgreSQL"
+        )
+    return url
+
+
+def _has_password(address: str) -> bool:
+    """Also one with a slash in it, which PostgreSQL would take for a port and show."""
+    authority = address.partition("/")[0]
+    if "@" in authority:
+        return ":" in authority.rpartition("@")[0]
+    host, _, rest = address.partition(":")
+    after_port = rest.lstrip("0123456789")
+    is_port = after_port != rest and after_port[:1] in ("/", ",", "?", "")
+    return "@" in rest and not is_port and not set("/?,[").intersection(host)
+
+
 def state_folder(settings: Settings, *names: str) -> Place:
     """The state folder, or one in it.
 
-    They may be links to other places in the workspace, or, where the user's own configuration allows that, the state
-    folder may be a link out of it.
+    The state folder may be a link to another place in the workspace, or, where the user's own configuration allows
+    that, out of it. What is in it is never reached through a link: things are removed there, and a repository that
+    brings `past` or `pending` as a link to other folders of the workspace would have those emptied.
     """
-    named = settings.state_folder.joinpath(*names)
-    real = Path(os.path.realpath(named))
-    if real.is_relative_to(settings.root):
-        if is_in_git(settings, real):
-            raise Redirected(named)
-        return Place(settings.root, real.relative_to(settings.root).parts)
     own = Path(os.path.realpath(settings.state_folder))
-    if settings.allow.outside_paths and real.is_relative_to(own):
-        return Place(own, real.relative_to(own).parts)
-    raise Redirected(named)
+    if own.is_relative_to(settings.root) and not is_in_git(settings, own):
+        return Place(settings.root, (*own.relative_to(settings.root).parts, *names))
+    if settings.allow.outside_paths and not own.is_relative_to(settings.root):
+        return Place(own, names)
+    raise Redirected(settings.state_folder)

@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.core.memory import Warning_
+from spec_kit_memory.advice import advise
+from spec_kit_memory.core.memory import EVERYWHERE, Presence, Scope, Warning_
 from spec_kit_memory.errors import BadPath, SpecKitMemoryError
-from spec_kit_memory.files import disk, journal, paths, write_counters
+from spec_kit_memory.files import discover, disk, journal, paths, trash, write_counters
 from spec_kit_memory.files.discovery_rules import PENDING
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.files.journal import Record
 from spec_kit_memory.filesystem import NotAFile, Place, Redirected
+from spec_kit_memory.index.contract import Stored
 from spec_kit_memory.settings import Settings
 
 __all__ = ["Recovery", "Saved", "adopt", "pending_of", "recover", "save", "settle"]
@@ -70,6 +72,7 @@ def save(
     text: str,
     *,
     settings: Settings,
+    scope: Scope,
     index: Callable[[Path, FileText], T],
     taken: Callable[[Path], bool] = lambda final: False,
     step: Step = lambda name: None,
@@ -86,7 +89,7 @@ def save(
         claim = _claim(settings, place, stem, taken)
     except OSError as error:
         _remove_folders(made)
-        raise _failed(settings, error, folder / f"{stem}.md") from error
+        raise _failed(settings, scope, error, folder / f"{stem}.md") from error
     with claim.record as record:
         step("claimed")
         try:
@@ -98,17 +101,17 @@ def save(
                 filesystem.remove(claim.pending)
                 record.remove()
                 _remove_folders(made)
-            raise _failed(settings, error, claim.final.path) from error
-        result = _indexed(settings, claim, disk.read(claim.pending), index)
+            raise _failed(settings, scope, error, claim.final.path) from error
+        result = _indexed(settings, scope, claim, disk.read(claim.pending), index)
         step("indexed")
-        final = _named(settings, claim)
+        final = _named(settings, scope, claim)
         step("renamed")
         if final != claim.final:  # somebody else took the name meanwhile
             result = index(final.path, disk.read(final))
         with contextlib.suppress(OSError):  # all is done: the next recovery finds that, too
             record.remove()
     step("done")
-    write_counters.count(settings, atomic_writes=1)
+    write_counters.count(settings, scope=scope, atomic_writes=1)
     return Saved(final.path, result)
 
 
@@ -133,24 +136,26 @@ def _write_pending(place: Place, data: bytes, step: Step) -> None:
     step("written")
 
 
-def _indexed(settings: Settings, claim: _Claim, text: FileText, index: Callable[[Path, FileText], T]) -> T:
+def _indexed(
+    settings: Settings, scope: Scope, claim: _Claim, text: FileText, index: Callable[[Path, FileText], T]
+) -> T:
     try:
         return index(claim.final.path, text)
     except SpecKitMemoryError as error:
-        kept = _keep(settings, claim)
+        kept = _keep(settings, scope, claim)
         raise type(error)(
             f"{error.message} The text is kept in {kept.as_posix()}.",
-            hint=f"{error.hint} Then run `index()`.".strip(),
+            hint=(*error.advice, advise("then-index")),
             **{**error.details, "path": kept.as_posix()},
         ) from error
     except BaseException as error:
-        error.add_note(f"The text is kept in {_keep(settings, claim).as_posix()}; `index()` will find it.")
+        error.add_note(f"The text is kept in {_keep(settings, scope, claim).as_posix()}; the next scan finds it.")
         raise
 
 
-def _keep(settings: Settings, claim: _Claim) -> Path:
+def _keep(settings: Settings, scope: Scope, claim: _Claim) -> Path:
     """Indexing failed: give the text its name, so that the next scan finds it."""
-    write_counters.count(settings, errors=1)
+    write_counters.count(settings, scope=scope, errors=1)
     try:
         final = _rename(claim.final)
         claim.record.remove()
@@ -159,21 +164,21 @@ def _keep(settings: Settings, claim: _Claim) -> Path:
     return final.path
 
 
-def _named(settings: Settings, claim: _Claim) -> Place:
+def _named(settings: Settings, scope: Scope, claim: _Claim) -> Place:
     """The row is there; a file that cannot get its name now keeps its record, and the next start gives it."""
     try:
         return _rename(claim.final)
     except OSError as error:
-        kept = _failed(settings, error, claim.final.path)
+        kept = _failed(settings, scope, error, claim.final.path)
         raise type(kept)(
             f"{kept.message}. The text is kept in {claim.pending.path.as_posix()}.",
-            hint=f"{kept.hint}; then run `index()`, which gives it its name",
+            hint=(*kept.advice, advise("then-index-names-it")),
             path=claim.pending.path.as_posix(),
         ) from error
 
 
-def _failed(settings: Settings, error: OSError, path: Path) -> SpecKitMemoryError:
-    write_counters.count(settings, errors=1)
+def _failed(settings: Settings, scope: Scope, error: OSError, path: Path) -> SpecKitMemoryError:
+    write_counters.count(settings, scope=scope, errors=1)
     return disk_error(error, path)
 
 
@@ -234,23 +239,38 @@ def _claim(settings: Settings, folder: Place, stem: str, taken: Callable[[Path],
 # --- recovery -----------------------------------------------------------------
 
 
-def recover(settings: Settings, *, index: Callable[[Path], object] = lambda final: None) -> Recovery:
+def recover(
+    settings: Settings,
+    *,
+    index: Callable[[Path], object] = lambda final: None,
+    stored: Callable[[str], Mapping[str, Stored]] = lambda path: {},
+) -> Recovery:
     """Complete the saves that died with their text on disk, and remove the halves of the others.
 
     A living save holds its record's lock and is left alone; of two recoveries one gets each record.
-    `index` is called with each completed file; what it cannot do now, the next scan does.
+    `index` is called with each completed file that is not in the index as it is; what it cannot do now, the next
+    scan does. All may be done but for the record, which a power cut can bring back.
     """
+
+    def index_missing(final: Path) -> None:
+        path = paths.stored_form(settings, final)
+        row = stored(path).get(path)
+        known = row.raw_hash if row and row.presence is Presence.LIVE else None
+        if known is None or known != disk.hash_of(paths.place(settings, path)):
+            index(final)
+
     done = Recovery()
     for record in journal.dead(settings):
         fields = record.read()
         if fields and "final" not in fields:
             continue  # of changes together with the index, which `file_changes` settles
         try:
-            settle(settings, record, fields, index, done)
+            settle(settings, record, fields, index_missing, done)
         except OSError:
-            write_counters.count(settings, errors=1)  # read-only or taken away: the next start tries again
+            # Read-only or taken away: the next start tries again.
+            write_counters.count(settings, scope=EVERYWHERE, errors=1)
     if done.completed or done.removed:
-        write_counters.count(settings, recoveries=len(done.completed) + len(done.removed))
+        write_counters.count(settings, scope=EVERYWHERE, recoveries=len(done.completed) + len(done.removed))
     return done
 
 
@@ -268,14 +288,14 @@ def _try_index(settings: Settings, final: Path, index: Callable[[Path], object])
     try:
         index(final)
     except SpecKitMemoryError:
-        write_counters.count(settings, errors=1)
+        write_counters.count(settings, scope=EVERYWHERE, errors=1)
 
 
 def _read_fields(settings: Settings, fields: Mapping[str, Any]) -> tuple[Place | None, str]:
-    """What a record says, if it is whole and names a file of the workspace."""
+    """What a record says, if it is whole and names a file where memories are found."""
     try:
         stored, expected = str(fields["final"]), str(fields["sha256"])
-        final = paths.place(settings, stored)
+        final = discover.file_to_recover(settings, stored)
     except (ValueError, KeyError, TypeError, OSError, SpecKitMemoryError):
         return None, ""  # it is synced before the pending file is made: there is none
     inside = final.base == settings.root and final.name.endswith(".md")
@@ -287,7 +307,7 @@ def _complete(
 ) -> None:
     text, final = _hash(claim.pending), _hash(claim.final)
     if text is not None and text != expected:
-        filesystem.remove(claim.pending)  # half written, so never acknowledged
+        trash.put_aside(settings, claim.pending)  # half written, so never acknowledged
         done.removed.append(claim.pending.path)
         return
     completed = claim.final
@@ -329,13 +349,13 @@ def adopt(settings: Settings, leftovers: Iterable[Path]) -> Recovery:
             message = f"files that end in {PENDING} are taken for unfinished saves and not indexed; rename it"
             done.warnings.append((path, Warning_(message, code="pending")))
     if done.completed or done.removed:
-        write_counters.count(settings, recoveries=len(done.completed) + len(done.removed))
+        write_counters.count(settings, scope=EVERYWHERE, recoveries=len(done.completed) + len(done.removed))
     return done
 
 
 def _adopt_one(settings: Settings, place: Place, final: Place, done: Recovery) -> None:
     try:
-        if filesystem.look(place).st_size == 0 or _hash(place) == _hash(final):
+        if filesystem.look(place).st_size == 0 or ((text := _hash(place)) is not None and text == _hash(final)):
             filesystem.remove(place)
             done.removed.append(place.path)
         else:

@@ -17,26 +17,37 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.core.memory import Actor, Change, Conversation, Entry, Presence, Source, Stamp, owner_of
-from spec_kit_memory.core.operation import Reindex
-from spec_kit_memory.errors import (
-    DatabaseBusy,
-    DatabaseCorrupt,
-    DatabaseUnusable,
-    SpecKitMemoryError,
+from spec_kit_memory.advice import advise
+from spec_kit_memory.answers import FileWarning
+from spec_kit_memory.core.memory import (
+    CHAT,
+    EVERYWHERE,
+    Actor,
+    Change,
+    Conversation,
+    Entry,
+    Presence,
+    Scope,
+    Source,
+    Stamp,
+    owner_of,
 )
+from spec_kit_memory.core.operation import Reindex
+from spec_kit_memory.core.scope import allows
+from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.files import discover, disk, file_changes, index_entry, paths, pending, spec_links, write_batch
+from spec_kit_memory.files.cited_code import record_missing
 from spec_kit_memory.files.discover import Discovery, Found
 from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
 from spec_kit_memory.files.disk import FileText
+from spec_kit_memory.files.file_errors import in_file
 from spec_kit_memory.files.index_entry import Parsed
 from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.files.pending import Recovery, Saved, Step
+from spec_kit_memory.files.worktree import with_twins
 from spec_kit_memory.index.contract import BadFile, Index, PutResult, Rebuilt, Stored
-from spec_kit_memory.index.sqlite import conditions
 from spec_kit_memory.settings import Settings
 
 __all__ = ["Decision", "Differences", "ScanReport", "Sync", "decide"]
@@ -104,7 +115,7 @@ class ScanReport:
     seconds: float = 0.0
     cancelled: bool = False
     bad: list[BadFile] = field(default_factory=list)
-    warnings: list[Mapping[str, Any]] = field(default_factory=list)
+    warnings: list[FileWarning] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)  # path and why it is no memory
     elsewhere: bool = False  # something changed where the session's scope does not reach
 
@@ -183,7 +194,7 @@ class _Scan:
         if self.ask is None:
             return self._by_text.get(key, ())
         if key not in self.asked:
-            rows = {path: row for path, row in self.ask(key).items() if not path.startswith(index_entry.CHAT)}
+            rows = {path: row for path, row in self.ask(key).items() if not path.startswith(CHAT)}
             self.asked[key] = list(rows)
             self.stored = rows | self.stored
         return self.asked[key]
@@ -202,24 +213,42 @@ class _CancelledError(Exception):
     """A rebuild was cancelled while it read the files."""
 
 
-class Sync:
-    """Keeps one workspace's index in step. It needs a store without a scope: files belong to all."""
+@dataclass(slots=True)
+class _LinkTargets:
+    """Where links in the workspace lead to, once a walk of everything has found out."""
 
-    def __init__(self, store: Index, settings: Settings, *, now: Callable[[], datetime]) -> None:
+    known: frozenset[Path] | None = None
+
+
+class Sync:
+    """Keeps one workspace's index in step. Its store has no scope: whoever scans, a file is indexed as its path says.
+
+    The scope decides what the caller may name, and what it is told of the rest.
+    """
+
+    def __init__(
+        self, store: Index, settings: Settings, *, now: Callable[[], datetime], scope: Scope = EVERYWHERE
+    ) -> None:
         self._store = store
         self._settings = settings
         self._now = now
         self._one_scan = threading.Lock()
-        self._scope = settings.scope
-        self._targets: frozenset[Path] | None = None
+        self._scope = scope
+        self._links = _LinkTargets()
+
+    def within(self, scope: Scope) -> Sync:
+        """The same for another caller: they take turns, and learn together where links lead to."""
+        other = Sync(self._store, self._settings, now=self._now, scope=scope)
+        other._one_scan, other._links = self._one_scan, self._links
+        return other
 
     @cached_property
     def _own(self) -> Sync:
-        """For what a session names: it reads and writes no more than its scope allows."""
-        return Sync(self._store.within(self._scope), self._settings, now=self._now)
+        """For what a caller names: it reads and writes no more than its scope allows."""
+        return Sync(self._store.within(self._scope), self._settings, now=self._now, scope=self._scope)
 
     def _is_seen(self, path: str) -> bool:
-        return conditions.allows(self._scope, path=path, owner=owner_of(path), project=None)
+        return allows(self._scope, path=path, owner=owner_of(path), project=None)
 
     # --- whole workspace
 
@@ -240,7 +269,7 @@ class Sync:
         """
         disk.keep_private(self._settings)
         disk.clear_dead(self._settings)
-        only = None if only is None else sorted({paths.canonical(path) for path in only})
+        only = None if only is None else with_twins(self._settings.root, {paths.canonical(path) for path in only})
         with self._one_scan, self._alone(cancel):
             file_changes.settle_dead(self._settings, self._store)
             seen = self._look(only, count=count and only is None)
@@ -259,7 +288,7 @@ class Sync:
 
         def fill(fresh: Index) -> None:
             file_changes.settle_dead(self._settings, fresh)
-            sync = Sync(fresh, self._settings, now=self._now)
+            sync = Sync(fresh, self._settings, now=self._now, scope=self._scope)
             seen = sync._look(None, count=True)
             reports.append(sync._scan(*seen, force=True, progress=progress, cancel=cancel, change=change))
             if reports[-1].cancelled:
@@ -271,7 +300,7 @@ class Sync:
             if not lock.held:
                 raise DatabaseBusy("another process is scanning", hint="try again when it has finished")
             try:
-                return self._store.rebuild(change, fill), reports[-1]
+                return self._store.care.rebuild(change, fill), reports[-1]
             except _CancelledError:
                 return None, reports[-1]
 
@@ -289,10 +318,9 @@ class Sync:
         change: Change | None,
     ) -> ScanReport:
         started = time.perf_counter()
-        scan = _Scan(
-            stored, {}, seen.unreadable, _told(change or self._change("scan")), force, ScanReport(), self._is_seen
-        )
-        scan.ask = None if only is None else self._store.stored_like
+        told = _told(change or self._change("scan"))
+        scan = _Scan(stored, {}, seen.unreadable, told, force, ScanReport(), self._is_seen)
+        scan.ask = None if only is None else self._alike
         self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
         work = self._work(scan)
         failed = self._has_unlinked()
@@ -308,6 +336,7 @@ class Sync:
                 with suppress(OSError):
                     filesystem.remove(paths.state(self._settings, UNLINKED))
         self._report_bad(scan)
+        record_missing(self._store, self._settings, stored, places=only and seen.files, changed=scan.report.changed)
         scan.report.seconds = time.perf_counter() - started
         scan.report.elsewhere = scan.hidden.changed
         return scan.report
@@ -322,9 +351,9 @@ class Sync:
     def compare(self) -> Differences:
         """What a scan would do, without doing it. A file whose stamp differs is read, so that the text decides."""
         found = Differences()
-        stored = {path: row for path, row in self._store.stored().items() if not path.startswith(index_entry.CHAT)}
+        stored = self._stored_files()
         seen = discover.discover(self._settings, count=False)
-        bad = {one.path for one in self._store.bad_files()}
+        bad = {one.path for one in self._store.care.bad_files()}
         scan = _Scan(dict(stored), {}, seen.unreadable, self._change("compare"), False, ScanReport())
         for one in seen.files:
             row = stored.pop(one.path, None)
@@ -378,26 +407,28 @@ class Sync:
 
     def _look(self, only: Sequence[Path] | None, *, count: bool) -> tuple[Discovery, Recovery, dict[str, Stored]]:
         # Stored rows first: a save that ends during the walk is then no row without a file.
-        if only is None:
-            stored = {path: row for path, row in self._store.stored().items() if not path.startswith(index_entry.CHAT)}
-        else:
-            stored = self._store.stored_below([paths.stored_form(self._settings, path) for path in only])
+        places = [paths.stored_form(self._settings, path) for path in only or ()]
+        stored = self._stored_files() if only is None else self._store.documents.stored(below=places)
         seen = self._walk(only, count=count)
         recovered = pending.adopt(self._settings, seen.leftovers)
         if recovered.completed:
             seen = self._walk(only, count=count)
         elsewhere = [one.path for one in seen.files if only is not None and one.path not in stored]
         if elsewhere:  # new, or found through a link
-            stored |= self._store.stored_below(elsewhere)
+            stored |= self._store.documents.stored(below=elsewhere)
         return seen, recovered, stored
+
+    def _stored_files(self) -> dict[str, Stored]:
+        stored = self._store.documents.stored()
+        return {path: row for path, row in stored.items() if not path.startswith(CHAT)}
 
     def _walk(self, only: Sequence[Path] | None, *, count: bool) -> Discovery:
         """A walk of everything learns where links lead to, so that a limited one need not look for them again."""
-        seen = discover.discover(self._settings, only=only, count=count, targets=self._targets)
+        seen = discover.discover(self._settings, only=only, count=count, targets=self._links.known)
         if only is None:
-            self._targets = seen.targets
-        elif self._targets is not None:
-            self._targets |= seen.targets
+            self._links.known = seen.targets
+        elif self._links.known is not None:
+            self._links.known |= seen.targets
         return seen
 
     def _begin(
@@ -416,7 +447,7 @@ class Sync:
             scan.of(paths.stored_form(self._settings, path)).recovered += 1
         for path, warning in recovered.warnings:
             said = self._warning(path, warning.message)
-            scan.of(said["path"]).warnings.append(said)
+            scan.of(said.path).warnings.append(said)
         for problem in seen.problems:
             scan.of(problem.path).bad.append(problem)
         scan.found = {one.path: one for one in seen.files if _below(one.spec_folder, spec_folder)}
@@ -447,7 +478,7 @@ class Sync:
         if not scan.report.cancelled:
             self._vanish_missing(scan)
         if scan.touched:
-            self._store.touch(scan.touched)
+            self._store.documents.scanned(scan.touched)
         spec_links.rebuild(self._store, self._neighbours(scan), scan.spec_places, scan.change)
 
     def _batches(
@@ -525,7 +556,7 @@ class Sync:
         except _FATAL:
             raise
         except SpecKitMemoryError as error:
-            self._bad(scan, found, error.code, f"{error.message}; {error.hint}" if error.hint else error.message)
+            self._bad(scan, found, error.code, in_file(error))
         except Exception as error:  # noqa: BLE001  one file must not stop the rest, whatever is in it
             self._bad(scan, found, SpecKitMemoryError.code, f"{type(error).__name__}: {error}")
 
@@ -551,15 +582,14 @@ class Sync:
         entry = self._entry(ready.found, ready.parsed)
         if self._is_forgotten(scan, entry, stored):
             if stored:
-                self._store.put(entry, scan.change)  # it stays forgotten; only its stamp is noted
+                self._store.documents.put(entry, scan.change)  # it stays forgotten; only its stamp is noted
             return _Done(ready, entry)
         origin = self._moved_from(scan, entry) if stored is None else None
-        result = self._store.put(entry, scan.change, memory_id=scan.stored[origin].memory_id if origin else None)
-        if result.forgotten:
-            return _Done(ready, entry)
-        if origin:
+        moved_id = scan.stored[origin].memory_id if origin else None
+        result = self._store.documents.put(entry, scan.change, memory_id=moved_id)
+        if origin and not result.forgotten:
             scan.moved.add(origin)
-        return _Done(ready, entry, result, origin)
+        return _Done(ready, entry) if result.forgotten else _Done(ready, entry, result, origin)
 
     def _again(self, scan: _Scan, path: str, decision: Decision) -> None:
         """A file that shared another one's memory stands for itself now: read it again."""
@@ -589,13 +619,12 @@ class Sync:
         if entry.source is Source.SPEC:
             scan.spec_places.add(_place(entry.path))
         report.warnings += [
-            {"path": entry.path, "line": warning.line, "message": warning.message}
+            FileWarning(path=entry.path, line=warning.line, message=warning.message)
             for warning in entry.document.warnings
         ]
-        end = entry.attributes.expires_at
-        if end is not None and end <= self._now():
-            said = f"it expired on {end:%Y-%m-%d}: search finds it only with `include_archived=True`"
-            report.warnings.append({"path": entry.path, "line": None, "message": said})
+        if (end := entry.attributes.expires_at) is not None and end <= self._now():
+            message = advise("expired", date=f"{end:%Y-%m-%d}")
+            report.warnings.append(FileWarning(path=entry.path, line=None, message=message))
         for path in result.released:
             self._again(scan, path, Decision.NEW)
 
@@ -672,7 +701,7 @@ class Sync:
                     if self._on_disk(path) and self._is_memory(path):
                         continue
                     gone.append(path)
-                    heir = self._store.vanish(path, scan.change)
+                    heir = self._store.documents.vanish(path, scan.change)
                     if heir:  # it is read before the next one goes
                         break
             for path in gone:
@@ -694,37 +723,40 @@ class Sync:
         bad = {one.path for one in found}
         cleared = [
             one.path
-            for one in self._store.bad_files()
+            for one in self._store.care.bad_files()
             if one.path not in bad and (one.path in scan.found or scan.is_about(one.path))
         ]
         if bad or cleared:
-            self._store.report_bad(found, cleared=cleared)
+            self._store.documents.scanned(bad=found, cleared=cleared)
 
     # --- one file or conversation
 
     def index_file(self, path: str | Path, change: Change, *, explicit: bool = False) -> PutResult:
         """Index one file that a caller named; `explicit` brings back what was forgotten."""
-        return self._own._put_file(discover.locate(self._settings, path), change, explicit=explicit)
+        return self._own._put_file(discover.locate(self._settings, path, scope=self._scope), change, explicit=explicit)
 
     def preview(self, path: str | Path) -> Entry:
         """What `index_file` would index, without doing it."""
-        found = discover.locate(self._settings, path)
+        found = discover.locate(self._settings, path, scope=self._scope)
         return self._own._entry(found, index_entry.parse(self._file(found)))
+
+    def _alike(self, key: str) -> dict[str, Stored]:
+        return self._store.documents.stored(alike=key)
 
     def _put_file(self, found: Found, change: Change, *, explicit: bool) -> PutResult:
         file = self._file(found)
         entry = self._entry(found, index_entry.parse(file))
         origin: int | None = None
-        if not self._store.stored(found.path):
-            scan = _Scan({}, {found.path: found}, (), change, False, ScanReport(), ask=self._store.stored_like)
+        if not self._store.documents.stored(found.path):
+            scan = _Scan({}, {found.path: found}, (), change, False, ScanReport(), ask=self._alike)
             moved = self._moved_from(scan, entry)
             origin = scan.stored[moved].memory_id if moved else None
         return self._put(entry, change, explicit=explicit, memory_id=origin)
 
     def _put(self, entry: Entry, change: Change, *, explicit: bool, memory_id: int | None = None) -> PutResult:
         change = _told(change)
-        result = self._store.put(entry, change, explicit=explicit, memory_id=memory_id)
-        self._store.report_bad([], cleared=[entry.path])
+        result = self._store.documents.put(entry, change, explicit=explicit, memory_id=memory_id)
+        self._store.documents.scanned(cleared=[entry.path])
         if entry.source is Source.SPEC:
             self._link_spec_documents(_place(entry.path), change)
         for path in result.released:
@@ -732,7 +764,7 @@ class Sync:
         return result
 
     def _link_spec_documents(self, place: str, change: Change) -> None:
-        rows = [row for name in SPEC_DOCUMENTS for row in self._store.stored(f"{place}/{name}").items()]
+        rows = [row for name in SPEC_DOCUMENTS for row in self._store.documents.stored(f"{place}/{name}").items()]
         ids = {path: row.memory_id for path, row in rows if row.presence is Presence.LIVE}
         spec_links.rebuild(self._store, ids, {place}, change)
 
@@ -740,7 +772,8 @@ class Sync:
         """The live paths, or, where a limited scan knows only some, also those beside its spec documents."""
         if scan.ask is None or not scan.spec_places:
             return scan.ids
-        beside = self._store.stored_below([f"{place}/{name}" for place in scan.spec_places for name in SPEC_DOCUMENTS])
+        named = [f"{place}/{name}" for place in scan.spec_places for name in SPEC_DOCUMENTS]
+        beside = self._store.documents.stored(below=named)
         return scan.ids | {path: row.memory_id for path, row in beside.items() if row.presence is Presence.LIVE}
 
     def _known(self, path: str) -> Found:
@@ -750,10 +783,12 @@ class Sync:
     def index_conversation(self, conversation: Conversation, change: Change, *, explicit: bool = False) -> PutResult:
         """A chat that grew is updated: its path is its identity."""
         store = self._own._store
-        known = store.by_path(index_entry.chat_path(conversation.id, settings=self._settings), any_presence=True)
+        known = store.documents.get(path=index_entry.chat_path(conversation.id, scope=self._scope), any_presence=True)
         trusted = known is not None and known.trusted
-        entry = index_entry.make_chat_entry(conversation, settings=self._settings, now=change.at, trusted=trusted)
-        return store.put(entry, _told(change), explicit=explicit)
+        entry = index_entry.make_chat_entry(
+            conversation, settings=self._settings, scope=self._scope, now=change.at, trusted=trusted
+        )
+        return store.documents.put(entry, _told(change), explicit=explicit)
 
     def save(
         self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
@@ -767,8 +802,9 @@ class Sync:
             stem,
             text,
             settings=self._settings,
+            scope=self._scope,
             index=lambda final, file: self._own._put_new(folder / final.name, final, file, change, scanned=text),
-            taken=lambda final: bool(self._store.stored(paths.stored_form(self._settings, final))),
+            taken=lambda final: bool(self._store.documents.stored(paths.stored_form(self._settings, final))),
             step=step,
         )
 
@@ -792,18 +828,18 @@ class Sync:
         def index(final: Path) -> None:
             self._put_file(self._known(paths.stored_form(self._settings, final)), change, explicit=False)
 
-        return pending.recover(self._settings, index=index)
+        return pending.recover(self._settings, index=index, stored=self._store.documents.stored)
 
     # --- small things
 
     def _entry(self, found: Found, parsed: Parsed) -> Entry:
-        known = self._store.by_path(found.path, any_presence=True)
+        known = self._store.documents.get(path=found.path, any_presence=True)
         # Of this very file: a second name of another one, or its heir, is not what was dated or vouched for.
         if known is None or known.path != found.path or known.source is not found.source:
             known = None
         elif known.presence is Presence.FORGOTTEN and known.fingerprint != parsed.fingerprint:
             known = None  # another text at its path is another memory
-        trusted = None if index_entry.vouched(found.source) else known is not None and known.trusted
+        trusted = None if found.source.vouched else known is not None and known.trusted
         since = known.attributes.created_at if known else None
         return index_entry.make_entry(found, parsed, settings=self._settings, trusted=trusted, known_since=since)
 
@@ -816,8 +852,8 @@ class Sync:
     def _seen_ns(self) -> int:
         return int(self._now().timestamp() * 1e9)
 
-    def _warning(self, path: Path, message: str) -> Mapping[str, Any]:
-        return {"path": paths.stored_form(self._settings, path), "line": None, "message": message}
+    def _warning(self, path: Path, message: str) -> FileWarning:
+        return FileWarning(path=paths.stored_form(self._settings, path), line=None, message=message)
 
 
 def _is_as_read(ready: _Ready) -> bool:
@@ -851,11 +887,9 @@ def _name(path: str) -> str:
 
 def _covered(path: str, places: Collection[str]) -> bool:
     """Is the path one of these places, or below one?"""
-    while path:
-        if path in places:
-            return True
+    while path and path not in places:
         path = _place(path)
-    return False
+    return bool(path)
 
 
 def _below(folder: str | None, prefix: str | None) -> bool:

@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Collection, Mapping
 
 from spec_kit_memory.core import links
+from spec_kit_memory.core.ledger_operations import operation_of
 from spec_kit_memory.core.memory import Change, Link, Origin, Relation
+from spec_kit_memory.core.operation import Unlink
 from spec_kit_memory.files import write_batch
 from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
 from spec_kit_memory.index.contract import Index
@@ -30,21 +32,34 @@ def rebuild(store: Index, ids: Mapping[str, int], places: Collection[str], chang
     if not about:
         return
     live = set(ids.values())
-    existing = store.links(sorted(about))
+    existing = store.record.links(sorted(about))
     known = {_key(link) for link in existing}
     dropped = [
         link
         for link in existing
         if link.origin is Origin.SPEC and _key(link) not in wanted and {link.source_id, link.target_id} <= live
     ]
-    changes = deque([*dropped, *(link for key, link in wanted.items() if key not in known)])
+    missing = [link for key, link in wanted.items() if key not in known and not _was_removed(store, link)]
+    changes = deque([*dropped, *missing])
     while changes:
         with store.together():
             for link in write_batch.for_a_moment(changes):
                 if _key(link) in known:
-                    store.drop_link(link.id, change)
+                    store.record.drop_link(link.id, change)
                 else:
-                    store.put_link(link, change)
+                    store.record.put_link(link, change)
+
+
+def _was_removed(store: Index, link: Link) -> bool:
+    """Did somebody take this link away, and nobody make it again?"""
+    for row in store.record.history(link.source_id):
+        states = [state.get("link") for state in (row.before or {}, row.after or {})]
+        told = next((state for state in states if isinstance(state, Mapping)), None)
+        if told is None or (told["source_id"], told["target_id"], told["relation"]) != _key(link):
+            continue
+        entry = next(store.record.ledger(after=row.ledger_sequence - 1, limit=1), None) if row.ledger_sequence else None
+        return entry is not None and isinstance(operation_of(entry), Unlink)
+    return False
 
 
 def _key(link: Link) -> Key:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import secrets
+
+from spec_kit_memory import filesystem
 from spec_kit_memory.errors import BadPath
 from spec_kit_memory.files import paths
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
-__all__ = ["FOLDER", "name_for", "trashed"]
+__all__ = ["FOLDER", "move", "name_for", "put_aside", "trashed"]
 
 FOLDER = "trash"
 
@@ -28,3 +32,21 @@ def trashed(settings: Settings, stored: str) -> Place:
         return paths.state_folder(settings, FOLDER).joined(*names)
     except (OSError, ValueError) as error:
         raise disk_error(error, stored) from error
+
+
+def move(source: Place, target: Place) -> None:
+    """To the trash or back, never onto another file."""
+    try:
+        filesystem.move_new(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        filesystem.copy(source, target)  # on another disk: copy, sync, then remove
+        filesystem.remove(source)
+
+
+def put_aside(settings: Settings, place: Place) -> None:
+    """A file that should not be there, by what a record of recovery says; it is not destroyed on its word alone."""
+    target = trashed(settings, name_for(settings, place, drawer=f"recovered-{secrets.token_hex(3)}"))
+    filesystem.make_folders(target.parent, mode=0o700)
+    move(place, target)

@@ -63,18 +63,18 @@ def embed_pending(
             done.stopped = "another process is embedding"
             return done
         try:
-            store.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
+            store.vectors.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
             _rounds(store, embedder, done, progress=progress, cancel=cancel, busy=busy, limit=limit)
         except ProviderUnavailable as error:
             done.stopped, done.failure = f"{error.code} {error.message}", error
         if done.stopped != CANCELLED:
-            store.provider_failed(done.stopped or None)
+            store.vectors.failed(done.stopped or None)
     return done
 
 
 def _take(lock: Lock, store: Index, cancel: Cancel | None, *, wait: bool) -> bool:
     while not lock.wait(seconds=0.5 if wait else 0.0):
-        if not wait or (cancel and cancel()) or not store.vector_work(1):
+        if not wait or (cancel and cancel()) or not store.vectors.work(1):
             return False
     return True
 
@@ -90,11 +90,12 @@ def _rounds(
     limit: int | None,
 ) -> None:
     failed: set[str] = set()  # tried once in each run, so that three tries are not all in one second
-    total = int(store.stats().get("pending_passages", 0)) if progress else 0
+    course = _Course(store, progress)
     while limit is None or done.embedded < limit:
         size = ROUND if limit is None else min(ROUND, limit - done.embedded)
-        found = {one.passage_hash: one for one in store.vector_work(size + len(failed))}
+        found = {one.passage_hash: one for one in store.vectors.work(size + len(failed))}
         work = [one for one in found.values() if one.passage_hash not in failed]
+        course.round_begins()
         if not work:
             return
         with store.bulk():  # vectors can be made again: one sync a round is enough
@@ -104,16 +105,44 @@ def _rounds(
                     return
                 _give_way(busy)
                 failed |= _embed(store, embedder, batch, done)
-                finished = done.embedded + done.failed
-                if progress:
-                    progress("vectors", finished, max(total, finished))
+                course.made(len(batch))
+
+
+class _Course:
+    """How far it is, in passages. Words that several passages have are made once, so each round looks what is left."""
+
+    def __init__(self, store: Index, progress: Progress | None) -> None:
+        self._store = store
+        self._progress = progress
+        self._total = self._done = 0
+
+    def round_begins(self) -> None:
+        if self._progress is None:
+            return
+        left = int(self._store.care.stats().get("pending_passages", 0))
+        self._total = max(self._total, self._done + left)  # more may have come meanwhile
+        self._done = self._total - left
+        if self._done:
+            self._progress("vectors", self._done, self._total)
+
+    def made(self, passages: int) -> None:
+        self._done += passages
+        self._total = max(self._total, self._done)
+        if self._progress is not None:
+            self._progress("vectors", self._done, self._total)
 
 
 def _batches(work: list[VectorWork]) -> Iterator[list[VectorWork]]:
-    """The longest first: padding costs least among texts of like length, and memory peaks at once."""
+    """Of like length, since padding costs least among those; the longest and the shortest in turn.
+
+    So memory peaks at once, and the pace so far tells how long the rest will take.
+    """
     work.sort(key=lambda one: -len(one.embedded))
-    for start in range(0, len(work), BATCH):
-        yield work[start : start + BATCH]
+    cut = [work[start : start + BATCH] for start in range(0, len(work), BATCH)]
+    while cut:
+        yield cut.pop(0)
+        if cut:
+            yield cut.pop()
 
 
 def _give_way(busy: Callable[[], bool] | None) -> None:
@@ -138,14 +167,14 @@ def _embed(
             raise
         reason = f"{error.code} {error.message}"
     else:
-        store.put_vectors(rows)
+        store.vectors.put(rows)
         done.embedded += len(rows)
         return set()
     if len(batch) > 1:
         middle = len(batch) // 2
         halves = (batch[:middle], batch[middle:])
         return {hash_ for half in halves for hash_ in _embed(store, embedder, half, done, alive=alive)}
-    store.vectors_failed([batch[0].passage_hash], reason)
+    store.vectors.failed(reason, [batch[0].passage_hash])
     done.failed += 1
     return {batch[0].passage_hash}
 
@@ -175,13 +204,13 @@ def _packed(embedder: Embedder, embedding: Embedding) -> tuple[bytes, bytes | No
 def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
     """The vectors of one memory, now: a saved file does not wait for a backlog."""
     done = Embedded()
-    store.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
-    if store.get(memory_id).vector_status is VectorStatus.SUCCESS:
+    store.vectors.use_model(embedder.name, embedder.dimensions, embedder.weights_hash)
+    if store.documents.get(memory_id).vector_status is VectorStatus.SUCCESS:
         return done
-    lines = store.text(memory_id).split("\n")
+    lines = store.documents.text(memory_id).split("\n")
     work = {
         one.hash: VectorWork(memory_id, one.hash, embedded(one.headings, long_lines.text_of(lines, one)))
-        for one in store.passages_of(memory_id)
+        for one in store.documents.passages(memory_id=memory_id)
     }
     try:
         for batch in _batches(list(work.values())):
@@ -189,5 +218,5 @@ def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
     except ProviderUnavailable as error:
         done.stopped, done.failure = f"{error.code} {error.message}", error
     if work:
-        store.provider_failed(done.stopped or None)
+        store.vectors.failed(done.stopped or None)
     return done

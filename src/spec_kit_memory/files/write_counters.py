@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.files import paths
 from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.filesystem import Place
@@ -28,27 +29,27 @@ class Counters:
     errors: int = 0
 
 
-def read(settings: Settings) -> Counters:
+def read(settings: Settings, *, scope: Scope) -> Counters:
     try:
-        data, _ = filesystem.read(_place(settings), limit=_MOST_BYTES)
+        data, _ = filesystem.read(_place(settings, scope), limit=_MOST_BYTES)
         fields = json.loads(data)
         return Counters(**{name: int(fields.get(name, 0)) for name in asdict(Counters())})
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return Counters()
 
 
-def _place(settings: Settings) -> Place:
-    return paths.state(settings, paths.scoped_name(settings, _FILE))
+def _place(settings: Settings, scope: Scope) -> Place:
+    return paths.state(settings, paths.scoped_name(scope, _FILE))
 
 
-def count(settings: Settings, **added: int) -> None:
+def count(settings: Settings, *, scope: Scope, **added: int) -> None:
     """Add to the counters; `added` are names of `Counters`."""
     try:
-        place = _place(settings)
+        place = _place(settings, scope)
         with Lock(settings, f"{place.path.stem}.lock") as lock:
             if not lock.wait(seconds=1.0):
                 return
-            now = asdict(read(settings))
+            now = asdict(read(settings, scope=scope))
             for name, number in added.items():
                 now[name] += number
             fresh = place.beside(f"{place.path.stem}.new")

@@ -5,13 +5,33 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index.contract import Index
 
 __all__ = ["open_index"]
 
+_SERVERS = ("postgresql://", "postgres://")
 
-def open_index(path: Path, *, read_only: bool = False, damaged_ok: bool = False) -> Index:
-    """With `damaged_ok` a damaged index is no error here: every use says so until `rebuild` has mended it."""
+
+def open_index(
+    place: str | Path, *, project: str = "", read_only: bool = False, damaged_ok: bool = False, first_id: int = 1
+) -> Index:
+    """The index in this file, or on the server at this `postgresql://` URL, which keeps many projects by name.
+
+    With `damaged_ok` a damaged file is no error here: every use says so until `rebuild` has mended it. `first_id` is
+    the id of the first memory of an index that is new.
+    """
+    if isinstance(place, str) and place.startswith(_SERVERS):
+        try:
+            from spec_kit_memory.index.postgres.engine import PostgresIndex
+        except ModuleNotFoundError as error:
+            if error.name not in ("psycopg", "psycopg_pool"):
+                raise
+            raise DatabaseUnusable(
+                "an index on PostgreSQL needs the extra `team`, which is not installed",
+                hint="`pip install 'spec-kit-memory[team]'`, or leave index.url unset: the index is then a file",
+            ) from error
+        return PostgresIndex(place, project, read_only=read_only)
     from spec_kit_memory.index.sqlite.engine import SqliteIndex
 
-    return SqliteIndex(Path(os.path.realpath(path)), read_only=read_only, damaged_ok=damaged_ok)
+    return SqliteIndex(Path(os.path.realpath(place)), read_only=read_only, damaged_ok=damaged_ok, first_id=first_id)

@@ -1,8 +1,9 @@
 """Where do memories live, and how are they found again?
 
-`Index` is the contract that every engine keeps; `tests/index/test_contract_*` check it.
-A store returns raw hits within scope and filters. It never weighs, decays or cuts by
-importance, so every engine ranks alike. It does not embed and does not read files.
+`Index` is a handle on one workspace's index; `Documents`, `Record`, `Vectors` and `Care` are what can be
+done with it. Every engine keeps this contract; `tests/index/test_contract_*` check it. An index
+returns raw hits within scope and filters. It never weighs, decays or cuts by importance, so every
+engine ranks alike. It does not embed and does not read files.
 
 Every verb that changes something takes a `Change` and writes history and ledger in the
 same transaction. Reads go through a scope that is bound to the handle: `within(scope)`.
@@ -16,9 +17,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
+from spec_kit_memory.core.citations import Citations
 from spec_kit_memory.core.memory import (
     Change,
     Entry,
@@ -38,17 +41,25 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
 )
 
+if TYPE_CHECKING:
+    from spec_kit_memory.index.transfer import Source, Target
+
 __all__ = [
     "EVERYTHING",
+    "UNCHANGED",
     "BadFile",
+    "Care",
+    "Documents",
     "Index",
     "PutResult",
     "Rebuilt",
+    "Record",
     "Remark",
     "Stored",
     "TableReport",
     "Tally",
     "VectorWork",
+    "Vectors",
 ]
 
 
@@ -64,6 +75,7 @@ class Stored:
     vector_status: VectorStatus
     alias: bool = False  # the path is a second name of that memory
     spec_folder: str | None = None
+    cited: bool = True  # it is recorded which files its text names
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +141,38 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    kept: Path  # the index as it was
+    kept: Path  # the index as it was; Path() where it is no file
     tables: Mapping[str, TableReport]
 
 
 EVERYTHING = Filter()  # no condition
 NOBODY: Mapping[int, Presence] = {}
+NO_STAMPS: Mapping[str, Stamp] = {}
+NO_CITATIONS: Mapping[int, Citations] = {}
+
+
+class _Unchanged(Enum):
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Literal[_Unchanged.UNCHANGED] = _Unchanged.UNCHANGED  # where None is a value of its own
+Unchanged = Literal[_Unchanged.UNCHANGED]
 
 
 class Index(Protocol):
-    # --- handle
+    """A handle: which index, within which scope, and how its reads and writes hang together."""
+
+    @property
+    def documents(self) -> Documents: ...
+    @property
+    def record(self) -> Record: ...
+    @property
+    def vectors(self) -> Vectors: ...
+    @property
+    def care(self) -> Care: ...
     @property
     def read_only(self) -> bool:
-        """The file or its folder cannot be written: reads work, writes raise DatabaseUnusable."""
+        """It cannot be written: reads work, writes raise DatabaseUnusable."""
         ...
 
     def within(self, scope: Scope) -> Index:
@@ -150,11 +181,19 @@ class Index(Protocol):
 
     def close(self) -> None: ...
     def when_new(self, told: Callable[[], None]) -> None:
-        """Call this whenever another index, empty or not, has taken this one's place on disk."""
+        """Call this whenever another index, empty or not, has taken this one's place."""
         ...
 
     def generation(self) -> int:
         """Rises with every change to memories by any process; access counts do not count."""
+        ...
+
+    def exported(self) -> AbstractContextManager[Source]:
+        """All of it in one moment, table by table, without a scope: for a copy elsewhere."""
+        ...
+
+    def imported(self) -> AbstractContextManager[Target]:
+        """One transaction that takes such a copy."""
         ...
 
     def bulk(self) -> AbstractContextManager[None]:
@@ -165,7 +204,7 @@ class Index(Protocol):
         """Inside, this thread's writes are one transaction: all of them or, if one fails, none.
 
         Others see them, and who waits to write may, when the block is left: stay for a moment only. To this
-        thread `get`, `by_path`, `find`, `alike`, `links` and `stored` with its kin tell of them at once.
+        thread `get`, `many` of a fingerprint, `find`, `links` and `stored` tell of them at once.
         """
         ...
 
@@ -173,7 +212,22 @@ class Index(Protocol):
         """Inside, this thread's writes give up after a moment instead of waiting for whoever else writes."""
         ...
 
-    # --- write (each call is one transaction, except in `together`)
+    def warm(self) -> None:
+        """Load what matching needs, so that the first searches need not wait. For a background thread."""
+        ...
+
+    def require_sound(self, *, quick: bool = False) -> None:
+        """Raise DatabaseCorrupt if what answers are looked up in is damaged: to be asked before "there is nothing".
+
+        It is looked at once a minute at most, and for a moment only. `quick` is for "that is all": what lists and
+        numbers are made of, as far as a twentieth of a second goes.
+        """
+        ...
+
+
+class Documents(Protocol):
+    """Memories, their text and passages. Each write is one transaction, except in `together`."""
+
     def put(self, entry: Entry, change: Change, *, memory_id: int | None = None, explicit: bool = False) -> PutResult:
         """Index one document: text, passages, full text, triggers, front matter's links.
 
@@ -186,8 +240,18 @@ class Index(Protocol):
         """
         ...
 
-    def touch(self, stamps: Mapping[str, Stamp]) -> None:
-        """Only the stamps changed."""
+    def scanned(
+        self,
+        stamps: Mapping[str, Stamp] = NO_STAMPS,
+        *,
+        bad: Sequence[BadFile] = (),
+        cleared: Sequence[str] = (),
+        cited: Mapping[int, Citations] = NO_CITATIONS,
+    ) -> None:
+        """What a scan saw of files whose text is not put: only the stamp changed, unreadable, readable again.
+
+        `cited`: which files of the project the present texts of memories name. It is recorded, without history.
+        """
         ...
 
     def vanish(self, path: str, change: Change) -> str | None:
@@ -197,79 +261,25 @@ class Index(Protocol):
         """
         ...
 
-    def forget(self, memory_id: int, change: Change) -> None:
-        """Deleted on request: like vanish, and no scan brings this fingerprint back. It may have vanished already."""
-        ...
+    def forget(self, memory_id: int, change: Change, *, into: int | None = None) -> None:
+        """Deleted on request: like vanish, and no scan brings this fingerprint back. It may have vanished already.
 
-    def merge(self, memory_id: int, into: int, change: Change) -> None:
-        """Like forget, because another memory has taken its text in: that one supersedes it."""
-        ...
-
-    def adopt_history(self, entries: Sequence[HistoryEntry], change: Change) -> None:
-        """Append what another system recorded, with its own times; one ledger entry per memory."""
+        `into` is a memory that has taken its text in: that one supersedes it.
+        """
         ...
 
     def recall(self, memory_id: int, change: Change) -> Memory:
         """Back from gone or forgotten, from what is stored: undoes `forget` and `vanish`."""
         ...
 
-    def override(self, memory_id: int, attributes: Mapping[str, Any], change: Change) -> Memory:
-        """Metadata kept in the database, for sources that have no file of ours to write.
-
-        Keys are those of `Attributes`; they are added to earlier overrides, and a value of None takes
-        an override back.
-        """
-        ...
-
-    def mark_outdated(self, memory_id: int, outdated: bool, change: Change) -> None: ...
-    def trust(self, memory_id: int, trusted: bool | None, change: Change) -> None:
-        """What a person says about a text; None: nobody says anything any more."""
-        ...
-
-    def validate(self, memory_id: int, confidence: Decimal, count: int, change: Change) -> None: ...
-    def record_use(self, counts: Mapping[int, float], at: datetime) -> None:
-        """Add to access counts. No history, no ledger, no generation, no full-text write."""
-        ...
-
-    def put_link(self, link: Link, change: Change) -> Link:
-        """Make or change the link of that source, target and relation; one made by hand stays so.
-
-        A new one gets the id that is given, where that is free.
-
-        Links that front matter asks for are made by `put`, and again when their target appears.
-        """
-        ...
-
-    def drop_link(self, link_id: int, change: Change) -> Link: ...
-    def put_session(self, session: Session, at: datetime) -> None: ...
-    def report_bad(self, bad: Sequence[BadFile], *, cleared: Sequence[str] = ()) -> None: ...
-
-    # --- vectors
-    def use_model(self, name: str, dimensions: int, weights_hash: str) -> None:
-        """Another model than the stored one marks every vector pending; vectors are never mixed."""
-        ...
-
-    def vector_work(self, limit: int) -> list[VectorWork]:
-        """Passages without a vector: retry before pending, oldest memory first."""
-        ...
-
-    def put_vectors(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
-        """passage hash -> (float32 little-endian vector, token states or None)."""
-        ...
-
-    def vectors_of(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
-        """Those vectors of the current model that are here, as `put_vectors` takes them."""
-        ...
-
-    def vectors_failed(self, hashes: Iterable[str], reason: str) -> None: ...
-    def provider_failed(self, reason: str | None) -> None:
-        """Why nothing can be embedded now, for every process to tell; None: it can again."""
-        ...
-
-    # --- read
+    @overload
     def get(self, memory_id: int, *, any_presence: bool = False) -> Memory: ...
-    def by_path(self, path: str, *, any_presence: bool = False) -> Memory | None: ...
-    def many(self, memory_ids: Sequence[int]) -> list[Memory]: ...
+    @overload
+    def get(self, *, path: str, any_presence: bool = False) -> Memory | None: ...
+    def many(self, memory_ids: Sequence[int] = (), *, fingerprint: str | None = None) -> list[Memory]:
+        """The live ones of these ids, in their order; or those with this fingerprint, the oldest first."""
+        ...
+
     def find(
         self,
         where: Filter = EVERYTHING,
@@ -283,39 +293,73 @@ class Index(Protocol):
         ...
 
     def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int: ...
-    def alike(self, fingerprint: str) -> list[Memory]:
-        """The live memories with this fingerprint, the oldest first."""
-        ...
-
     def tally(self) -> list[Tally]:
         """Every spec folder in numbers: what is asked of all memories without reading each of them."""
         ...
 
-    def paths(self) -> list[str]:
-        """The paths of live memories, without their second names."""
-        ...
-
+    @overload
     def text(self, memory_id: int) -> str: ...
-    def text_of(self, content_hash: str) -> str | None: ...
-    def passages(self, passage_ids: Sequence[int]) -> list[StoredPassage]: ...
-    def passages_of(self, memory_id: int) -> list[StoredPassage]: ...
-    def unembedded(self, passage_ids: Sequence[int]) -> frozenset[int]:
-        """Those of these passages that have no vector of the current model."""
+    @overload
+    def text(self, *, content_hash: str) -> str | None: ...
+    def passages(self, passage_ids: Sequence[int] = (), *, memory_id: int | None = None) -> list[StoredPassage]:
+        """Those of these ids that live memories have, in their order; or all of one memory."""
         ...
 
-    def stored(self, path: str | None = None) -> dict[str, Stored]:
-        """What sync needs to know of every path, or of that one."""
-        ...
+    def stored(
+        self, path: str | None = None, *, below: Sequence[str] | None = None, alike: str | None = None
+    ) -> dict[str, Stored]:
+        """What sync needs to know of every path, or of some of them.
 
-    def stored_below(self, places: Sequence[str]) -> dict[str, Stored]:
-        """The same of the paths that are one of these or below one; it costs what it finds."""
-        ...
-
-    def stored_like(self, key: str) -> dict[str, Stored]:
-        """The same of the paths whose text has this fingerprint, or, where a body is empty, this raw hash."""
+        `path`: of that one. `below`: of those that are one of these or below one; it costs what it finds. `alike`:
+        of those whose text has this fingerprint, or, where a body is empty, this raw hash.
+        """
         ...
 
     def triggers(self) -> list[tuple[int, str]]: ...
+    def match(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
+        """Passages with any of the terms, as `core.words.for_query` gives them; one with spaces is a phrase.
+
+        Scores are BM25 as the share of what a passage full of the six rarest of them would have."""
+        ...
+
+
+class Record(Protocol):
+    """What no file tells: amendments, use, links, history, ledger and sessions."""
+
+    def amend(
+        self,
+        memory_id: int,
+        change: Change,
+        *,
+        overrides: Mapping[str, Any] | None = None,
+        outdated: bool | None = None,
+        vouched: bool | Unchanged | None = UNCHANGED,
+        validation: tuple[Decimal, int] | None = None,
+        history: Sequence[HistoryEntry] = (),
+    ) -> Memory:
+        """Change what is recorded about a live memory; each thing that is given leaves an entry of its own.
+
+        `overrides`: metadata kept here for sources that have no file of ours to write. Keys are those of
+        `Attributes`; they are added to earlier overrides, and None takes one back. `vouched`: what a person says
+        about a text; None: nobody says anything any more. `validation`: confidence and count. `history`: what another
+        system recorded of it, with its own times; the memory may be gone.
+        """
+        ...
+
+    def use(self, counts: Mapping[int, float], at: datetime) -> None:
+        """Add to access counts. No history, no ledger, no generation, no full-text write."""
+        ...
+
+    def put_link(self, link: Link, change: Change) -> Link:
+        """Make or change the link of that source, target and relation; one made by hand stays so.
+
+        A new one gets the id that is given, where that is free.
+
+        Links that front matter asks for are made by `put`, and again when their target appears.
+        """
+        ...
+
+    def drop_link(self, link_id: int, change: Change) -> Link: ...
     def links(
         self, memory_ids: Sequence[int] | None = None, *, relations: Collection[Relation] | None = None
     ) -> list[Link]: ...
@@ -330,22 +374,50 @@ class Index(Protocol):
         """Newest first; `ledger` are sequences of the ledger entries that they were written with."""
         ...
 
+    def ledger(
+        self, *, after: int = 0, limit: int | None = None, operation: str | None = None, last: bool = False
+    ) -> Iterator[LedgerEntry]:
+        """In order; with `operation`, the entries of that one; with `last`, only the last of them."""
+        ...
+
     def is_committed(self, operation_id: str) -> bool:
         """Does the ledger have an entry of this operation? What a recovery after a crash asks; any scope may."""
         ...
 
-    def ledger(
-        self, *, after: int = 0, limit: int | None = None, operation: str | None = None
-    ) -> Iterator[LedgerEntry]:
-        """In order; with `operation`, the entries of that one."""
+    def session(self, session_id: str) -> Session | None: ...
+    def put_session(self, session: Session, at: datetime) -> None: ...
+
+
+class Vectors(Protocol):
+    """Vectors of passages, keyed by the hash of their words; of one model at a time."""
+
+    def use_model(self, name: str, dimensions: int, weights_hash: str) -> None:
+        """Another model than the stored one marks every vector pending; vectors are never mixed."""
         ...
 
-    def ledger_head(self) -> LedgerEntry | None: ...
-    def session(self, session_id: str) -> Session | None: ...
-    def bad_files(self) -> list[BadFile]: ...
-    def remarks(self, memory_ids: Sequence[int] | None = None, *, limit: int | None = None) -> list[Remark]:
-        """Of live memories, or of these, ordered by path."""
+    def work(self, limit: int) -> list[VectorWork]:
+        """Passages without a vector, words that several have once: retry before pending, then what was used most, then
+        the newest by its own date."""
         ...
+
+    def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
+        """passage hash -> (float32 little-endian vector, token states or None)."""
+        ...
+
+    def get(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
+        """Those vectors of the current model that are here, as `put` takes them."""
+        ...
+
+    def failed(self, reason: str | None, hashes: Iterable[str] | None = None) -> None:
+        """Why these passages have none. Without passages: why nothing can be embedded now; None: it can again."""
+        ...
+
+    def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...
+    def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]: ...
+
+
+class Care(Protocol):
+    """Numbers, faults, checkpoints and repair."""
 
     def stats(self) -> dict[str, Any]:
         """Counts: memories, gone, forgotten, passages, tokens, triggers, aliases, outdated, pending_passages,
@@ -354,21 +426,11 @@ class Index(Protocol):
         passages), provider_failure (a reason or None); size_bytes, last_indexed. Cheap while nothing changed."""
         ...
 
-    # --- match
-    def match_text(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
-        """Passages with any of the terms, as `core.words.for_query` gives them; one with spaces is a phrase.
-
-        Scores are BM25 as the share of what a passage full of the six rarest of them would have."""
+    def remarks(self, memory_ids: Sequence[int] | None = None, *, limit: int | None = None) -> list[Remark]:
+        """Of live memories, or of these, ordered by path."""
         ...
 
-    def match_vector(self, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...
-    def warm(self) -> None:
-        """Load what matching needs, so that the first searches need not wait. For a background thread."""
-        ...
-
-    def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]: ...
-
-    # --- checkpoints and care
+    def bad_files(self) -> list[BadFile]: ...
     def snapshot(self, where: Filter = EVERYTHING) -> Generator[Mapping[str, Any], None, None]:
         """Everything of one moment, row by row. Close it: until then the log cannot be cut back."""
         ...
@@ -388,14 +450,6 @@ class Index(Protocol):
         `clear` also takes back what is newer and forgets what the rows lack, within `where`. `links=False` leaves
         links alone. `presence` names memories that are not live afterwards, gone or forgotten, with their row or
         without.
-        """
-        ...
-
-    def require_sound(self, *, quick: bool = False) -> None:
-        """Raise DatabaseCorrupt if what answers are looked up in is damaged: to be asked before "there is nothing".
-
-        It is looked at once a minute at most, and for a moment only. `quick` is for "that is all": what lists and
-        numbers are made of, as far as a twentieth of a second goes.
         """
         ...
 

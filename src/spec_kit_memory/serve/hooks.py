@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spec_kit_memory.answers import TriggerAnswer
+    from spec_kit_memory.answers import TriggerAnswer, TriggeredMemory
     from spec_kit_memory.workspace import Workspace
 
 __all__ = ["EVENTS", "HOOKED", "main", "run"]
@@ -30,7 +30,9 @@ EVENTS: Mapping[str, str] = {
     "session-end": "SessionEnd",
 }
 GEMINI_NAMES: Mapping[str, str] = {"prompt": "BeforeAgent", "pre-compact": "PreCompress"}
-HOOKED = ("claude-code", "codex", "cursor", "gemini", "qwen", "vscode")
+HOOKED = ("claude-code", "codex", "cursor", "gemini", "opencode", "qwen", "vscode")
+# These hand what a hook prints before compaction to whoever writes the summary; the others show it to the person.
+SUMMARISED = ("claude-code", "opencode")
 # After these a model has forgotten what it was told: what was sent before is sent again.
 ANEW = ("clear", "compact", "resume")
 
@@ -50,7 +52,7 @@ BEFORE_COMPACTION = (
     "The conversation is about to be compacted. To keep what was decided, save it: "
     "ask the agent to save this session (memory_save)."
 )
-# Claude Code gives this to whoever writes the summary, so it says what a summary must not lose.
+# For whoever writes the summary, so it says what a summary must not lose.
 KEEP = (
     "Keep in the summary: every decision with its reason and what was rejected, next steps, blockers, the files that "
     "were changed, and the spec folder that is worked on. Leave out tool output that can be read again."
@@ -103,23 +105,29 @@ def _answer(event: str, host: str, given: Mapping[str, Any], named: str | None) 
 
     root = settings.find_root(_start(given), workspace=named)
     loaded = settings.load(root)
-    if not loaded.index_path.exists():
+    if not loaded.may_have_index:
         return None
-    if event == "pre-compact" and host != "claude-code":
+    if event == "pre-compact" and host not in SUMMARISED:
         return {"user_message" if host == "cursor" else "systemMessage": BEFORE_COMPACTION}
 
     from spec_kit_memory.core.memory import Actor
     from spec_kit_memory.workspace import Workspace
 
-    with Workspace(loaded, actor=Actor.HOOK) as workspace:
+    with Workspace(loaded, actor=Actor.HOOK, personal=True) as workspace:
         text = _text(event, given, workspace)
+        if text:
+            from spec_kit_memory.core import tokens
+
+            workspace.record_sent(f"hook {event}", tokens=tokens.count(text))
     if not text or event == "pre-compact":
         return text or None
     return _told(host, event, text)
 
 
-def _told(host: str, event: str, text: str) -> dict[str, Any]:
+def _told(host: str, event: str, text: str) -> dict[str, Any] | str:
     """The text where this host looks for it."""
+    if host == "opencode":
+        return text  # our plugin there takes it as it is
     if host == "cursor":
         return {"continue": True, "additional_context": text} if event == "prompt" else {"additional_context": text}
     name = GEMINI_NAMES.get(event, EVENTS[event]) if host == "gemini" else EVENTS[event]
@@ -160,10 +168,18 @@ def _text(event: str, given: Mapping[str, Any], workspace: Workspace) -> str:
             return ""
         passed_on = f'\n\nPass sessionId "{session}" to the memory tools, so that nothing is told twice.'
         return f"Remembered for this project (spec_kit_memory):\n\n{answer.text}" + (passed_on if session else "")
-    prompt = given.get("prompt")
-    if not isinstance(prompt, str) or not prompt.strip():
+    prompt = _typed(given.get("prompt"))
+    if not prompt.strip():
         return ""
     return _matches(workspace.triggers(prompt[:PROMPT_LENGTH], session_id=_session(given)))
+
+
+def _typed(prompt: object) -> str:
+    """What the person typed: Gemini CLI puts what a session's start added before it, which must not trigger itself."""
+    if not isinstance(prompt, str):
+        return ""
+    before, mark, rest = prompt.partition("<hook_context>")
+    return before + rest.partition("</hook_context>")[2] if mark and "</hook_context>" in rest else prompt
 
 
 def _kept(workspace: Workspace, session: str | None) -> str:
@@ -181,7 +197,7 @@ def _kept(workspace: Workspace, session: str | None) -> str:
 def _matches(answer: TriggerAnswer) -> str:
     """What the prompt brings up, as an agent reads it."""
     parts = [_memory(match) for match in answer.matches]
-    said = list(dict.fromkeys(str(each.get("kind")) for each in answer.suggestions))
+    said = list(dict.fromkeys(each.kind for each in answer.suggestions))
     notes = [SUGGESTIONS[kind] for kind in said if kind in SUGGESTIONS]
     if not parts and not notes:
         return ""
@@ -194,10 +210,10 @@ def _matches(answer: TriggerAnswer) -> str:
     return "\n\n".join([*head, *kept, *notes])
 
 
-def _memory(match: Mapping[str, Any]) -> str:
-    why = ", ".join(match.get("phrases") or ()) or str(match.get("via") or "linked")
-    text = str(match.get("content") or match.get("summary") or "").strip()
+def _memory(match: TriggeredMemory) -> str:
+    why = ", ".join(match.phrases) or match.via or "linked"
+    text = (match.content or match.summary or "").strip()
     if len(text) > MEMORY_LENGTH:
-        text = text[:MEMORY_LENGTH].rsplit("\n", 1)[0].rstrip() + f"\n… memory_load {match.get('id')} has the rest."
-    line = f"- **{match.get('title')}** (id {match.get('id')}, {match.get('path')}; {why})"
+        text = text[:MEMORY_LENGTH].rsplit("\n", 1)[0].rstrip() + f"\n… memory_load {match.id} has the rest."
+    line = f"- **{match.title}** (id {match.id}, {match.path}; {why})"
     return f"{line}\n{text}" if text else line

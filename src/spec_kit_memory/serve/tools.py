@@ -52,7 +52,8 @@ TOOLS: tuple[Tool, ...] = (
         "memory_search",
         requests.SearchRequest,
         "Search this project's memory: past decisions, prior work, dates, people, preferences. Recall step: call "
-        "before answering about any of them. Matches text and meaning, gives lines to cite. Needs query or concepts.",
+        "before answering about any of them. Matches text and meaning, gives lines to cite. Needs query or concepts. "
+        "Always add also, in the words the note may use: it finds far more than the query alone.",
         lean=True,
         reads=True,
     ),

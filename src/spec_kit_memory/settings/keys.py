@@ -6,6 +6,7 @@ set of it stands in `trust`.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
@@ -31,6 +32,14 @@ class Semantic:
     remote_model: str = "text-embedding-3-small"
     api_key_env: str = "OPENAI_API_KEY"
     api_key: str | None = field(default=None, repr=False)  # from the environment only
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlace:
+    """Where the index is: in a file of the workspace, or on a PostgreSQL server that keeps many projects."""
+
+    url: str = "sqlite"  # or postgresql://…, without a password
+    project: str | None = None  # None: of this folder on this machine alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,7 @@ class Allow:
 class Settings:
     root: Path  # the workspace, canonical
     semantic: Semantic = field(default_factory=Semantic)
+    index: IndexPlace = field(default_factory=IndexPlace)
     triggers: Triggers = field(default_factory=Triggers)
     decay: Decay = field(default_factory=Decay)
     search: Search = field(default_factory=Search)
@@ -114,6 +124,23 @@ class Settings:
     @property
     def index_path(self) -> Path:
         return self.semantic.index_path or self.state_folder / "index.sqlite"
+
+    @property
+    def on_server(self) -> bool:
+        return self.index.url != "sqlite"
+
+    @property
+    def may_have_index(self) -> bool:
+        """Has anything been indexed here? A server would have to be asked."""
+        return self.on_server or self.index_path.exists()
+
+    @property
+    def index_project(self) -> str:
+        """The project's name on a server: unless it was given, no other folder and no other machine has it."""
+        machine = os.uname().nodename if hasattr(os, "uname") else ""
+        here = f"{machine}:{self.root}"
+        digest = hashlib.sha256(here.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+        return self.index.project or f"{self.root.name}-{digest}"
 
     @property
     def scope(self) -> Scope:
@@ -195,6 +222,19 @@ KEYS: tuple[Key, ...] = (
         "text",
         "semantic.index_path",
         "The index file, relative to the workspace; unset is .spec-kit-memory/index.sqlite.",
+        nullable=True,
+    ),
+    Key(
+        "index.url",
+        "text",
+        "index.url",
+        "Where the index is: `sqlite`, or a server as `postgresql://HOST/DATABASE` (needs the extra `team`).",
+    ),
+    Key(
+        "index.project",
+        "text",
+        "index.project",
+        "The project's name on that server; unset is this folder on this machine alone.",
         nullable=True,
     ),
     Key("semantic.baseUrl", "text", "semantic.base_url", "Address of the OpenAI-compatible server, up to /v1."),

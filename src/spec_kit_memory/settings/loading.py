@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.core.memory import ContextType, Tier
 from spec_kit_memory.errors import BadParameter, FileMissing
@@ -24,6 +25,7 @@ from spec_kit_memory.settings.keys import (
     STATE_FOLDER,
     Allow,
     Decay,
+    IndexPlace,
     Isolation,
     Key,
     Place,
@@ -69,16 +71,13 @@ def find_root(
     try:
         here = (start or Path.cwd()).resolve()
     except FileNotFoundError:
-        raise FileMissing(
-            "The working directory does not exist any more.", hint="Change to a folder that does, or use --workspace."
-        ) from None
+        raise FileMissing("The working directory does not exist any more.", hint=advise("name-workspace")) from None
     for folder in (here, *here.parents):
         if any((folder / mark).exists() for mark in ROOT_MARKS):
             return folder
     raise FileMissing(
         f"No workspace at {str(here)!r} or above: nothing there has {', '.join(ROOT_MARKS)}.",
-        hint="Name a project's root.",
-        advice="make-workspace",
+        hint=("Name a project's root.", advise("make-workspace")),
     )
 
 
@@ -108,8 +107,7 @@ class _Problems:
     def error(self) -> BadParameter:
         return BadParameter(
             "The configuration has problems: " + " ".join(self.all()),
-            hint="Correct the named keys.",
-            advice="show-settings",
+            hint=("Correct the named keys.", advise("show-settings")),
             problems=self.all(),
         )
 
@@ -381,6 +379,7 @@ def _build(root: Path, values: Mapping[str, Any], sources: Mapping[str, str], en
     return Settings(
         root=root,
         semantic=Semantic(**semantic),
+        index=IndexPlace(**groups.get("index", {})),
         triggers=Triggers(**groups.get("triggers", {})),
         decay=Decay(**decay),
         search=Search(**search),

@@ -6,13 +6,14 @@ repository may have a folder of that name: a path that does not begin at the roo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from spec_kit_memory.errors import FileMissing
 from spec_kit_memory.settings.keys import PREFIX
 
-__all__ = ["expanded", "make_private_folder", "user_config_file", "user_folder", "user_state_folder"]
+__all__ = ["expanded", "make_private_folder", "personal_vault", "user_config_file", "user_folder", "user_state_folder"]
 
 APPLICATION = "spec-kit-memory"
 
@@ -49,6 +50,14 @@ def user_state_folder(*, otherwise: str) -> Path:
     if folder := _platform_folder(user_state_dir):
         return folder
     raise _homeless(f"Set HOME, or {otherwise}.")
+
+
+def personal_vault() -> Path | None:
+    """Where the user's personal memory is, or would be; None where there is no home."""
+    from platformdirs import user_data_dir
+
+    folder = _platform_folder(user_data_dir)
+    return None if folder is None else Path(os.path.realpath(folder / "personal"))
 
 
 def _platform_folder(place: Callable[..., str]) -> Path | None:

@@ -34,6 +34,8 @@ TRUST: Mapping[str, Trust] = {
     "semantic.model": Trust.LOCAL,
     "semantic.dimensions": Trust.FREE,
     "semantic.indexPath": Trust.INSIDE,
+    "index.url": Trust.NEVER,  # texts are sent there
+    "index.project": Trust.NEVER,
     "semantic.baseUrl": Trust.NEVER,  # also not on this machine: another user or a container may be listening there
     "semantic.remoteModel": Trust.NETWORK,  # what it costs is the user's
     "semantic.apiKeyEnv": Trust.NEVER,

@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import apsw
 import numpy as np
 import numpy.typing as npt
 
 from spec_kit_memory.core.memory import ContextType, Filter, Scope, Source, StateBounds, Tier
-from spec_kit_memory.index.sqlite import conditions
-from spec_kit_memory.index.sqlite.connection import Database, fetch, first
+from spec_kit_memory.core.scope import below, folder_below
+from spec_kit_memory.index.arrays.feed import Counters, Feed, MemoryRow
 
-__all__ = ["Columns", "LiveColumns", "numbers"]
+__all__ = ["Columns", "LiveColumns"]
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -32,12 +31,6 @@ _CONTEXT = {str(context): code for code, context in enumerate(ContextType)}
 _INCREMENTAL_SHARE = 0.2  # more changed memories than this are read faster as a whole
 _SPREAD = 8  # ids up to so many times the number of passages are looked up in a table: 40 ns less for each
 _DEAD_SHARE = 0.5  # more dead passages than this and the arrays are made anew
-
-_MEMORY = """
-SELECT memory.id, path, source, spec_folder, tier, context_type, archived_folder OR outdated, presence = 'live',
-  first_indexed_at, max(first_indexed_at, coalesce(last_access, first_indexed_at)), expires_at, owner, project
-FROM memory LEFT JOIN usage ON usage.memory_id = memory.id
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +119,7 @@ class Columns:
             found &= self.folder == self.names.get(where.spec_folder, -1)
         if where.folder_prefix is not None:
             prefix = where.folder_prefix
-            codes = [code for name, code in self.names.items() if conditions.folder_below(name, prefix)]
+            codes = [code for name, code in self.names.items() if folder_below(name, prefix)]
             found &= np.isin(self.folder, codes)
         if where.tiers is not None:
             allowed = np.zeros(len(_TIER), np.bool_)
@@ -166,74 +159,95 @@ class Columns:
 
 
 def _below(path: str, prefixes: Sequence[str]) -> bool:
-    return any(conditions.below(path, prefix) for prefix in prefixes)
-
-
-def numbers(connection: apsw.Connection, columns: Sequence[str], tail: str, values: Sequence[Any] = ()) -> list[Ints]:
-    """Integer columns of a query as arrays; the rows never become Python objects."""
-    joined = ", ".join(f"group_concat({column})" for column in columns)
-    row = first(connection, f"SELECT {joined} {tail}", values)
-    return [np.fromstring(text or "", dtype=np.int64, sep=",") for text in row]
+    return any(below(path, prefix) for prefix in prefixes)
 
 
 class LiveColumns:
     """The newest `Columns` of a process, shared by its threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
         self._lock = threading.Lock()
         self._columns: Columns | None = None
         self._builds = 0
 
-    def current(self, database: Database) -> Columns:
-        with self._lock, database.reading() as connection:
-            generation, used, epoch = first(connection, "SELECT generation, used, epoch FROM counter")
+    def current(self) -> Columns:
+        with self._lock, self._feed.moment():
+            counters = self._feed.counters()
             known = self._columns
-            if known is None or known.epoch != epoch or known.generation > generation:
-                known = self._read_all(connection, generation, used, epoch)
-            elif known.generation != generation:
-                known = self._read_changes(connection, known, generation, used)
-            if known.used != used:
-                known = _read_use(connection, known, used)
+            if known is None or known.epoch != counters.epoch or known.generation > counters.generation:
+                known = self._read_all(counters)
+            elif known.generation != counters.generation:
+                known = self._read_changes(known, counters)
+            if known.used != counters.used:
+                known = self._read_use(known, counters.used)
             self._columns = known
             return known
 
-    def _read_all(self, connection: apsw.Connection, generation: int, used: int, epoch: int) -> Columns:
+    def _read_all(self, counters: Counters) -> Columns:
         self._builds += 1
-        rows = fetch(connection, f"{_MEMORY} WHERE presence = 'live' ORDER BY memory.id")
         names: dict[str | None, int] = {None: 0}
-        memories = _memory_arrays(rows, names)
-        ids, owners, length, vector = numbers(
-            connection,
-            ["passage.id", "memory_id", "length", "coalesce(vector_id, 0)"],
-            "FROM (SELECT passage.id, memory_id, length, vector_id FROM passage JOIN memory ON memory.id = memory_id"
-            " WHERE presence = 'live' ORDER BY passage.id) AS passage",
-        )
+        memories = _memory_arrays(self._feed.memory_rows(), names)
+        passages = self._feed.passage_arrays()
         return Columns(
-            generation=generation,
-            used=used,
-            epoch=epoch,
+            generation=counters.generation,
+            used=counters.used,
+            epoch=counters.epoch,
             build=self._builds,
             slot_of={int(memory_id): slot for slot, memory_id in enumerate(memories["ids"])},
             names=names,
-            passage_ids=ids,
-            memory_slot=np.searchsorted(memories["ids"], owners).astype(np.int32),
-            length=length.astype(np.float32),
-            vector_id=vector,
-            alive=np.ones(len(ids), np.bool_),
+            passage_ids=passages.ids,
+            memory_slot=np.searchsorted(memories["ids"], passages.memory_ids).astype(np.int32),
+            length=passages.lengths.astype(np.float32),
+            vector_id=passages.vector_ids,
+            alive=np.ones(len(passages.ids), np.bool_),
             **memories,
         )
 
-    def _read_changes(self, connection: apsw.Connection, known: Columns, generation: int, used: int) -> Columns:
-        changed = connection.execute("SELECT count(*) FROM memory WHERE changed > ?", (known.generation,)).get
+    def _read_changes(self, known: Columns, counters: Counters) -> Columns:
+        changed = self._feed.changed(known.generation)
         dead = len(known.alive) - int(known.alive.sum())
-        if changed > max(200, _INCREMENTAL_SHARE * len(known.ids)) or dead > max(5_000, _DEAD_SHARE * len(known.alive)):
-            return self._read_all(connection, generation, used, known.epoch)
-        rows = fetch(connection, f"{_MEMORY} WHERE changed > ? ORDER BY memory.id", (known.generation,))
-        memories = _with_memories(known, rows, generation)
-        return _with_passages(connection, memories, {row[0] for row in rows})
+        if len(changed) > max(200, _INCREMENTAL_SHARE * len(known.ids)) or dead > max(
+            5_000, _DEAD_SHARE * len(known.alive)
+        ):
+            return self._read_all(counters)
+        rows = self._feed.memory_rows(changed)
+        return self._with_passages(_with_memories(known, rows, counters.generation), changed)
+
+    def _with_passages(self, known: Columns, memory_ids: set[int]) -> Columns:
+        """Passages of these memories read again: new ids follow at the end, missing ones are dead."""
+        if not memory_ids:
+            return known
+        ids, owners, length, vector = self._feed.passage_arrays(memory_ids)
+        slots = np.fromiter((known.slot_of[memory_id] for memory_id in memory_ids), np.int64)
+        alive = known.alive & ~np.isin(known.memory_slot, slots)
+        old = ids <= known.last_passage
+        places = np.searchsorted(known.passage_ids, ids[old])
+        alive[places] = True
+        vectors = known.vector_id.copy()
+        vectors[places] = vector[old]
+        owner_slots = np.fromiter((known.slot_of[int(owner)] for owner in owners[~old]), np.int32)
+        return replace(
+            known,
+            passage_ids=np.concatenate([known.passage_ids, ids[~old]]),
+            memory_slot=np.concatenate([known.memory_slot, owner_slots]),
+            length=np.concatenate([known.length, length[~old].astype(np.float32)]),
+            vector_id=np.concatenate([vectors, vector[~old]]),
+            alive=np.concatenate([alive, np.ones(int((~old).sum()), np.bool_)]),
+            masks={},
+            slot_by_id=[],
+        )
+
+    def _read_use(self, known: Columns, used: int) -> Columns:
+        last = known.last.copy()
+        for memory_id, at in self._feed.used(known.used):
+            slot = known.slot_of.get(memory_id)
+            if slot is not None and at is not None:
+                last[slot] = max(known.first[slot], at / 1e6)
+        return replace(known, used=used, last=last, masks={})
 
 
-def _memory_arrays(rows: Sequence[tuple[Any, ...]], names: dict[str | None, int]) -> dict[str, Any]:
+def _memory_arrays(rows: Sequence[MemoryRow], names: dict[str | None, int]) -> dict[str, Any]:
     def code(name: str | None) -> int:
         return names.setdefault(name, len(names))
 
@@ -273,12 +287,12 @@ _ARRAYS = (
 )
 
 
-def _with_memories(known: Columns, rows: Sequence[tuple[Any, ...]], generation: int) -> Columns:
+def _with_memories(known: Columns, rows: Sequence[MemoryRow], generation: int) -> Columns:
     """Changed rows overwrite their slots in copies; new ones follow at the end."""
     names = dict(known.names)
     slot_of = dict(known.slot_of)
     fresh = _memory_arrays(rows, names)
-    slots = np.array([slot_of.setdefault(row[0], len(slot_of)) for row in rows], np.int64)
+    slots = np.array([slot_of.setdefault(row.id, len(slot_of)) for row in rows], np.int64)
     grown = len(slot_of)
     values: dict[str, Any] = {}
     for name in _ARRAYS:
@@ -287,49 +301,7 @@ def _with_memories(known: Columns, rows: Sequence[tuple[Any, ...]], generation: 
         values[name] = column
     paths = list(known.paths) + [""] * (grown - len(known.paths))
     for slot, row in zip(slots, rows, strict=True):
-        paths[slot] = row[1]
+        paths[slot] = row.path
     return replace(
         known, generation=generation, slot_of=slot_of, names=names, paths=tuple(paths), scopes={}, masks={}, **values
     )
-
-
-def _with_passages(connection: apsw.Connection, known: Columns, memory_ids: set[int]) -> Columns:
-    """Passages of these memories read again: new ids follow at the end, missing ones are dead."""
-    if not memory_ids:
-        return known
-    test, values = conditions.in_ids(memory_ids, "memory_id")
-    ids, owners, length, vector = numbers(
-        connection,
-        ["id", "memory_id", "length", "coalesce(vector_id, 0)"],
-        f"FROM (SELECT passage.id, memory_id, length, vector_id FROM passage JOIN memory ON memory.id = memory_id"
-        f" WHERE presence = 'live' AND {test} ORDER BY passage.id)",
-        values,
-    )
-    slots = np.fromiter((known.slot_of[memory_id] for memory_id in memory_ids), np.int64)
-    alive = known.alive & ~np.isin(known.memory_slot, slots)
-    old = ids <= known.last_passage
-    places = np.searchsorted(known.passage_ids, ids[old])
-    alive[places] = True
-    vectors = known.vector_id.copy()
-    vectors[places] = vector[old]
-    owner_slots = np.fromiter((known.slot_of[int(owner)] for owner in owners[~old]), np.int32)
-    return replace(
-        known,
-        passage_ids=np.concatenate([known.passage_ids, ids[~old]]),
-        memory_slot=np.concatenate([known.memory_slot, owner_slots]),
-        length=np.concatenate([known.length, length[~old].astype(np.float32)]),
-        vector_id=np.concatenate([vectors, vector[~old]]),
-        alive=np.concatenate([alive, np.ones(int((~old).sum()), np.bool_)]),
-        masks={},
-        slot_by_id=[],
-    )
-
-
-def _read_use(connection: apsw.Connection, known: Columns, used: int) -> Columns:
-    rows = fetch(connection, "SELECT memory_id, last_access FROM usage WHERE used > ?", (known.used,))
-    last = known.last.copy()
-    for memory_id, at in rows:
-        slot = known.slot_of.get(memory_id)
-        if slot is not None and at is not None:
-            last[slot] = max(known.first[slot], at / 1e6)
-    return replace(known, used=used, last=last, masks={})

@@ -4,12 +4,11 @@ Exact: every vector that the mask lets through is compared. The vectors of a pro
 float32 matrix, read at the first use and extended when new ones come. Row by row (`vecdot`) is faster
 here than BLAS, which waits for its slowest thread. Beyond a size that would
 burden the machine, one bit per dimension is kept instead; it chooses candidates, and their exact
-vectors are read from the file.
+vectors are read from the engine.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -17,21 +16,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-import apsw
 import numpy as np
 import numpy.typing as npt
 
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.index.arrays.columns import Columns
-from spec_kit_memory.index.arrays.postings import best
-from spec_kit_memory.index.sqlite.connection import Database, fetch
+from spec_kit_memory.index.arrays.feed import Feed
+from spec_kit_memory.index.arrays.postings import RECENT, best
 
 __all__ = ["EXACT_BYTES", "Vectors"]
 
 EXACT_BYTES = 640_000_000  # about 400,000 vectors of 384 dimensions
 _CANDIDATES = 4_000  # read exactly when only bits are in memory; measured in docs/explain/storage.md
-_PAGE = 4_096
 _LONGEST = 1.05  # squared, with room for rounding
 _SHARED_ROWS, _STRETCH = 20_000, 8_192
 _SPARSE = 0.15  # of a smaller share of the rows it is faster to take them out first
@@ -40,7 +37,8 @@ _SPARSE = 0.15  # of a smaller share of the rows it is faster to take them out f
 class Vectors:
     """All vectors of the current model, by row; ids ascend."""
 
-    def __init__(self, *, exact_bytes: int = EXACT_BYTES) -> None:
+    def __init__(self, feed: Feed, *, exact_bytes: int = EXACT_BYTES) -> None:
+        self._feed = feed
         self._lock = threading.Lock()
         self._exact_bytes = exact_bytes
         self._helper = ThreadPoolExecutor(1, "skm-vectors")  # its thread starts at the first use
@@ -52,21 +50,17 @@ class Vectors:
         self._ids: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._matrix: npt.NDArray[Any] = np.zeros((0, dimensions), np.float32)
         self._coarse = False
-        nothing = np.zeros(0, np.float32)
-        self._last: tuple[npt.NDArray[Any] | None, npt.NDArray[np.float32], npt.NDArray[np.float32]]
-        self._last = None, nothing, nothing
+        self._recent: dict[bytes, tuple[npt.NDArray[Any], npt.NDArray[np.float32]]] = {}
         self._placed: tuple[Columns | None, npt.NDArray[np.int64]] = (None, np.zeros(0, np.int64))
 
-    def warm(self, database: Database, columns: Columns) -> None:
+    def warm(self, columns: Columns) -> None:
         with self._lock:
-            self._refresh(database, columns)
+            self._refresh(columns)
 
-    def match(
-        self, database: Database, columns: Columns, scope: Scope | None, vector: Any, where: Filter, limit: int
-    ) -> list[RawHit]:
+    def match(self, columns: Columns, scope: Scope | None, vector: Any, where: Filter, limit: int) -> list[RawHit]:
         query = np.ascontiguousarray(vector, dtype=np.float32).reshape(-1)
         with self._lock:
-            self._refresh(database, columns)
+            self._refresh(columns)
             matrix, coarse, dimensions, (_, rows) = self._matrix, self._coarse, self._dimensions, self._placed
         wanted = columns.passages(columns.mask(scope, where)) & (rows >= 0)
         count = np.count_nonzero(wanted)
@@ -80,20 +74,25 @@ class Vectors:
         scores = np.full(len(rows), -np.inf, np.float32)
         if coarse:
             chosen = _nearest_bits(matrix, rows, chosen, query, max(_CANDIDATES, 8 * limit))
-            scores[chosen] = _exact_from_file(database, columns.vector_id[chosen], query)
+            scores[chosen] = self._read_exactly(columns.vector_id[chosen], query)
             wanted = np.isfinite(scores)
         else:
             scores[chosen] = np.vecdot(matrix[rows[chosen]], query)
         return best(columns, scores, wanted, limit)
 
     def _all(self, matrix: npt.NDArray[Any], query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Of every vector. The last ones are kept: a question is asked again of what its filter held back."""
+        """Of every vector. Those of the last texts are kept."""
+        asked = query.tobytes()
         with self._lock:
-            known, asked, scores = self._last
-        if known is not matrix or not np.array_equal(asked, query):
-            scores = self._dots(matrix, query)
-            with self._lock:
-                self._last = matrix, query, scores
+            known = self._recent.get(asked)
+        if known is not None and known[0] is matrix:
+            return known[1]
+        scores = self._dots(matrix, query)
+        with self._lock:
+            self._recent.pop(asked, None)
+            self._recent[asked] = matrix, scores
+            while len(self._recent) > RECENT:
+                self._recent.pop(next(iter(self._recent)))
         return scores
 
     def _dots(self, matrix: npt.NDArray[Any], query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -120,15 +119,14 @@ class Vectors:
 
     # --- keeping in step
 
-    def _refresh(self, database: Database, columns: Columns) -> None:
-        with database.reading() as connection:
-            dimensions = connection.execute("SELECT dimensions FROM model ORDER BY id DESC LIMIT 1").get or 0
-            epoch = connection.execute("SELECT epoch FROM counter").get
-            if self._epoch != epoch or self._dimensions != dimensions or self._wasteful(connection, columns):
+    def _refresh(self, columns: Columns) -> None:
+        with self._feed.moment():
+            dimensions, epoch = self._feed.dimensions(), self._feed.counters().epoch
+            if self._epoch != epoch or self._dimensions != dimensions or self._wasteful(columns):
                 self._drop(epoch=epoch, dimensions=dimensions)
             last = int(self._ids[-1]) if len(self._ids) else 0
             if int(columns.vector_id.max(initial=0)) > last:
-                self._extend(connection, last)
+                self._extend(last)
             if self._placed[0] is not columns:
                 self._placed = columns, self._places(columns)
 
@@ -139,16 +137,14 @@ class Vectors:
         rows = np.minimum(np.searchsorted(self._ids, columns.vector_id), len(self._ids) - 1)
         return np.where(self._ids[rows] == columns.vector_id, rows, -1)
 
-    def _wasteful(self, connection: apsw.Connection, columns: Columns) -> bool:
+    def _wasteful(self, columns: Columns) -> bool:
         """Most rows are of vectors that were deleted. Looked at only when something changed."""
         if self._placed[0] is columns or len(self._ids) < 20_000 + 2 * len(columns.vector_id):
             return False
-        kept: int = connection.execute("SELECT count(*) FROM vector").get
-        return 2 * kept < len(self._ids)
+        return 2 * self._feed.vector_count() < len(self._ids)
 
-    def _extend(self, connection: apsw.Connection, last: int) -> None:
-        added = connection.execute("SELECT count(*) FROM vector WHERE id > ?", (last,)).get
-        total = len(self._ids) + added
+    def _extend(self, last: int) -> None:
+        total = len(self._ids) + self._feed.vector_count(after=last)
         coarse = self._coarse or total * self._dimensions * 4 > self._exact_bytes
         if coarse and not self._coarse:
             self._matrix, self._coarse = _bits(self._matrix), True
@@ -156,13 +152,25 @@ class Vectors:
         ids[: len(self._ids)] = self._ids
         matrix = _room(self._matrix, total)
         at = len(self._ids)
-        cursor = connection.execute("SELECT id, vector FROM vector WHERE id > ? ORDER BY id", (last,))
-        while page := _take(cursor, _PAGE):
+        for page in self._feed.vectors(after=last):
             block = _block(page, self._dimensions)
             ids[at : at + len(page)] = [vector_id for vector_id, _ in page]
             matrix[at : at + len(page)] = _bits(block) if coarse else block
             at += len(page)
         self._ids, self._matrix = ids, matrix[:total]
+
+    def _read_exactly(
+        self, vector_ids: npt.NDArray[np.int64], query: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32]:
+        found = self._feed.vectors_by_id(set(vector_ids.tolist()))
+        scores = np.full(len(vector_ids), -np.inf, np.float32)
+        if found:
+            ids = np.array([vector_id for vector_id, _ in found], np.int64)
+            block = _block(found, len(query))
+            place = np.minimum(np.searchsorted(ids, vector_ids), len(ids) - 1)
+            known = ids[place] == vector_ids
+            scores[known] = np.vecdot(block, query)[place[known]]
+        return scores
 
 
 def _block(rows: Sequence[tuple[Any, ...]], dimensions: int) -> npt.NDArray[np.float32]:
@@ -189,10 +197,6 @@ def _room(old: npt.NDArray[Any], total: int) -> npt.NDArray[Any]:
     return grown
 
 
-def _take(cursor: apsw.Cursor, count: int) -> list[tuple[int, bytes]]:
-    return [row for _, row in zip(range(count), cursor, strict=False)]
-
-
 def _bits(block: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
     packed = np.packbits(block > 0, axis=1)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
@@ -214,20 +218,3 @@ def _nearest_bits(
     for word, signs in enumerate(_bits(query[None, :])[0]):
         differing += np.bitwise_count(bits[:, word] ^ signs)
     return chosen[np.argpartition(differing[rows[chosen]], count)[:count]]
-
-
-def _exact_from_file(
-    database: Database, vector_ids: npt.NDArray[np.int64], query: npt.NDArray[np.float32]
-) -> npt.NDArray[np.float32]:
-    wanted = json.dumps(sorted(set(vector_ids.tolist())))
-    with database.reading() as connection:
-        sql = "SELECT id, vector FROM vector WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
-        found = fetch(connection, sql, (wanted,))
-    scores = np.full(len(vector_ids), -np.inf, np.float32)
-    if found:
-        ids = np.array([vector_id for vector_id, _ in found], np.int64)
-        block = _block(found, len(query))
-        place = np.minimum(np.searchsorted(ids, vector_ids), len(ids) - 1)
-        known = ids[place] == vector_ids
-        scores[known] = np.vecdot(block, query)[place[known]]
-    return scores

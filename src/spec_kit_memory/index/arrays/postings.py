@@ -1,6 +1,6 @@
 """Which passages have these words, and how well do they fit? BM25 over the text index.
 
-FTS5 keeps the words in step with everything else; scoring happens here. The passages of a word
+The engine keeps the words in step with everything else; scoring happens here. The passages of a word
 are read from it once, kept as arrays, and extended when passages are added. Ids only rise and
 never change their words, so nothing kept ever becomes wrong; what was deleted is masked.
 """
@@ -11,20 +11,16 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import apsw
 import numpy as np
 import numpy.typing as npt
 
 from spec_kit_memory.core import words
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
 from spec_kit_memory.index.arrays.columns import Columns
-from spec_kit_memory.index.sqlite import conditions, rows
-from spec_kit_memory.index.sqlite.connection import Database, fetch
-from spec_kit_memory.index.sqlite.text_index import TOKENIZER
+from spec_kit_memory.index.arrays.feed import Feed, Lookups
 
-__all__ = ["Postings", "best"]
+__all__ = ["RECENT", "Postings", "best"]
 
 K1 = 1.2
 B = 0.75
@@ -37,7 +33,9 @@ _SAMPLE = 200  # memories that tell which words are common
 _MOST_DELTA = 4_000  # passages added since a word was read; more are read faster as a whole
 
 
-_Asked = tuple[Columns, Scope | None, tuple[tuple[str, ...], ...]]
+RECENT = 7  # texts that a question may have; it is asked again of what its filter held back
+
+_Asked = tuple[Scope | None, tuple[tuple[str, ...], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +61,16 @@ class _Posting:
 class Postings:
     """Words that were asked for, with their passages: the most recent ones are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, ...], _Posting] = OrderedDict()
         self._bytes = 0
         self._build = -1
-        self._last: tuple[_Asked | None, npt.NDArray[np.float32]] = (None, np.zeros(0, np.float32))
+        self._recent: dict[_Asked, tuple[Columns, npt.NDArray[np.float32]]] = {}
 
     def match(
         self,
-        database: Database,
         columns: Columns,
         scope: Scope | None,
         terms: Sequence[str],
@@ -82,57 +80,42 @@ class Postings:
         confirm_nothing: Callable[[], None] = lambda: None,
     ) -> list[RawHit]:
         """`confirm_nothing` is called before it is believed that no passage has any of the words."""
-        with database.reading() as connection:
-            lookups = self._lookups(connection, terms)
+        lookups = self._feed.lookups(terms)
         if not lookups or limit <= 0:
             return []
-        scores = self._scores(database, columns, scope, lookups)
+        scores = self._scores(columns, scope, lookups)
         if not scores.any():
             confirm_nothing()
             return []
         wanted = columns.passages(columns.mask(scope, where))
         return best(columns, scores, wanted & (scores > 0), limit)
 
-    def _scores(
-        self, database: Database, columns: Columns, scope: Scope | None, lookups: dict[tuple[str, ...], str]
-    ) -> npt.NDArray[np.float32]:
-        """Of every passage. The last ones are kept: a question is asked again of what its filter held back."""
-        asked = (columns, scope, tuple(lookups))
+    def _scores(self, columns: Columns, scope: Scope | None, lookups: Lookups) -> npt.NDArray[np.float32]:
+        """Of every passage. Those of the last texts are kept."""
+        asked = (scope, tuple(lookups))
         with self._lock:
-            known, scores = self._last
-            if known is not None and known[0] is columns and known[1:] == asked[1:]:
-                return scores
-            postings = [self._posting(database, columns, lookup, term) for lookup, term in lookups.items()]
+            known = self._recent.get(asked)
+            if known is not None and known[0] is columns:
+                return known[1]
+            with self._feed.moment():  # one for all words
+                postings = [self._posting(columns, lookup, term) for lookup, term in lookups.items()]
         scores = _bm25(columns, columns.passages(columns.seen(scope)), postings)
         with self._lock:
-            self._last = asked, scores
+            self._recent.pop(asked, None)
+            self._recent[asked] = columns, scores
+            while len(self._recent) > RECENT:
+                self._recent.pop(next(iter(self._recent)))
         return scores
 
-    def warm(self, database: Database, columns: Columns) -> None:
+    def warm(self, columns: Columns) -> None:
         """Read the commonest words, which take longest, before somebody asks for them."""
         if not len(columns.passage_ids):
             return
-        common = _common(database, columns)
-        with database.reading() as connection:
-            lookups = self._lookups(connection, common)
-        for lookup, term in lookups.items():
+        for lookup, term in self._feed.lookups(self._common(columns)).items():
             with self._lock:  # word by word: a search waits for one of them at most
-                self._posting(database, columns, lookup, term)
+                self._posting(columns, lookup, term)
 
-    def _lookups(self, connection: apsw.Connection, terms: Sequence[str]) -> dict[tuple[str, ...], str]:
-        """Each term as the words of the index; several make a phrase."""
-        tokenizer = connection.fts5_tokenizer(*TOKENIZER)
-        found: dict[tuple[str, ...], str] = {}
-        for term in terms:
-            asked = rows.clean(term).replace("\x00", " ")
-            tokens: Any = tokenizer(
-                asked.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
-            )
-            if tokens:
-                found.setdefault(tuple(tokens), asked)
-        return found
-
-    def _posting(self, database: Database, columns: Columns, lookup: tuple[str, ...], term: str) -> _Posting:
+    def _posting(self, columns: Columns, lookup: tuple[str, ...], term: str) -> _Posting:
         if self._build != columns.build:
             self._kept.clear()
             self._bytes, self._build = 0, columns.build
@@ -140,67 +123,34 @@ class Postings:
         if known is not None:
             self._bytes -= known.size
         if known is None or known.upto < columns.last_passage:
-            known = _read(database, columns, lookup, term, known)
+            known = self._read(columns, lookup, term, known)
         self._kept[lookup] = known
         self._bytes += known.size
         while self._bytes > _KEEP_BYTES and len(self._kept) > 1:
             self._bytes -= self._kept.popitem(last=False)[1].size
         return known.within(columns)
 
+    def _common(self, columns: Columns) -> list[str]:
+        """The words that most memories have, judged by a sample of them."""
+        live = columns.ids[columns.live]
+        texts = self._feed.texts(live[:: max(1, len(live) // _SAMPLE)].tolist())
+        counted = Counter(word for text in texts for word in words.content(text))
+        return [word for word, _ in counted.most_common(_WARM_WORDS)]
 
-def _common(database: Database, columns: Columns) -> list[str]:
-    """The words that most memories have, judged by a sample of them."""
-    live = columns.ids[columns.live]
-    sample = live[:: max(1, len(live) // _SAMPLE)].tolist()
-    test, values = conditions.in_ids(sample, "memory.id")
-    sql = f"SELECT text FROM memory JOIN content ON content.hash = content_hash WHERE {test}"
-    with database.reading() as connection:
-        texts = [rows.unpack(blob) for (blob,) in fetch(connection, sql, values)]
-    counted = Counter(word for text in texts for word in words.content(text))
-    return [word for word, _ in counted.most_common(_WARM_WORDS)]
-
-
-def _read(database: Database, columns: Columns, lookup: tuple[str, ...], term: str, known: _Posting | None) -> _Posting:
-    """From the text index, from the beginning or since the last reading."""
-    after = known.upto if known else 0
-    added = len(columns.passage_ids) - int(np.searchsorted(columns.passage_ids, after, side="right"))
-    if known is not None and added > _MOST_DELTA and len(lookup) == 1:
-        known, after = None, 0
-    with database.reading() as connection:
-        if known is None and len(lookup) == 1:
-            docs, times = _whole(connection, lookup[0])
-        else:
-            docs, times = _since(connection, term, after)
-    keep = docs <= columns.last_passage  # a newer generation than our columns may already be there
-    docs, times = docs[keep], times[keep]
-    slots = columns.slots(docs)
-    slots, times = slots[slots >= 0], times[slots >= 0]
-    if known is not None:
-        slots, times = np.concatenate([known.slots, slots]), np.concatenate([known.times, times])
-    return _Posting(slots, times, columns.last_passage)
-
-
-def _whole(connection: apsw.Connection, word: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """All occurrences, joined to one text by SQLite: ten times faster than rows."""
-    text = connection.execute("SELECT group_concat(doc) FROM passage_terms WHERE term = ?", (word,)).get
-    docs = np.fromstring(text or "", dtype=np.int64, sep=",")
-    first = np.flatnonzero(np.diff(docs, prepend=-1))
-    times = np.diff(np.append(first, len(docs)))
-    return docs[first], times.astype(np.float32)
-
-
-def _since(connection: apsw.Connection, term: str, after: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Only later passages, or a phrase: counted by a function of ours inside the query.
-
-    The term goes in as it was asked, since stemming a stem may give another one.
-    """
-    phrase = '"' + term.replace('"', '""') + '"'
-    sql = "SELECT rowid, skm_times(passage_fts) FROM passage_fts WHERE passage_fts MATCH ? AND rowid > ? ORDER BY rowid"
-    found = fetch(connection, sql, (phrase, after))
-    return (
-        np.array([doc for doc, _ in found], np.int64),
-        np.array([times for _, times in found], np.float32),
-    )
+    def _read(self, columns: Columns, lookup: tuple[str, ...], term: str, known: _Posting | None) -> _Posting:
+        """From the text index, from the beginning or since the last reading."""
+        after = known.upto if known else 0
+        added = len(columns.passage_ids) - int(np.searchsorted(columns.passage_ids, after, side="right"))
+        if known is not None and added > _MOST_DELTA and len(lookup) == 1:
+            known, after = None, 0
+        docs, times = self._feed.postings(lookup, term, after=after)
+        keep = docs <= columns.last_passage  # a newer generation than our columns may already be there
+        docs, times = docs[keep], times[keep]
+        slots = columns.slots(docs)
+        slots, counts = slots[slots >= 0], times[slots >= 0].astype(np.float32)
+        if known is not None:
+            slots, counts = np.concatenate([known.slots, slots]), np.concatenate([known.times, counts])
+        return _Posting(slots, counts, columns.last_passage)
 
 
 def _bm25(columns: Columns, inside: npt.NDArray[np.bool_], postings: Sequence[_Posting]) -> npt.NDArray[np.float32]:

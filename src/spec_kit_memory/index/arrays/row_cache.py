@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Generic, TypeVar
-
-import apsw
+from typing import Generic, TypeVar
 
 from spec_kit_memory.core.memory import Memory, Scope, StoredPassage
-from spec_kit_memory.index.sqlite import conditions, rows
-from spec_kit_memory.index.sqlite.connection import Database, fetch, first
+from spec_kit_memory.core.scope import allows
+from spec_kit_memory.index.arrays.feed import Feed
 
-__all__ = ["Kept"]
+__all__ = ["RowCache"]
 
 _MOST_MEMORIES = 10_000  # about 15 MB
 _MOST_PASSAGES = 120_000  # about 60 MB, in workspaces that have so many
 _MOST_STATE_BYTES = 40_000_000
 _WARM_PASSAGES = 20_000  # more are not read ahead
 _AT_ONCE = 500
-_PASSAGE = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
 
 Value = TypeVar("Value")
 
 
-class Kept:
+class RowCache:
     """Live memories and their passages by id, without a scope; every question is answered within one."""
 
-    def __init__(self) -> None:
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
         self._lock = threading.Lock()
         self._memories = _Shelf[Memory](_MOST_MEMORIES)
         self._passages = _Shelf[StoredPassage](_MOST_PASSAGES)
@@ -40,57 +38,54 @@ class Kept:
         self._seen: dict[Scope | None, dict[int, bool]] = {}
         self._state = (-1, -1, -1)  # epoch, generation, used
 
-    def memories(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> list[Memory]:
+    def memories(self, scope: Scope | None, ids: Sequence[int]) -> list[Memory]:
         """Live ones, in the order given; unknown ids are left out."""
         if not ids:
             return []
-        with self._lock, database.reading() as connection:
-            self._refresh(connection)
-            known = self._memories.get(ids, lambda missing: _read_memories(connection, missing))
-            seen = self._within(connection, scope, known)
+        with self._lock, self._feed.moment():
+            self._refresh()
+            known = self._memories.get(ids, self._feed.memories)
+            seen = self._within(scope, known)
         return [known[each] for each in ids if each in seen]
 
-    def passages(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> list[StoredPassage]:
+    def passages(self, scope: Scope | None, ids: Sequence[int]) -> list[StoredPassage]:
         """Of live memories, in the order given; unknown ids are left out."""
         if not ids:
             return []
-        with self._lock, database.reading() as connection:
-            self._refresh(connection)
-            known = self._passages.get(ids, lambda missing: _read_passages(connection, missing))
-            seen = self._within(connection, scope, {each.memory_id for each in known.values()})
+        with self._lock, self._feed.moment():
+            self._refresh()
+            known = self._passages.get(ids, self._feed.passages)
+            seen = self._within(scope, {each.memory_id for each in known.values()})
         return [known[each] for each in ids if each in known and known[each].memory_id in seen]
 
-    def token_states(self, database: Database, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
+    def token_states(self, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
         """By passage id, where there are any."""
-        with self._lock, database.reading() as connection:
-            self._refresh(connection)
-            known = self._states.get(ids, lambda missing: _read_states(connection, missing))
-            seen = self._within(connection, scope, {memory_id for memory_id, _ in known.values()})
+        with self._lock, self._feed.moment():
+            self._refresh()
+            known = self._states.get(ids, self._feed.token_states)
+            seen = self._within(scope, {memory_id for memory_id, _ in known.values()})
         return {each: states for each, (memory_id, states) in known.items() if states is not None and memory_id in seen}
 
-    def warm(self, database: Database, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
+    def warm(self, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
         """Read these ahead unless they are too many; a few at a time, so that a search waits for one at most."""
         if len(memory_ids) <= _MOST_MEMORIES:
             for at in range(0, len(memory_ids), _AT_ONCE):
-                self.memories(database, None, memory_ids[at : at + _AT_ONCE])
+                self.memories(None, memory_ids[at : at + _AT_ONCE])
         if len(passage_ids) <= _WARM_PASSAGES:
             for at in range(0, len(passage_ids), _AT_ONCE):
-                self.passages(database, None, passage_ids[at : at + _AT_ONCE])
+                self.passages(None, passage_ids[at : at + _AT_ONCE])
 
-    def _within(self, connection: apsw.Connection, scope: Scope | None, ids: Collection[int]) -> set[int]:
+    def _within(self, scope: Scope | None, ids: Collection[int]) -> set[int]:
         """Those of these memories that are within the scope; a set of the caller's own, as other threads go on."""
         seen = self._seen.setdefault(scope, {})
         unknown = [each for each in ids if each not in seen]
         if unknown:
-            test, values = conditions.in_ids(unknown, "id")
-            for memory_id, path, owner, project in fetch(
-                connection, f"SELECT id, path, owner, project FROM memory WHERE {test}", values
-            ):
-                seen[memory_id] = conditions.allows(scope, path=path, owner=owner, project=project)
+            for place in self._feed.places(unknown):
+                seen[place.memory_id] = allows(scope, path=place.path, owner=place.owner, project=place.project)
         return {each for each in ids if seen.get(each)}
 
-    def _refresh(self, connection: apsw.Connection) -> None:
-        epoch, generation, used = first(connection, "SELECT epoch, generation, used FROM counter")
+    def _refresh(self) -> None:
+        generation, used, epoch = self._feed.counters()
         state = (epoch, generation, used)
         if state == self._state:
             return
@@ -99,8 +94,8 @@ class Kept:
         if epoch != known_epoch or generation < known_generation or used < known_used:
             self._forget_all()
             return
-        changed = {id_ for (id_,) in fetch(connection, "SELECT id FROM memory WHERE changed > ?", (known_generation,))}
-        counted = {id_ for (id_,) in fetch(connection, "SELECT memory_id FROM usage WHERE used > ?", (known_used,))}
+        changed = self._feed.changed(known_generation) if generation != known_generation else set()
+        counted = {memory_id for memory_id, _ in self._feed.used(known_used)} if used != known_used else set()
         self._memories.drop(changed | counted)
         if changed:
             self._passages.drop([id_ for id_, each in self._passages.values.items() if each.memory_id in changed])
@@ -154,22 +149,3 @@ class _Shelf(Generic[Value]):
     def clear(self) -> None:
         self.values.clear()
         self._weight = 0
-
-
-def _read_memories(connection: apsw.Connection, ids: Sequence[int]) -> dict[int, Memory]:
-    test, values = conditions.in_ids(set(ids), "memory.id")
-    sql = f"SELECT {rows.MEMORY} WHERE {test} AND memory.presence = 'live'"
-    return {row[0]: rows.memory_from(row) for row in connection.execute(sql, values)}
-
-
-def _read_passages(connection: apsw.Connection, ids: Sequence[int]) -> dict[int, StoredPassage]:
-    test, bound = conditions.in_ids(set(ids), "passage.id")
-    sql = f"SELECT {_PASSAGE} FROM passage JOIN memory ON memory.id = memory_id WHERE {test} AND presence = 'live'"
-    given: list[Any] = bound
-    return {row[0]: rows.passage_from(row) for row in connection.execute(sql, given)}
-
-
-def _read_states(connection: apsw.Connection, ids: Sequence[int]) -> dict[int, tuple[int, bytes | None]]:
-    test, values = conditions.in_ids(set(ids), "passage.id")
-    sql = f"SELECT passage.id, memory_id, states FROM passage LEFT JOIN token_state USING (vector_id) WHERE {test}"
-    return {passage_id: (memory_id, states) for passage_id, memory_id, states in connection.execute(sql, values)}

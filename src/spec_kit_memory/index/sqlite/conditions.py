@@ -12,33 +12,28 @@ from typing import Any
 
 from spec_kit_memory.core.memory import Filter, Scope, StateBounds
 
-__all__ = ["Condition", "allows", "below", "folder_below", "in_ids", "matching", "reaches", "visible"]
+__all__ = ["CITED", "MEMORY", "Condition", "in_ids", "matching", "visible"]
 
 Condition = tuple[str, list[Any]]  # SQL over memory (and usage), with its values
 
+# What was recorded of another text than the present one does not count. An empty body has no fingerprint.
+CITED = (
+    "LEFT JOIN citation ON citation.memory_id = memory.id"
+    " AND citation.body = iif(memory.fingerprint = '', memory.content_hash, memory.fingerprint)"
+)
+MEMORY = f"""
+  memory.id, memory.path, memory.source, memory.spec_folder, memory.title, memory.tier, memory.weight,
+  memory.context_type, memory.triggers, memory.created_at, memory.expires_at, memory.session_id, memory.channel,
+  memory.presence, memory.fingerprint, memory.content_hash, memory.first_indexed_at, memory.updated_at,
+  memory.archived_folder, memory.outdated, memory.owner, memory.project, memory.trusted,
+  usage.access_count, usage.last_access, usage.validation_count, usage.confidence,
+  document.vector_status, document.passages, document.tokens, document.redactions, document.warnings,
+  (SELECT json_group_array(path) FROM (SELECT path FROM alias WHERE memory_id = memory.id ORDER BY path)),
+  citation.files
+  FROM memory LEFT JOIN usage ON usage.memory_id = memory.id LEFT JOIN document ON document.memory_id = memory.id
+  {CITED}
+"""
 _LAST_USED = "max(memory.first_indexed_at, coalesce(usage.last_access, memory.first_indexed_at)) / 1e6"
-
-
-def below(path: str, prefix: str) -> bool:
-    """Is `path` the prefix or under it? Whole segments: memory/a is not above memory/ab."""
-    folder = prefix.rstrip("/")
-    if folder in ("", "."):
-        return path.startswith("/") if prefix.startswith("/") else not path.startswith("/") and "://" not in path
-    return path == folder or path.startswith(f"{folder}/")
-
-
-def folder_below(folder: str | None, prefix: str) -> bool:
-    return folder is not None and (folder == prefix or folder.startswith(f"{prefix}/"))
-
-
-def reaches(scope: Scope | None, path: str) -> bool:
-    """Is the path within the scope's prefixes?"""
-    return scope is None or scope.prefixes is None or any(below(path, prefix) for prefix in scope.prefixes)
-
-
-def allows(scope: Scope | None, *, path: str, owner: str | None, project: str | None) -> bool:
-    """A scope's whole rule for one memory. No scope is the whole workspace with all users and projects."""
-    return scope is None or (owner in (None, scope.user) and project in (None, scope.project) and reaches(scope, path))
 
 
 def visible(scope: Scope | None) -> Condition:

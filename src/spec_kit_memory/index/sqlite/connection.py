@@ -22,7 +22,11 @@ from weakref import WeakSet
 
 import apsw
 
+from spec_kit_memory import filesystem
+from spec_kit_memory.advice import advise
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory.filesystem import Place
+from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite import failures, log, schema
 from spec_kit_memory.index.sqlite.busy import wait_at_most
 
@@ -64,14 +68,22 @@ class Database:
     """A file and the connections to it. `on_new_file` is called when another file took its place."""
 
     def __init__(
-        self, path: Path, *, read_only: bool = False, damaged_ok: bool = False, busy_seconds: float = BUSY_SECONDS
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        damaged_ok: bool = False,
+        busy_seconds: float = BUSY_SECONDS,
+        first_id: int = 1,
     ) -> None:
         self.path = path
+        self.first_id = first_id
         self._name_on_disk = str(path)
         self._asked_to_read = read_only
         self.busy_seconds = busy_seconds
         self.on_new_file: Callable[[], None] = lambda: None
         self._closed = False
+        self._was_open = False
         self._bulks = threading.local()  # which file each thread's bulk is about; a new file does not change that
         self._reads = _Reads()
         self._reset()
@@ -122,7 +134,8 @@ class Database:
             if not self.read_only:
                 self._beside = {name: inode for name in self._names_beside() if (inode := _inode(name))}
             if making:
-                self._making.unlink(missing_ok=True)
+                filesystem.remove(Place.of(self._making))
+            self._was_open = True
 
     def _prepare_file(self) -> bool:
         """Make an empty file where there is none, which SQLite then fills; True while it is being filled.
@@ -131,12 +144,15 @@ class Database:
         """
         if not self.path.exists():
             if self._asked_to_read:
-                raise DatabaseUnusable(f"there is no index at {self.path}", hint="run `index()` first")
-            if not self.path.parent.exists():
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                raise DatabaseUnusable(f"there is no index at {self.path}", hint=advise("index"))
+            folder = self.path.absolute().parent
+            if not folder.exists():
+                # Once it was open, a missing workspace was deleted: a thread that still writes must not bring it back.
+                base = folder.parent if self._was_open else Path(folder.anchor)
+                filesystem.make_folders(Place(base, folder.relative_to(base).parts), mode=0o700)
             with suppress(FileExistsError):
-                os.close(os.open(self._making, os.O_CREAT | os.O_RDWR, 0o600))
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                os.close(filesystem.open_lock(Place.of(self._making)))
+                os.close(filesystem.create(Place.of(self.path), mode=0o600))
             return True
         if self.path.stat().st_size >= _LEAST_BYTES:
             return False
@@ -183,7 +199,7 @@ class Database:
             if not schema.is_current(connection):
                 raise DatabaseUnusable(
                     f"{self.path} has an older schema and cannot be written, so it cannot be brought up to date",
-                    hint="make the folder writable and run `index()`",
+                    hint=advise("make-writable"),
                 )
         except BaseException:
             connection.close()
@@ -214,6 +230,10 @@ class Database:
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             # Otherwise a join is planned anew for every value that is bound, which takes longer than most of them run.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+            # Whatever a forged file might get us to run: it reaches no other file, and not its own schema.
+            connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
+            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
             connection.register_fts5_function("skm_times", _times)
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # reads the header: errors surface here
         except BaseException as error:
@@ -243,7 +263,7 @@ class Database:
             return
         connection.execute("BEGIN IMMEDIATE")
         try:
-            schema.migrate(connection, str(self.path))
+            schema.migrate(connection, str(self.path), first_id=self.first_id)
         except BaseException:
             connection.execute("ROLLBACK")
             raise
@@ -360,7 +380,7 @@ class Database:
         self._lock = lock  # it is held
         for name in leftovers:
             with suppress(OSError):
-                os.unlink(name)
+                filesystem.remove(Place.of(Path(name)))
         self._open()
         if not is_same:
             self.on_new_file()
@@ -472,7 +492,7 @@ class Database:
         while True:
             self._ensure_current()  # while we waited for a lock
             if getattr(self._bulks, "about", self._threads) not in (None, self._threads):
-                raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint="run `index()` again")
+                raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint=advise("index-again"))
             connection = self._writable(aside=aside)
             if connection.in_transaction:
                 raise DatabaseUnusable("a write was started inside another write")
@@ -534,7 +554,7 @@ class Database:
         if not lock.acquire(timeout=seconds):
             raise DatabaseBusy(
                 f"another call held {self.path} for more than {seconds:g} seconds",
-                hint="try again; `health()` names the processes that hold locks",
+                hint=advise("who-holds-locks"),
             )
         try:
             yield
@@ -728,7 +748,7 @@ def first(connection: apsw.Connection, sql: str, values: Any = ()) -> tuple[Any,
     """The one row of a query that always has one."""
     row: tuple[Any, ...] | None = connection.execute(sql, values).fetchone()
     if row is None:
-        raise DatabaseCorrupt(f"the index is damaged: there is no row for {sql}", hint=failures.REBUILD)
+        raise DatabaseCorrupt(f"the index is damaged: there is no row for {sql}", hint=rows.REBUILD)
     return row
 
 

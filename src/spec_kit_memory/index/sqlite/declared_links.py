@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from spec_kit_memory.core.memory import LinkClaim, Memory
-from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite.connection import fetch, first
 
 __all__ = ["others_resolved", "replace", "resolve", "unresolved"]

@@ -1,6 +1,6 @@
 """How does a document enter the index, and how does it leave?
 
-`put` decides which memory a document is (see `Index.put`), then writes everything about it in
+`put` decides which memory a document is (see `contract.Documents.put`), then writes everything about it in
 one transaction. Vanishing and forgetting take it out of search; nothing recorded is deleted.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 
 import apsw
 
+from spec_kit_memory.core.citations import Citations
 from spec_kit_memory.core.memory import (
     Attributes,
     Change,
     Entry,
     Event,
-    HistoryEntry,
     Memory,
     Mutation,
     Origin,
@@ -28,25 +28,23 @@ from spec_kit_memory.core.memory import (
     Scope,
     Stamp,
 )
+from spec_kit_memory.core.scope import allows
 from spec_kit_memory.errors import OutsideScope
-from spec_kit_memory.index.contract import PutResult
-from spec_kit_memory.index.sqlite import conditions, declared_links, rows, text_index
-from spec_kit_memory.index.sqlite.connection import Database, fetch, first
-from spec_kit_memory.index.sqlite.queries import not_found
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.contract import NO_CITATIONS, NO_STAMPS, BadFile, PutResult
+from spec_kit_memory.index.sqlite import declared_links, text_index
+from spec_kit_memory.index.sqlite.connection import fetch, first
+from spec_kit_memory.index.sqlite.queries import Queries, not_found
 from spec_kit_memory.index.sqlite.recorder import Recorder, load
 
 __all__ = [
+    "Documents",
     "allowed",
     "effective",
-    "forget",
     "keep_text",
-    "put",
-    "recall",
     "require",
     "set_attributes",
     "take_out",
-    "touch",
-    "vanish",
 ]
 
 
@@ -60,9 +58,118 @@ class _Place:
     previous: Memory | None = None  # what was forgotten at its path: another text, and so another memory
 
 
+class Documents(Queries):
+    def put(
+        self,
+        entry: Entry,
+        change: Change,
+        *,
+        memory_id: int | None = None,
+        explicit: bool = False,
+    ) -> PutResult:
+        _refuse_outside(self._scope, entry)
+        with self._database.writing() as connection:
+            recorder = Recorder(connection, change)
+            place = _identify(connection, recorder, self._scope, entry, memory_id=memory_id, explicit=explicit)
+            if place.memory and place.stays_forgotten:
+                return _stay_forgotten(connection, recorder, place.memory, entry, alias=place.alias)
+            if place.memory and place.alias:
+                return _add_alias(connection, recorder, place.memory, entry)
+            return _index(connection, recorder, place.memory, entry, previous=place.previous)
+
+    def scanned(
+        self,
+        stamps: Mapping[str, Stamp] = NO_STAMPS,
+        *,
+        bad: Sequence[BadFile] = (),
+        cleared: Sequence[str] = (),
+        cited: Mapping[int, Citations] = NO_CITATIONS,
+    ) -> None:
+        with self._database.writing() as connection:
+            record_citations(connection, cited)
+            if cited:  # texts changed
+                text_index.prune_spare_vectors(connection)
+            for path, stamp in stamps.items():
+                self._touch(connection, path, stamp)
+            connection.executemany("DELETE FROM bad_file WHERE path = ?", [(rows.clean(path),) for path in cleared])
+            connection.executemany(
+                "INSERT OR REPLACE INTO bad_file (path, code, message, seen_at) VALUES (?, ?, ?, ?)",
+                [(rows.clean(one.path), one.code, rows.clean(one.message), rows.micros(one.seen_at)) for one in bad],
+            )
+
+    def _touch(self, connection: apsw.Connection, path: str, stamp: Stamp) -> None:
+        values = (stamp.size, stamp.mtime_ns, stamp.seen_ns)
+        connection.execute("UPDATE alias SET size = ?, mtime_ns = ?, seen_ns = ? WHERE path = ?", (*values, path))
+        memory = _latest_at(connection, path)
+        if memory and allowed(self._scope, memory):
+            connection.execute(
+                "UPDATE document SET size = ?, mtime_ns = ?, seen_ns = ? WHERE memory_id = ?", (*values, memory.id)
+            )
+
+    def vanish(self, path: str, change: Change) -> str | None:
+        with self._database.writing() as connection:
+            memory = _latest_at(connection, path)
+            if memory and memory.presence is Presence.LIVE:
+                if not allowed(self._scope, memory):
+                    return None
+                recorder = Recorder(connection, change)
+                if memory.aliases:
+                    return _hand_over(connection, recorder, memory)
+                take_out(connection, recorder, memory, Presence.GONE)
+                return None
+            owner = _alias_owner(connection, path)
+            if owner and allowed(self._scope, owner):
+                _detach(connection, Recorder(connection, change), owner, path)
+            return None
+
+    def forget(self, memory_id: int, change: Change, *, into: int | None = None) -> None:
+        with self._database.writing() as connection:
+            memory = _not_forgotten(connection, self._scope, memory_id)
+            if into is not None:
+                require(connection, self._scope, into)
+            recorder = Recorder(connection, change)
+            if into is None:
+                take_out(connection, recorder, memory, Presence.FORGOTTEN)
+            else:
+                _give_way(connection, recorder, memory, into)
+
+    def recall(self, memory_id: int, change: Change) -> Memory:
+        """Back from gone or forgotten, from what is stored; its file is not needed."""
+        with self._database.writing() as connection:
+            memory = require(connection, self._scope, memory_id, live=False)
+            if memory.presence is Presence.LIVE:
+                return memory
+            recorder = Recorder(connection, change)
+            _make_room(connection, recorder, memory, memory.path)
+            connection.execute(
+                "UPDATE memory SET presence = 'live', forgotten_fingerprint = NULL, updated_at = ? WHERE id = ?",
+                (recorder.at, memory_id),
+            )
+            blob = connection.execute("SELECT text FROM content WHERE hash = ?", (memory.content_hash,)).get
+            set_attributes(connection, memory_id)
+            text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
+            declared_links.others_resolved(connection, memory_id)
+            return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
+
+
+# --- who may
+
+
+def record_citations(connection: apsw.Connection, cited: Mapping[int, Citations]) -> None:
+    recorder = Recorder(connection)
+    for memory_id, one in cited.items():
+        files = [[rows.clean(file.path), file.hash, file.size, file.commit] for file in one.files]
+        connection.execute(
+            "INSERT OR REPLACE INTO citation (memory_id, body, files) SELECT id, ?, ? FROM memory WHERE id = ?",
+            (one.body, rows.plain(files), memory_id),
+        )
+        if files:
+            recorder.changed(memory_id)  # for the rows that others have at hand
+
+
 def allowed(scope: Scope | None, memory: Memory) -> bool:
     """The scope's rule for one memory."""
-    return conditions.allows(scope, path=memory.path, owner=memory.owner, project=memory.project)
+    return allows(scope, path=memory.path, owner=memory.owner, project=memory.project)
 
 
 def require(connection: apsw.Connection, scope: Scope | None, memory_id: int, *, live: bool = True) -> Memory:
@@ -90,28 +197,8 @@ def _loaded(connection: apsw.Connection, memory_id: int) -> Memory:
 # --- put
 
 
-def put(
-    database: Database,
-    scope: Scope | None,
-    entry: Entry,
-    change: Change,
-    *,
-    memory_id: int | None = None,
-    explicit: bool = False,
-) -> PutResult:
-    _refuse_outside(scope, entry)
-    with database.writing() as connection:
-        recorder = Recorder(connection, change)
-        place = _identify(connection, recorder, scope, entry, memory_id=memory_id, explicit=explicit)
-        if place.memory and place.stays_forgotten:
-            return _stay_forgotten(connection, recorder, place.memory, entry, alias=place.alias)
-        if place.memory and place.alias:
-            return _add_alias(connection, recorder, place.memory, entry)
-        return _index(connection, recorder, place.memory, entry, previous=place.previous)
-
-
 def _refuse_outside(scope: Scope | None, entry: Entry) -> None:
-    if not conditions.allows(scope, path=entry.path, owner=entry.owner, project=entry.project):
+    if not allows(scope, path=entry.path, owner=entry.owner, project=entry.project):
         raise OutsideScope(f"{entry.path} is outside what this session may write", hint="check isolation.allowedPaths")
 
 
@@ -410,36 +497,6 @@ def set_attributes(connection: apsw.Connection, memory_id: int, *, triggers_live
 # --- leaving and coming back
 
 
-def touch(database: Database, scope: Scope | None, stamps: Mapping[str, Stamp]) -> None:
-    with database.writing() as connection:
-        for path, stamp in stamps.items():
-            values = (stamp.size, stamp.mtime_ns, stamp.seen_ns, path)
-            connection.execute("UPDATE alias SET size = ?, mtime_ns = ?, seen_ns = ? WHERE path = ?", values)
-            memory = _latest_at(connection, path)
-            if memory and allowed(scope, memory):
-                connection.execute(
-                    "UPDATE document SET size = ?, mtime_ns = ?, seen_ns = ? WHERE memory_id = ?",
-                    (*values[:3], memory.id),
-                )
-
-
-def vanish(database: Database, scope: Scope | None, path: str, change: Change) -> str | None:
-    with database.writing() as connection:
-        memory = _latest_at(connection, path)
-        if memory and memory.presence is Presence.LIVE:
-            if not allowed(scope, memory):
-                return None
-            recorder = Recorder(connection, change)
-            if memory.aliases:
-                return _hand_over(connection, recorder, memory)
-            take_out(connection, recorder, memory, Presence.GONE)
-            return None
-        owner = _alias_owner(connection, path)
-        if owner and allowed(scope, owner):
-            _detach(connection, Recorder(connection, change), owner, path)
-        return None
-
-
 def _hand_over(connection: apsw.Connection, recorder: Recorder, memory: Memory) -> str:
     """The first alias takes over. Its text may differ in case, dates and white space: sync reads it again."""
     path = memory.aliases[0]
@@ -472,48 +529,12 @@ def take_out(
     recorder.entry(mutation, memory, memory.id, event=Event.DELETE, also=also)
 
 
-def forget(database: Database, scope: Scope | None, memory_id: int, change: Change) -> None:
-    with database.writing() as connection:
-        memory = _not_forgotten(connection, scope, memory_id)
-        take_out(connection, Recorder(connection, change), memory, Presence.FORGOTTEN)
-
-
-def merge(database: Database, scope: Scope | None, memory_id: int, into: int, change: Change) -> None:
-    """The memory gives way to another one: superseded by a link, and forgotten; one entry tells both."""
-    with database.writing() as connection:
-        memory = _not_forgotten(connection, scope, memory_id)
-        require(connection, scope, into)
-        recorder = Recorder(connection, change)
-        connection.execute(
-            "INSERT OR IGNORE INTO link (source_id, target_id, relation, strength, evidence, origin, created_at)"
-            " VALUES (?, ?, ?, 1.0, 'merged', ?, ?)",
-            (into, memory_id, str(Relation.SUPERSEDES), str(Origin.HAND), recorder.at),
-        )
-        recorder.changed(into)
-        take_out(connection, recorder, memory, Presence.FORGOTTEN, mutation=Mutation.MERGE, also=(into,))
-
-
-def recall(database: Database, scope: Scope | None, memory_id: int, change: Change) -> Memory:
-    """Back from gone or forgotten, from what is stored; its file is not needed."""
-    with database.writing() as connection:
-        memory = require(connection, scope, memory_id, live=False)
-        if memory.presence is Presence.LIVE:
-            return memory
-        recorder = Recorder(connection, change)
-        _make_room(connection, recorder, memory, memory.path)
-        connection.execute(
-            "UPDATE memory SET presence = 'live', forgotten_fingerprint = NULL, updated_at = ? WHERE id = ?",
-            (recorder.at, memory_id),
-        )
-        blob = connection.execute("SELECT text FROM content WHERE hash = ?", (memory.content_hash,)).get
-        set_attributes(connection, memory_id)
-        text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
-        declared_links.others_resolved(connection, memory_id)
-        return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
-
-
-def adopt_history(database: Database, scope: Scope | None, entries: Sequence[HistoryEntry], change: Change) -> None:
-    with database.writing() as connection:
-        for memory_id in {entry.memory_id for entry in entries}:
-            require(connection, scope, memory_id, live=False)
-        Recorder(connection, change).adopt(entries)
+def _give_way(connection: apsw.Connection, recorder: Recorder, memory: Memory, into: int) -> None:
+    """Superseded by a link to the other one, and forgotten; one entry tells both."""
+    connection.execute(
+        "INSERT OR IGNORE INTO link (source_id, target_id, relation, strength, evidence, origin, created_at)"
+        " VALUES (?, ?, ?, 1.0, 'merged', ?, ?)",
+        (into, memory.id, str(Relation.SUPERSEDES), str(Origin.HAND), recorder.at),
+    )
+    recorder.changed(into)
+    take_out(connection, recorder, memory, Presence.FORGOTTEN, mutation=Mutation.MERGE, also=(into,))

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import apsw
 
+from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory.index import rows
 
-__all__ = ["CANNOT_BE_SHARED", "FOREIGN", "REBUILD", "as_ours", "damaged", "note_errno", "shows_damage"]
+__all__ = ["CANNOT_BE_SHARED", "FOREIGN", "as_ours", "damaged", "note_errno", "shows_damage"]
 
-REBUILD = (
-    "run `index(rebuild=True)`: it makes a new index from the files and from what can still be read of this one, says "
-    "what could not be read, and keeps the damaged one. Files are never touched"
-)
 # What is not of this package when it comes out of the database: turned into an error of ours.
 FOREIGN = (apsw.Error, OSError, UnicodeDecodeError, zlib.error)
 # What rows make of our code that are not as we wrote them: an unknown tier, half a list, a vector of another length.
@@ -29,7 +27,7 @@ _LITTLE = 256 * 1024  # bytes free on a disk that counts as full: a log and its 
 
 
 def damaged(where: Path | str, reason: object) -> DatabaseCorrupt:
-    return DatabaseCorrupt(f"{where} is damaged: {reason}", hint=REBUILD)
+    return DatabaseCorrupt(f"{where} is damaged: {reason}", hint=rows.REBUILD)
 
 
 def shows_damage(error: BaseException | None) -> bool:
@@ -50,7 +48,7 @@ def as_ours(error: BaseException, path: Path, *, busy_seconds: float) -> SpecKit
         case apsw.BusyError() | apsw.LockedError():
             return DatabaseBusy(
                 f"another process held {path} for more than {busy_seconds:g} seconds",
-                hint="try again; `health()` names the processes that hold locks",
+                hint=advise("who-holds-locks"),
             )
         case apsw.NotADBError():
             return damaged(path, "it is not a database, or its first page was overwritten")
@@ -64,7 +62,7 @@ def as_ours(error: BaseException, path: Path, *, busy_seconds: float) -> SpecKit
             return DatabaseUnusable(f"{path} can only be read", hint="make the file and its folder writable")
         case apsw.CantOpenError() | apsw.IOError() | apsw.PermissionsError() | OSError():
             return _refused(error, path)
-    return DatabaseUnusable(f"{path}: {error}", hint="run `health()`")
+    return DatabaseUnusable(f"{path}: {error}", hint=advise("health"))
 
 
 def _full(path: Path) -> DatabaseUnusable:
@@ -77,15 +75,16 @@ def _refused(error: BaseException, path: Path) -> DatabaseUnusable:
     if code in (errno.ENOSPC, errno.EDQUOT):
         return _full(path)
     reason = f"{path} cannot be used: {os.strerror(code) if code else error}"
+    hint: Text
     match code:
         case errno.EMFILE | errno.ENFILE:
             hint = "close other programs or raise the limit of open files, then try again"
         case errno.EROFS:
             hint = "the disk is read-only: mount it for writing, or set semantic.indexPath to a folder that is writable"
         case errno.EIO:
-            hint = "the disk failed: look at the system's log and copy what you can; then run `index(rebuild=True)`"
+            hint = advise("rebuild-after-copy")
         case errno.EISDIR:
-            hint = "a folder is in the index's place: move it away and run `index()`"
+            hint = advise("move-folder-away")
         case _:
             hint = "check the folder's permissions"
     return DatabaseUnusable(reason, hint=hint)

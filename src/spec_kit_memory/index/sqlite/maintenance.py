@@ -6,49 +6,35 @@ and a broken ledger is only reported.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import apsw
 
 from spec_kit_memory.core import ledger
-from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation, Scope
+from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.index.sqlite import queries, record_check, rows, text_index
-from spec_kit_memory.index.sqlite.connection import Database, fetch, first
-from spec_kit_memory.index.sqlite.failures import damaged
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.contract import Index, Rebuilt
+from spec_kit_memory.index.sqlite import record_check, text_index
+from spec_kit_memory.index.sqlite.connection import fetch, first
+from spec_kit_memory.index.sqlite.record import Record
 from spec_kit_memory.index.sqlite.recorder import Recorder, load
+from spec_kit_memory.index.sqlite.restore import Checkpoints
 from spec_kit_memory.index.sqlite.schema import RECORDED
+from spec_kit_memory.index.sqlite.soundness import SECONDS, Watch, integrity, integrity_of
+from spec_kit_memory.index.sqlite.statistics import Statistics
 
-__all__ = ["LARGE", "SECONDS", "Soundness", "check", "repair"]
+__all__ = ["LARGE", "Care"]
 
 LARGE = 100_000_000  # bytes; up to here even a quick check looks at everything, which takes less than a second
-SECONDS = 2.0  # what a quick check gives to a larger one
-_STEPS = 20_000  # of SQLite's machine, between two looks at the clock
 _ENTRIES = 500  # of the ledger, likewise
 _BULKY = ("passage", "passage_fts", "passage_fts_data", "vector", "token_state")
 _SESSION_DAYS = 30  # a session that nobody used for so long is over
 _LIVE = "SELECT id FROM memory WHERE presence = 'live'"
-_BELIEVED_SECONDS = 60.0
-_BLINK_SECONDS = 0.05
-_LISTED = ("memory", "history")
-# What answers are looked up in, the smallest first.
-_LOOKED_AT = (
-    "counter",
-    "alias",
-    "usage",
-    "memory",
-    "document",
-    "content",
-    "history",
-    "passage",
-    "passage_fts_idx",
-    "passage_fts_data",
-    "passage_fts_docsize",
-    "passage_fts",
-)
 
 # Faults by name: what to count, and how to say it. Passages of live memories are in the text index, others not.
 _UNINDEXED = (
@@ -61,7 +47,6 @@ _MISCOUNTED = (
 )
 _LOST_VECTORS = "SELECT id FROM passage WHERE vector_id IS NOT NULL AND vector_id NOT IN (SELECT id FROM vector)"
 _UNUSED_VECTORS = "SELECT id FROM passage WHERE vector_id IS NULL AND hash IN (SELECT hash FROM vector)"
-_STRAY_VECTORS = "SELECT id FROM vector WHERE hash NOT IN (SELECT hash FROM passage)"
 _BAD_VECTORS = (
     "SELECT id FROM vector WHERE length(vector) <> 4 * (SELECT dimensions FROM model ORDER BY id DESC LIMIT 1)"
 )
@@ -81,8 +66,8 @@ _STRAY_TRIGGERS = f'SELECT memory_id FROM "trigger" WHERE memory_id NOT IN ({_LI
 # A quick check of a large index may not come to the slow ones.
 _QUICK_FAULTS: tuple[tuple[str, str, str], ...] = (
     ("links", _ORPHANED_LINKS, "{} links have lost an end"),
-    ("documents", _NO_DOCUMENT, "{} memories must be read from their files again: run `index()`"),
-    ("documents", _NO_TEXT, "{} memories have lost their text: run `index(force=True)`"),
+    ("documents", _NO_DOCUMENT, "{} memories must be read from their files again"),
+    ("documents", _NO_TEXT, "{} memories have lost their text"),
     ("text index", _STRAY_TRIGGERS, "{} trigger phrases belong to memories that are gone"),
     ("text index", _MISCOUNTED, "{} memories have lost or doubled passages"),
     ("text index", _UNINDEXED, "{} memories have passages that are not in the text index"),
@@ -93,99 +78,80 @@ _SLOW_FAULTS: tuple[tuple[str, str, str], ...] = (
     ("vectors", _FALSE_SUCCESS, "{} memories are marked as embedded and are not"),
     ("vectors", _LOST_VECTORS, "{} passages name a vector that does not exist"),
     ("vectors", _UNUSED_VECTORS, "{} passages have a vector that they do not use"),
-    ("vectors", _STRAY_VECTORS, "{} vectors belong to no passage"),
     ("vectors", _BAD_VECTORS, "{} vectors have the wrong size"),
 )
 
 
-def check(
-    database: Database, scope: Scope | None, *, now: datetime | None = None, quick: bool = False
-) -> dict[str, list[str]]:
-    with database.reading() as connection:
-        large = first(connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0] > LARGE
-    watch = _Watch(SECONDS if quick and large else None)
-    found: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
-    with database.reading() as connection:
-        found["sessions"] = _old_sessions(connection, now) if now else []
-        _count(connection, watch, found, _QUICK_FAULTS)
-    # A connection of its own: one that has searched keeps the text index's outline, and SQLite's check of the
-    # whole file trusts that outline even where others have written since, and calls it corruption.
-    with database.apart() as fresh:
-        found["integrity"] += _integrity(fresh) if watch.endless else _integrity_of(RECORDED, fresh, watch)
-    found["ledger"] = _ledger(database, watch)
-    if not quick:
-        found["record"] = record_check.check(database)
-    with database.reading() as connection:
-        _count(connection, watch, found, _SLOW_FAULTS)
-    if not watch.endless:
-        with database.apart() as fresh:
-            found["integrity"] += _integrity_of(_made_again(fresh), fresh, watch)
-    found = {name: list(dict.fromkeys(said)) for name, said in found.items()}
-    if scope is not None:
-        # Counts would tell a scope about memories that it may not see.
-        found = {name: [f"{name}: something is wrong; run `health()`"] if said else [] for name, said in found.items()}
-    return found | ({"unfinished": watch.unfinished} if watch.unfinished else {})
+class Care(Statistics, Checkpoints):
+    def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
+        with self._database.reading() as connection:
+            large = (
+                first(connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0] > LARGE
+            )
+        watch = Watch(SECONDS if quick and large else None)
+        found: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
+        with self._database.reading() as connection:
+            found["sessions"] = _old_sessions(connection, now) if now else []
+            _count(connection, watch, found, _QUICK_FAULTS)
+        # A connection of its own: one that has searched keeps the text index's outline, and SQLite's check of the
+        # whole file trusts that outline even where others have written since, and calls it corruption.
+        with self._database.apart() as fresh:
+            found["integrity"] += integrity(fresh) if watch.endless else integrity_of(RECORDED, fresh, watch)
+        found["ledger"] = self._ledger(watch)
+        if not quick:
+            found["record"] = record_check.check(self._database)
+        with self._database.reading() as connection:
+            _count(connection, watch, found, _SLOW_FAULTS)
+        if not watch.endless:
+            with self._database.apart() as fresh:
+                found["integrity"] += integrity_of(_made_again(fresh), fresh, watch)
+        found = {name: list(dict.fromkeys(said)) for name, said in found.items()}
+        if self._scope is not None:
+            # Counts would tell a scope about memories that it may not see.
+            found = {name: [f"{name}: something is wrong"] if said else [] for name, said in found.items()}
+        return found | ({"unfinished": watch.unfinished} if watch.unfinished else {})
 
+    def repair(self, change: Change) -> dict[str, int]:
+        """One transaction; the answer counts what was mended."""
+        with self._database.writing() as connection:
+            recorder = Recorder(connection, change)
+            mended = {"text index": _index_again(connection, recorder)}
+            for name, table, key, sql in _DELETIONS:
+                mended[name] = mended.get(name, 0) + _delete(connection, table, key, sql)
+            mended["vectors"] += _mend_vectors(connection)
+            connection.execute("DELETE FROM session WHERE seen_at < ?", (_session_limit(change.at),))
+            mended["sessions"] = connection.changes()
+            mended["retried"] = _retry(connection)
+            if any(mended.values()):
+                connection.execute("UPDATE memory SET changed = ?", (recorder.generation,))
+                connection.execute("UPDATE counter SET epoch = epoch + 1")
+            return {name: count for name, count in mended.items() if count}
 
-class Soundness:
-    """Is "there is nothing" to be believed? What was looked at for it is checked, once a minute at most.
+    def rebuild(self, change: Change, fill: Callable[[Index], object] = lambda index: None) -> Rebuilt:
+        from spec_kit_memory.index.sqlite import rebuild
 
-    SQLite reads over some damage without a word, and then rows or words are just not there.
-    """
+        def complete(path: Path) -> None:
+            with closing(self._shared.opened(path)) as fresh:
+                fill(fresh)
 
-    def __init__(self) -> None:
-        self._checked_at: dict[str, float] = {}
+        return rebuild.rebuild(self._database, change, complete)
 
-    def require(self, database: Database, *, quick: bool) -> None:
-        """`quick`: what lists and numbers are made of, and only for the blink of an eye."""
-        before = time.monotonic() - _BELIEVED_SECONDS
-        tables = [name for name in (_LISTED if quick else _LOOKED_AT) if self._checked_at.get(name, before) <= before]
-        if not tables:
-            return
-        watch = _Watch(_BLINK_SECONDS if quick else SECONDS)
-        with database.apart() as fresh:
-            for table in tables:
-                faults = watch.look("integrity", partial(_sound, table=table), fresh)
-                if faults:
-                    raise damaged(database.path, faults[0])
-                self._checked_at[table] = time.monotonic()
+    def _ledger(self, watch: Watch) -> list[str]:
+        """From the first entry on; what comes after a cut is the end of the chain, and to `verify` it is no gap."""
 
+        def in_time() -> Iterator[LedgerEntry]:
+            for number, entry in enumerate(Record(self._shared, None).ledger()):
+                if number % _ENTRIES == 0 and watch.is_over():
+                    watch.left("ledger")
+                    return
+                yield entry
 
-class _Watch:
-    """Ends what takes too long, and remembers what was not looked at to the end. Without seconds it never does."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._until = None if seconds is None else time.monotonic() + seconds
-        self.unfinished: list[str] = []
-
-    @property
-    def endless(self) -> bool:
-        return self._until is None
-
-    def is_over(self) -> bool:
-        return self._until is not None and time.monotonic() >= self._until
-
-    def look(self, name: str, at: Callable[[apsw.Connection], list[str]], connection: apsw.Connection) -> list[str]:
-        if self.endless:
-            return at(connection)
-        if not self.is_over():
-            connection.set_progress_handler(self.is_over, _STEPS)
-            try:
-                return at(connection)
-            except apsw.InterruptError:
-                pass
-            finally:
-                connection.set_progress_handler(None)
-        self.left(name)
-        return []
-
-    def left(self, name: str) -> None:
-        if name not in self.unfinished:
-            self.unfinished.append(name)
+        broken = ledger.verify(in_time())
+        return [broken.reason] if broken else []
 
 
 def _count(
-    connection: apsw.Connection, watch: _Watch, found: dict[str, list[str]], faults: Iterable[tuple[str, str, str]]
+    connection: apsw.Connection, watch: Watch, found: dict[str, list[str]], faults: Iterable[tuple[str, str, str]]
 ) -> None:
     for name, sql, said in faults:
         found[name] += watch.look(name, partial(_counted, sql=sql, said=said), connection)
@@ -195,54 +161,14 @@ def _counted(connection: apsw.Connection, *, sql: str, said: str) -> list[str]:
     try:
         count = first(connection, f"SELECT count(*) FROM ({sql})")[0]
     except apsw.CorruptError as error:
-        return [f"cannot be read: {error}; run `index(rebuild=True)`"]
+        return [f"cannot be read: {error}"]
     return [said.format(count)] if count else []
-
-
-def _ledger(database: Database, watch: _Watch) -> list[str]:
-    """From the first entry on; what comes after a cut is the end of the chain, and to `verify` it is no gap."""
-
-    def in_time() -> Iterator[LedgerEntry]:
-        for number, entry in enumerate(queries.ledger_entries(database, None)):
-            if number % _ENTRIES == 0 and watch.is_over():
-                watch.left("ledger")
-                return
-            yield entry
-
-    broken = ledger.verify(in_time())
-    return [broken.reason] if broken else []
-
-
-def _integrity(connection: apsw.Connection) -> list[str]:
-    said = [row[0] for row in fetch(connection, "PRAGMA integrity_check(20)") if row[0] != "ok"]
-    return said + _loose(connection)
-
-
-def _integrity_of(tables: Iterable[str], connection: apsw.Connection, watch: _Watch) -> list[str]:
-    """Table by table. Pages that belong to no table are left to the whole check."""
-    said: list[str] = []
-    for table in tables:
-        for part in (_sound, _loose):
-            said += watch.look("integrity", partial(part, table=table), connection)
-    return said
 
 
 def _made_again(connection: apsw.Connection) -> list[str]:
     """What could be made again if it were damaged, the largest last."""
     tables = [row[0] for row in fetch(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")]
     return sorted(set(tables) - set(RECORDED), key=lambda name: (name in _BULKY, name))
-
-
-def _sound(connection: apsw.Connection, *, table: str) -> list[str]:
-    return [row[0] for row in fetch(connection, f"PRAGMA integrity_check('{table}')") if row[0] != "ok"][:20]
-
-
-def _loose(connection: apsw.Connection, *, table: str = "") -> list[str]:
-    sql = f"PRAGMA foreign_key_check('{table}')" if table else "PRAGMA foreign_key_check"
-    return [
-        f"row {rowid} of {child} points to a missing row of {parent}"
-        for child, rowid, parent, _ in fetch(connection, sql)[:20]
-    ]
 
 
 def _old_sessions(connection: apsw.Connection, now: datetime) -> list[str]:
@@ -261,29 +187,12 @@ def _session_limit(now: datetime) -> int | None:
 # --- repair
 
 
-def repair(database: Database, change: Change) -> dict[str, int]:
-    """One transaction; the answer counts what was mended."""
-    with database.writing() as connection:
-        recorder = Recorder(connection, change)
-        mended = {"text index": _index_again(connection, recorder)}
-        for name, table, key, sql in _DELETIONS:
-            mended[name] = mended.get(name, 0) + _delete(connection, table, key, sql)
-        mended["vectors"] += _mend_vectors(connection)
-        connection.execute("DELETE FROM session WHERE seen_at < ?", (_session_limit(change.at),))
-        mended["sessions"] = connection.changes()
-        mended["retried"] = _retry(connection)
-        if any(mended.values()):
-            connection.execute("UPDATE memory SET changed = ?", (recorder.generation,))
-            connection.execute("UPDATE counter SET epoch = epoch + 1")
-        return {name: count for name, count in mended.items() if count}
-
-
 _DELETIONS = (
     ("links", "link", "id", _ORPHANED_LINKS),
     ("states", "token_state", "vector_id", _STRAY_STATES),
     ("text index", "passage_fts", "rowid", _STRAY_WORDS),
     ("triggers", '"trigger"', "memory_id", _STRAY_TRIGGERS),
-    ("vectors", "vector", "id", f"{_STRAY_VECTORS} UNION {_BAD_VECTORS}"),
+    ("vectors", "vector", "id", _BAD_VECTORS),
 )
 
 

@@ -355,6 +355,7 @@ def _opened(path: Path, *, with_log: bool) -> apsw.Connection | None:
         name = f"{path.absolute().as_uri()}?{how}"
         connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)  # one in a table's place could be without end
         for pragma in ("locking_mode = EXCLUSIVE", "trusted_schema = OFF", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()

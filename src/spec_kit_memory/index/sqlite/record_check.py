@@ -19,7 +19,7 @@ import apsw
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Event, LedgerEntry, Memory, Origin, Presence, Relation
-from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite.connection import Database, fetch
 from spec_kit_memory.index.sqlite.documents import effective
 from spec_kit_memory.index.sqlite.recorder import load

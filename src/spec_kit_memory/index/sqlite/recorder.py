@@ -14,7 +14,8 @@ import apsw
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, HistoryEntry, LedgerEntry, Memory, Mutation
-from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.sqlite import conditions
 from spec_kit_memory.index.sqlite.connection import first
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["Recorder", "load"]
 
 
 def load(connection: apsw.Connection, memory_id: int) -> Memory | None:
-    row = connection.execute(f"SELECT {rows.MEMORY} WHERE memory.id = ?", (memory_id,)).fetchone()
+    row = connection.execute(f"SELECT {conditions.MEMORY} WHERE memory.id = ?", (memory_id,)).fetchone()
     return rows.memory_from(row) if row else None
 
 

@@ -14,15 +14,18 @@ from typing import Any
 import apsw
 
 from spec_kit_memory.core.memory import Change, Event, Filter, Link, Memory, Mutation, Origin, Presence, Scope
+from spec_kit_memory.core.scope import allows, session_namespace
 from spec_kit_memory.errors import OutsideScope, RestoreFailed
-from spec_kit_memory.index.contract import EVERYTHING
-from spec_kit_memory.index.sqlite import conditions, declared_links, documents, metadata, rows, text_index
-from spec_kit_memory.index.sqlite.connection import Database, fetch, first
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.contract import EVERYTHING, NOBODY
+from spec_kit_memory.index.snapshot_check import HINT, Plan, SavedMemory, micros, read
+from spec_kit_memory.index.sqlite import conditions, declared_links, documents, text_index
+from spec_kit_memory.index.sqlite.connection import fetch, first
+from spec_kit_memory.index.sqlite.record import link_of
 from spec_kit_memory.index.sqlite.recorder import Recorder, load
-from spec_kit_memory.index.sqlite.snapshot import links_touching, memory_row
-from spec_kit_memory.index.sqlite.snapshot_check import HINT, Plan, SavedMemory, micros, read
+from spec_kit_memory.index.sqlite.snapshot import Snapshots, links_touching, memory_row
 
-__all__ = ["Wanted", "restore"]
+__all__ = ["Checkpoints"]
 
 _Key = tuple[int, int, str]  # of a link: source, target, relation
 _UNSAVED = (
@@ -30,12 +33,12 @@ _UNSAVED = (
 )  # fmt: skip
 
 # What a file on disk looks like is not part of a checkpoint's truth: it says when a scan must read it again.
-_NOT_COMPARED = ("id", "raw_hash", "stamp")
+_NOT_COMPARED = ("id", "raw_hash", "stamp", "cited")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a restore is asked for: see `Index.restore`."""
+class _Wanted:
+    """What a restore is asked for: see `contract.Care.restore`."""
 
     clear: bool
     where: Filter
@@ -43,19 +46,29 @@ class Wanted:
     presence: Mapping[int, Presence]
 
 
-def restore(
-    database: Database, scope: Scope | None, given: Iterable[Mapping[str, Any]], change: Change, wanted: Wanted
-) -> dict[str, int]:
-    plan = read(given)
-    for saved in plan.memories:
-        if not conditions.allows(scope, path=saved.row["path"], owner=saved.row["owner"], project=saved.row["project"]):
-            raise OutsideScope("the checkpoint holds memories outside what this session may see", hint=HINT)
-    with database.writing() as connection:
-        work = _Restore(connection, Recorder(connection, change), scope, plan, wanted)
-        try:
-            return work.run()
-        except (KeyError, TypeError, ValueError, LookupError, apsw.ConstraintError) as error:
-            raise RestoreFailed(f"the checkpoint does not fit this index: {error}", hint=HINT) from error
+class Checkpoints(Snapshots):
+    def restore(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        change: Change,
+        *,
+        clear: bool,
+        where: Filter,
+        links: bool = True,
+        presence: Mapping[int, Presence] = NOBODY,
+    ) -> dict[str, int]:
+        plan = read(rows)
+        for saved in plan.memories:
+            row = saved.row
+            if not allows(self._scope, path=row["path"], owner=row["owner"], project=row["project"]):
+                raise OutsideScope("the checkpoint holds memories outside what this session may see", hint=HINT)
+        wanted = _Wanted(clear=clear, where=where, links=links, presence=presence)
+        with self._database.writing() as connection:
+            work = _Restore(connection, Recorder(connection, change), self._scope, plan, wanted)
+            try:
+                return work.run()
+            except (KeyError, TypeError, ValueError, LookupError, apsw.ConstraintError) as error:
+                raise RestoreFailed(f"the checkpoint does not fit this index: {error}", hint=HINT) from error
 
 
 class _Restore:
@@ -67,7 +80,7 @@ class _Restore:
         recorder: Recorder,
         scope: Scope | None,
         plan: Plan,
-        wanted: Wanted,
+        wanted: _Wanted,
     ) -> None:
         self._connection = connection
         self._recorder = recorder
@@ -246,6 +259,8 @@ class _Restore:
             self._connection.execute(
                 "INSERT INTO override (memory_id, attributes) VALUES (?, ?)", (memory_id, rows.plain(row["overrides"]))
             )
+        if saved.cited:
+            documents.record_citations(self._connection, {memory_id: saved.cited})
 
     def _use(self, row: Mapping[str, Any], memory_id: int, before: Memory | None) -> None:
         if before and before.presence is Presence.LIVE and not self._clear:
@@ -360,13 +375,13 @@ class _Restore:
             load(self._connection, key[0]),
             key[0],
             extra_before={"link": rows.link_state(before)},
-            extra_after={"link": rows.link_state(metadata.link_of(self._connection, key))},
+            extra_after={"link": rows.link_state(link_of(self._connection, key))},
             also=(key[1],),
             event=Event.UPDATE,
         )
 
     def _sessions(self) -> None:
-        own = (self._scope.user or "", self._scope.project or "") if self._scope else None
+        own = session_namespace(self._scope) if self._scope else None
         for row in self._plan.sessions:
             if own is not None and (row["owner"], row["project"]) != own:
                 continue

@@ -35,8 +35,9 @@ from spec_kit_memory.core.memory import (
     Tier,
 )
 from spec_kit_memory.core.operation import Repair
+from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import TableReport
-from spec_kit_memory.index.sqlite import log, rows, schema, text_index
+from spec_kit_memory.index.sqlite import log, schema, text_index
 from spec_kit_memory.index.sqlite.connection import fetch, first
 from spec_kit_memory.index.sqlite.documents import set_attributes
 from spec_kit_memory.index.sqlite.old_rows import UNREADABLE, Check, Found, OldIndex, Record
@@ -51,7 +52,8 @@ _NOBODY = (0,)  # what a ledger entry about no memory is about
 def salvage(old_file: Path, new_file: Path, change: Change) -> Salvaged:
     """Make a new index of what an old file holds."""
     with OldIndex(old_file, _CHECKS, with_log=not _has_anothers_log(old_file)) as old:
-        found = {name: old.read(name) for name in schema.RECORDED}
+        # An older version has fewer tables.
+        found = {name: old.read(name) if name in old.layouts else Found() for name in schema.RECORDED}
         expected = {name: _expected(old, name, found) for name in _MADE_AGAIN}
         sequences = _sequences(old)
         chats = _Chats.read(old, found["memory"])
@@ -187,8 +189,8 @@ def _check_ledger(row: Record) -> None:
     _list(row["memory_ids"])
     _check_hash(row["hash"])
     _check_hash(row["previous"])
-    if row.get("operation") is not None:
-        _object(row["operation"])
+    if row.get("operation") is not None and _object(row["operation"]).get("id") != row["operation_id"]:
+        raise ValueError("not the operation that it is found by")
 
 
 def _check_session(row: Record) -> None:
@@ -209,6 +211,10 @@ def _list(text: str) -> list[Any]:
     return found
 
 
+def _check_list(text: str) -> None:
+    _list(text)
+
+
 def _object(text: str) -> dict[str, Any]:
     found = json.loads(text)
     if not isinstance(found, dict):
@@ -222,6 +228,7 @@ _CHECKS: Mapping[str, Check] = {
     "memory": _check_memory,
     "usage": _check_usage,
     "override": _check_override,
+    "citation": lambda row: _check_list(row["files"]),
     "link": _check_link,
     "history": _check_history,
     "ledger": _check_ledger,
@@ -381,7 +388,12 @@ class _Mending:
         """Rows about memories that are lost for good: nothing could ever reach them."""
         known = set(self._found["memory"].rows)
         dropped = {}
-        about = {"usage": ("memory_id",), "override": ("memory_id",), "link": ("source_id", "target_id")}
+        about = {
+            "usage": ("memory_id",),
+            "override": ("memory_id",),
+            "citation": ("memory_id",),
+            "link": ("source_id", "target_id"),
+        }
         for name, columns in about.items():
             table = self._found[name]
             loose = [key for key, row in table.rows.items() if any(row[column] not in known for column in columns)]
@@ -441,6 +453,8 @@ def _write(connection: apsw.Connection, found: Mapping[str, Found], reports: dic
     connection.execute("DELETE FROM counter")
     for name, table in found.items():
         records = sorted(table.rows.values(), key=_newest_first)
+        if not records:
+            continue  # of a table that its version may not have
         for record in records:
             columns = ", ".join(f'"{column}"' for column in record)
             marks = ", ".join("?" * len(record))

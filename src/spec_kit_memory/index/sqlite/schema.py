@@ -6,10 +6,11 @@ that opens an index brings it up to date in one transaction; of two at once, one
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from importlib.resources import files
@@ -18,10 +19,21 @@ from typing import Any
 import apsw
 
 from spec_kit_memory.errors import DatabaseUnusable
-from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite.failures import damaged
 
-__all__ = ["APPLICATION_ID", "DERIVED", "RECORDED", "VERSION", "is_current", "migrate", "refuse_foreign"]
+__all__ = [
+    "APPLICATION_ID",
+    "DERIVED",
+    "RECORDED",
+    "TRIGGERS",
+    "VERSION",
+    "digest_of",
+    "is_current",
+    "known_triggers",
+    "migrate",
+    "refuse_foreign",
+]
 
 APPLICATION_ID = 0x534B4D31  # "SKM1"; tells our files from other programs' databases
 
@@ -32,6 +44,7 @@ RECORDED = (
     "memory",
     "usage",
     "override",
+    "citation",
     "link",
     "history",
     "ledger",
@@ -63,7 +76,11 @@ def _scripts() -> tuple[str, ...]:
     return tuple((folder / name).read_text(encoding="utf-8") for name in names)
 
 
-VERSION = 2  # how many migrations there are; a constant so that opening a current index reads none of them
+VERSION = 4  # how many migrations there are; a constant so that opening a current index reads none of them
+
+
+# SHA-256 of our triggers, so that opening an index compares them without making them; a test keeps it true.
+TRIGGERS = "a817f36291ade1ecf0af5b1a57b78bf85c32bcf1738d712d10b88a41d553d122"
 
 
 def is_current(connection: apsw.Connection) -> bool:
@@ -75,6 +92,7 @@ def refuse_foreign(connection: apsw.Connection, path: str) -> None:
     version = _pragma(connection, "user_version")
     application = _pragma(connection, "application_id")
     if application == APPLICATION_ID and 0 < version <= VERSION:
+        _refuse_programs(connection, path)
         return
     objects = frozenset(connection.execute("SELECT type, name, sql FROM sqlite_schema"))
     plausible = application == APPLICATION_ID and 0 <= version <= _MOST_VERSIONS
@@ -92,6 +110,28 @@ def refuse_foreign(connection: apsw.Connection, path: str) -> None:
         )
 
 
+def _refuse_programs(connection: apsw.Connection, path: str) -> None:
+    """An index may have come with a repository: triggers and views that are not ours would run with each change."""
+    found = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')").fetchall()
+    if digest_of(found) != TRIGGERS and not set(found) <= known_triggers():
+        raise damaged(path, "it has triggers or views that no version of ours made")
+
+
+def digest_of(triggers: Sequence[Any]) -> str:
+    return hashlib.sha256(repr(sorted(triggers)).encode()).hexdigest()
+
+
+@cache
+def known_triggers() -> frozenset[Any]:
+    """Of all versions; without them an index is not protected against changes, and not dangerous."""
+    known: set[Any] = set()
+    with closing(apsw.Connection(":memory:")) as connection:
+        for script in _scripts():
+            connection.execute(script).fetchall()
+            known.update(connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"))
+    return frozenset(known)
+
+
 def _is_ours(objects: frozenset[Any]) -> bool:
     """Are these exactly the tables of a version that we know?"""
     with closing(apsw.Connection(":memory:")) as connection:
@@ -102,8 +142,8 @@ def _is_ours(objects: frozenset[Any]) -> bool:
     return False
 
 
-def migrate(connection: apsw.Connection, path: str, *, upto: int = VERSION) -> None:
-    """Inside a write transaction of the caller: apply what is missing."""
+def migrate(connection: apsw.Connection, path: str, *, upto: int = VERSION, first_id: int = 1) -> None:
+    """Inside a write transaction of the caller: apply what is missing. The first memory gets `first_id`."""
     refuse_foreign(connection, path)  # again: another process may have been first
     for number, script in enumerate(_scripts()[:upto], start=1):
         if number > _pragma(connection, "user_version"):
@@ -116,6 +156,12 @@ def migrate(connection: apsw.Connection, path: str, *, upto: int = VERSION) -> N
         "INSERT OR IGNORE INTO counter (id, instance, generation, used, epoch, synced) VALUES (1, ?, 0, 0, 0, 0)",
         (secrets.token_hex(8),),
     )
+    if first_id > 1:
+        connection.execute(
+            "INSERT INTO sqlite_sequence (name, seq) SELECT 'memory', ?"
+            " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memory')",
+            (first_id - 1,),
+        )
 
 
 def _number_history(connection: apsw.Connection) -> None:
@@ -124,7 +170,7 @@ def _number_history(connection: apsw.Connection) -> None:
         "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'history'"
     ).fetchall()
     run: Callable[[Any], object] = connection.execute
-    for name, _ in guards:
+    for name, _ in guards:  # ours alone: `refuse_foreign` has looked at their names and texts
         run(f'DROP TRIGGER "{name}"')
     connection.executemany("UPDATE history SET ledger_sequence = ? WHERE sequence = ?", list(_pairs(connection)))
     for _, sql in guards:

@@ -15,14 +15,15 @@ from typing import Any
 import apsw
 
 from spec_kit_memory.core.memory import Filter, Link, Memory, Scope
+from spec_kit_memory.core.scope import session_namespace
+from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import EVERYTHING
-from spec_kit_memory.index.sqlite import conditions, rows
-from spec_kit_memory.index.sqlite.connection import Database, fetch, first
+from spec_kit_memory.index.snapshot_check import FORMAT
+from spec_kit_memory.index.sqlite import conditions
+from spec_kit_memory.index.sqlite.connection import fetch, first
+from spec_kit_memory.index.sqlite.view import View
 
-__all__ = ["FORMAT", "READABLE", "links_touching", "memory_row", "snapshot"]
-
-FORMAT = 2  # raised when rows change so that an older program could not read them
-READABLE = (1, 2)
+__all__ = ["Snapshots", "links_touching", "memory_row"]
 
 _OWN = """
 SELECT vouched, raw_hash, size, mtime_ns, seen_ns, said, said_trusted, warnings, text, override.attributes
@@ -31,20 +32,21 @@ LEFT JOIN override ON override.memory_id = memory.id WHERE memory.id = ?
 """
 
 
-def snapshot(database: Database, scope: Scope | None, where: Filter) -> Generator[Mapping[str, Any], None, None]:
-    with database.apart() as connection:
-        memories = _memories(connection, scope, where)
-        yield _header(connection) | {"memories": len(memories)}
-        ids: list[int] = []
-        hashes: dict[str, None] = {}
-        for memory in memories:
-            row = memory_row(connection, memory)
-            ids.append(memory.id)
-            hashes.update((passage["hash"], None) for passage in row["passages"])
-            yield row
-        yield from _vectors(connection, list(hashes))
-        yield from _links(connection, scope, ids)
-        yield from _sessions(connection, scope, set(ids), whole=where == EVERYTHING)
+class Snapshots(View):
+    def snapshot(self, where: Filter = EVERYTHING) -> Generator[Mapping[str, Any], None, None]:
+        with self._database.apart() as connection:
+            memories = _memories(connection, self._scope, where)
+            yield _header(connection) | {"memories": len(memories)}
+            ids: list[int] = []
+            hashes: dict[str, None] = {}
+            for memory in memories:
+                row = memory_row(connection, memory)
+                ids.append(memory.id)
+                hashes.update((passage["hash"], None) for passage in row["passages"])
+                yield row
+            yield from _vectors(connection, list(hashes))
+            yield from _links(connection, self._scope, ids)
+            yield from _sessions(connection, self._scope, set(ids), whole=where == EVERYTHING)
 
 
 def _header(connection: apsw.Connection) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def _header(connection: apsw.Connection) -> dict[str, Any]:
 def _memories(connection: apsw.Connection, scope: Scope | None, where: Filter) -> list[Memory]:
     test, values = conditions.matching(where)
     seen, bound = conditions.visible(scope)
-    sql = f"SELECT {rows.MEMORY} WHERE memory.presence = 'live' AND {test} AND {seen} ORDER BY memory.id"
+    sql = f"SELECT {conditions.MEMORY} WHERE memory.presence = 'live' AND {test} AND {seen} ORDER BY memory.id"
     return [rows.memory_from(row) for row in fetch(connection, sql, [*values, *bound])]
 
 
@@ -87,6 +89,7 @@ def memory_row(connection: apsw.Connection, memory: Memory) -> dict[str, Any]:
         "stamp": [size or 0, mtime_ns or 0, seen_ns or 0],
         "aliases": _aliases(connection, memory.id),
         "claims": _claims(connection, memory.id),
+        "cited": [[file.path, file.hash, file.size, file.commit] for file in memory.cited],
         "passages": _passages(connection, memory.id),
     }
 
@@ -126,6 +129,7 @@ def _passages(connection: apsw.Connection, memory_id: int) -> list[dict[str, Any
             "anchor": passage.anchor,
             "headings": list(passage.headings),
             "speaker": passage.speaker,
+            "question": passage.question,
         }
         for passage in found
     ]
@@ -173,7 +177,7 @@ def _sessions(
 ) -> Iterator[dict[str, Any]]:
     """All of the scope's sessions; for a part of the memories, only what concerns them."""
     own = "1" if scope is None else "owner = ? AND project = ?"
-    bound = [] if scope is None else [scope.user or "", scope.project or ""]
+    bound = [] if scope is None else list(session_namespace(scope))
     sql = (
         "SELECT id, owner, project, turn, loading, last_save_turn, seen_at, attention, sent FROM session"
         f" WHERE {own} ORDER BY id, owner, project"

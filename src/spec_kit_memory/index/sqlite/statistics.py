@@ -1,46 +1,72 @@
-"""How much is stored, of what kind? Counts within a scope."""
+"""How much is stored, and what should a reader know of it? Counts, slips in files, loose links, missing vectors."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
 
-from spec_kit_memory.core.memory import Scope, Tier
-from spec_kit_memory.index.contract import Tally
-from spec_kit_memory.index.sqlite import conditions, rows, vectors
-from spec_kit_memory.index.sqlite.connection import Database, fetch, first
+from spec_kit_memory.core.memory import Scope, owner_of
+from spec_kit_memory.core.scope import allows
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.contract import BadFile, Remark
+from spec_kit_memory.index.sqlite import conditions, declared_links, vectors
+from spec_kit_memory.index.sqlite.connection import fetch, first
+from spec_kit_memory.index.sqlite.view import View
 
-__all__ = ["collect", "tally"]
-
-
-def collect(database: Database, scope: Scope | None) -> dict[str, Any]:
-    seen, bound = conditions.visible(scope)
-    live = f"memory.presence = 'live' AND {seen}"
-    with database.reading() as connection:
-        return {
-            **_counts(connection, seen, bound),
-            "triggers": _count(connection, '"trigger"', live, bound),
-            "aliases": _count(connection, "alias", live, bound),
-            **_model(connection),
-            "failures": _failures(connection, live, bound),
-            "provider_failure": vectors.provider_failure(connection),
-            "size_bytes": _size(connection, scope),
-            "last_indexed": rows.when(first(connection, f"SELECT max(updated_at) FROM memory WHERE {seen}", bound)[0]),
-        }
+__all__ = ["Statistics"]
 
 
-def tally(database: Database, scope: Scope | None) -> list[Tally]:
-    seen, bound = conditions.visible(scope)
-    sql = (
-        "SELECT spec_folder, archived_folder, tier, count(*), max(coalesce(created_at, updated_at)), max(updated_at),"
-        f" max(changed) FROM memory WHERE memory.presence = 'live' AND {seen} GROUP BY 1, 2, 3"
-    )
-    with database.reading() as connection:
+class Statistics(View):
+    def stats(self) -> dict[str, Any]:
+        generation = self._shared.generation()
+        known = self._shared.stats.get(self._scope)
+        if known is None or known[0] != generation:
+            known = generation, self._collect()
+            self._shared.stats[self._scope] = known
+        return dict(known[1])
+
+    def _collect(self) -> dict[str, Any]:
+        seen, bound = conditions.visible(self._scope)
+        live = f"memory.presence = 'live' AND {seen}"
+        with self._database.reading() as connection:
+            last = first(connection, f"SELECT max(updated_at) FROM memory WHERE {seen}", bound)[0]
+            return {
+                **_counts(connection, seen, bound),
+                "triggers": _count(connection, '"trigger"', live, bound),
+                "aliases": _count(connection, "alias", live, bound),
+                **_model(connection),
+                "failures": _failures(connection, live, bound),
+                "provider_failure": vectors.provider_failure(connection),
+                "size_bytes": _size(connection, self._scope),
+                "last_indexed": rows.when(last),
+            }
+
+    def remarks(self, memory_ids: Sequence[int] | None = None, *, limit: int | None = None) -> list[Remark]:
+        seen, bound = conditions.visible(self._scope)
+        where = f"memory.presence = 'live' AND {seen}"
+        if memory_ids is not None:
+            where += " AND memory.id IN (SELECT value FROM json_each(?))"
+            bound = [*bound, json.dumps(list(memory_ids))]
+        with self._database.reading(own=True) as connection:
+            found = [
+                *_slips(connection, where, bound),
+                *_loose_links(connection, where, bound),
+                *_failed_passages(connection, where, bound),
+            ]
+        return sorted(found, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
+
+    def bad_files(self) -> list[BadFile]:
+        with self._database.reading() as connection:
+            found = fetch(connection, "SELECT path, code, message, seen_at FROM bad_file ORDER BY path")
         return [
-            Tally(folder, bool(archived), Tier(tier), count, rows.moment(newest), rows.moment(updated), changed)
-            for folder, archived, tier, count, newest, updated, changed in connection.execute(sql, bound)
+            BadFile(path, code, message, rows.moment(seen_at))
+            for path, code, message, seen_at in found
+            if allows(self._scope, path=path, owner=owner_of(path), project=None)
         ]
 
 
@@ -102,3 +128,47 @@ def _failures(connection: apsw.Connection, live: str, bound: list[Any]) -> dict[
         f" JOIN memory ON memory.id = memory_id WHERE {live} GROUP BY reason ORDER BY 2 DESC"
     )
     return dict(fetch(connection, sql, bound))
+
+
+# --- remarks
+
+
+def _slips(connection: apsw.Connection, where: str, bound: list[Any]) -> list[Remark]:
+    sql = (
+        "SELECT memory.id, memory.path, warnings FROM document JOIN memory ON memory.id = document.memory_id"
+        f" WHERE warnings <> '[]' AND {where}"
+    )
+    return [
+        Remark(memory_id, path, "file", message, line)
+        for memory_id, path, warnings in fetch(connection, sql, bound)
+        for message, line, _ in json.loads(warnings)
+    ]
+
+
+def _loose_links(connection: apsw.Connection, where: str, bound: list[Any]) -> list[Remark]:
+    sql = (
+        "SELECT DISTINCT memory.id, memory.path, memory.title FROM claim JOIN memory ON memory.id = claim.memory_id"
+        f" WHERE {where}"
+    )
+    nobody = "no memory has this id, path or title; the link is made when one does"
+    return [
+        Remark(
+            memory_id,
+            path,
+            "link",
+            f"{name} {target!r}: {'that is this memory itself' if target in (str(memory_id), path, title) else nobody}",
+        )
+        for memory_id, path, title in fetch(connection, sql, bound)
+        for name, target in declared_links.unresolved(connection, memory_id)
+    ]
+
+
+def _failed_passages(connection: apsw.Connection, where: str, bound: list[Any]) -> list[Remark]:
+    sql = (
+        "SELECT memory.id, memory.path, reason, count(DISTINCT passage.hash) FROM failure JOIN passage USING (hash)"
+        f" JOIN memory ON memory.id = memory_id WHERE vector_id IS NULL AND {where} GROUP BY 1, 2, 3"
+    )
+    return [
+        Remark(memory_id, path, "vector", f"{counted(count, 'passage has', 'passages have')} no vector: {why}")
+        for memory_id, path, why, count in fetch(connection, sql, bound)
+    ]

@@ -14,7 +14,7 @@ import apsw
 
 from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import Passage, StoredPassage, VectorStatus, embedded
-from spec_kit_memory.index.sqlite import rows
+from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite.connection import first
 
 __all__ = [
@@ -23,7 +23,8 @@ __all__ = [
     "cut",
     "hide",
     "index",
-    "prune_vectors",
+    "prune_failures",
+    "prune_spare_vectors",
     "refresh_status",
     "show_again",
     "stored_for",
@@ -31,18 +32,21 @@ __all__ = [
 
 TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # as in the schema
 _MOST_TRIES = 3
+# Vectors that are kept beside those in use: so many, and this share of the passages.
+SPARE_VECTORS = 1_000
+SPARE_SHARE = 0.5
 
 
 def index(connection: apsw.Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
     """Make these the memory's passages. `keep`: the title is the same, so unchanged words may keep their ids."""
     old = stored_for(connection, memory_id)
-    if keep and [passage.hash for passage in old] == [passage.hash for passage in passages]:
+    if keep and [(one.hash, one.question) for one in old] == [(one.hash, one.question) for one in passages]:
         _update_places(connection, old, passages)
     else:
         if old:
             remove(connection, memory_id, title_only=False)
         _insert(connection, memory_id, title, passages)
-        prune_vectors(connection, {passage.hash for passage in old})
+        prune_failures(connection, {passage.hash for passage in old})
     refresh_status(connection, [memory_id])
 
 
@@ -87,11 +91,11 @@ def _insert(connection: apsw.Connection, memory_id: int, title: str, passages: S
         indexed.append((number, prepared_title if named else "", body))
         found.append((
             number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
-            rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker),
+            rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker), rows.clean(passage.question),
             (title_length if named else 0) + _length(tokenizer, body), passage.hash,
         ))  # fmt: skip
     connection.executemany(
-        f"INSERT INTO passage ({rows.PASSAGE}, length, vector_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        f"INSERT INTO passage ({rows.PASSAGE_COLUMNS}, length, vector_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
         " (SELECT id FROM vector WHERE hash = ? AND model = (SELECT max(id) FROM model)))",
         found,
     )
@@ -137,6 +141,7 @@ def show_again(connection: apsw.Connection, memory_id: int, title: str, text: st
             anchor=passage.anchor,
             headings=passage.headings,
             speaker=passage.speaker,
+            question=passage.question,
         )
         for passage in stored_for(connection, memory_id)
     ]
@@ -149,13 +154,23 @@ def cut(lines: Sequence[str], passage: StoredPassage) -> str:
     return long_lines.text_of(lines, passage)
 
 
-def prune_vectors(connection: apsw.Connection, hashes: set[str]) -> None:
-    """Vectors of words that no passage has any more."""
+def prune_failures(connection: apsw.Connection, hashes: set[str]) -> None:
+    """Failures of words that no passage has any more."""
     if hashes:
-        given = json.dumps(sorted(hashes))
-        unused = "hash IN (SELECT value FROM json_each(?)) AND NOT EXISTS (SELECT 1 FROM passage WHERE hash = {}.hash)"
-        connection.execute(f"DELETE FROM vector WHERE {unused.format('vector')}", (given,))
-        connection.execute(f"DELETE FROM failure WHERE {unused.format('failure')}", (given,))
+        connection.execute(
+            "DELETE FROM failure WHERE hash IN (SELECT value FROM json_each(?))"
+            " AND NOT EXISTS (SELECT 1 FROM passage WHERE hash = failure.hash)",
+            (json.dumps(sorted(hashes)),),
+        )
+
+
+def prune_spare_vectors(connection: apsw.Connection) -> None:
+    """Of vectors whose words no passage has, the newest stay: who switches branches gets them back without a model."""
+    vectors = first(connection, "SELECT count(*) FROM vector")[0]
+    most = int(first(connection, "SELECT count(*) FROM passage")[0] * (1 + SPARE_SHARE)) + SPARE_VECTORS
+    if vectors > most:
+        unused = "SELECT id FROM vector WHERE NOT EXISTS (SELECT 1 FROM passage WHERE hash = vector.hash)"
+        connection.execute(f"DELETE FROM vector WHERE id IN ({unused} ORDER BY id LIMIT ?)", (vectors - most,))
 
 
 def attach_vector(connection: apsw.Connection, hash_: str, vector: bytes, states: bytes | None) -> bool:

@@ -9,74 +9,133 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import apsw
 
-from spec_kit_memory.core.memory import Scope, StoredPassage, embedded
+from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage, embedded
 from spec_kit_memory.errors import BadParameter, DatabaseUnusable
+from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import VectorWork
-from spec_kit_memory.index.sqlite import conditions, rows, text_index
-from spec_kit_memory.index.sqlite.connection import Database, fetch
+from spec_kit_memory.index.sqlite import conditions, text_index
+from spec_kit_memory.index.sqlite.connection import fetch, first
 from spec_kit_memory.index.sqlite.recorder import Recorder
+from spec_kit_memory.index.sqlite.view import Model, View
 
-__all__ = [
-    "Model",
-    "provider_failed",
-    "provider_failure",
-    "put_vectors",
-    "use_model",
-    "vector_work",
-    "vectors_failed",
-    "vectors_of",
-]
+__all__ = ["Vectors", "provider_failure"]
 
-Model = tuple[str, int, str]  # name, dimensions, hash of the weights
 _MOST_TRIES = 3
 _PAGE = 500
+_PROVIDER = ""  # a failure of no passage: the provider's own
+
+
+class Vectors(View):
+    def use_model(self, name: str, dimensions: int, weights_hash: str) -> None:
+        model = self._shared.model = (name, dimensions, weights_hash)
+        with self._database.reading() as connection:
+            if current(connection) == model or self._database.read_only:
+                return
+        with self._database.writing() as connection:
+            if current(connection) == model:
+                return
+            recorder = Recorder(connection)
+            connection.execute("UPDATE passage SET vector_id = NULL")
+            for table in ("token_state", "vector", "failure", "model"):
+                connection.execute(f"DELETE FROM {table}")
+            connection.execute("INSERT INTO model (name, dimensions, weights_hash) VALUES (?, ?, ?)", model)
+            connection.execute(
+                "UPDATE document SET embedded = 0, vector_status = iif(passages = 0, 'success', 'pending')"
+            )
+            connection.execute("UPDATE memory SET changed = ?", (recorder.generation,))
+            connection.execute("UPDATE counter SET epoch = epoch + 1")
+
+    def work(self, limit: int) -> list[VectorWork]:
+        """Read a memory's text once and cut its passages from it."""
+        seen, bound = conditions.visible(self._scope)
+        sql = (
+            "SELECT memory.id, memory.content_hash FROM document JOIN memory ON memory.id = document.memory_id"
+            " LEFT JOIN usage ON usage.memory_id = memory.id"
+            " WHERE vector_status IN ('retry', 'pending') AND memory.presence = 'live'"
+            f" AND {seen} ORDER BY vector_status = 'retry' DESC, coalesce(usage.access_count, 0) DESC,"
+            " coalesce(memory.created_at, memory.updated_at) DESC, memory.id DESC"
+        )
+        text = "SELECT text FROM content WHERE hash = ?"
+        work: dict[str, VectorWork] = {}
+        with self._database.reading() as connection:
+            for memory_id, content_hash in fetch(connection, sql, bound):
+                lines: list[str] = []
+                for passage in _unembedded(connection, memory_id):
+                    if len(work) >= limit:
+                        return list(work.values())
+                    lines = lines or rows.unpack(first(connection, text, (content_hash,))[0]).split("\n")
+                    words = embedded(passage.headings, text_index.cut(lines, passage))
+                    work.setdefault(passage.hash, VectorWork(memory_id, passage.hash, words))
+        return list(work.values())
+
+    def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
+        if not vectors:
+            return
+        with self._database.writing() as connection:
+            stored, model = current(connection), self._shared.model  # another process may have brought another one
+            if stored is None or (model is not None and stored != model):
+                raise DatabaseUnusable(
+                    f"the index now holds {_difference(stored, model)}",
+                    hint="use the same semantic settings for all processes of a workspace",
+                )
+            wrong = {len(blob) for blob, _ in vectors.values()} - {stored[1] * 4}
+            if wrong:
+                raise BadParameter(f"a vector has {wrong.pop() // 4} dimensions; {stored[0]} has {stored[1]}")
+            recorder = Recorder(connection)
+            for hash_, (blob, states) in vectors.items():
+                text_index.attach_vector(connection, hash_, blob, states)
+            _settle(connection, recorder, list(vectors))
+
+    def get(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
+        """Read in pages, so that no read holds the log for long."""
+        sql = (
+            "SELECT hash, vector, states FROM vector LEFT JOIN token_state ON vector_id = vector.id"
+            " WHERE hash IN (SELECT value FROM json_each(?)) AND model = (SELECT max(id) FROM model)"
+        )
+        for start in range(0, len(hashes), _PAGE):
+            with self._database.reading() as connection:
+                page = fetch(connection, sql, (json.dumps(hashes[start : start + _PAGE]),))
+            yield from ((hash_, vector, states) for hash_, vector, states in page)
+
+    def failed(self, reason: str | None, hashes: Iterable[str] | None = None) -> None:
+        if hashes is None:
+            self._provider_failed(reason)
+        elif failed := list(hashes):
+            with self._database.writing() as connection:
+                recorder = Recorder(connection)
+                connection.executemany(
+                    "INSERT INTO failure (hash, tries, reason) VALUES (?, 1, ?)"
+                    " ON CONFLICT (hash) DO UPDATE SET tries = tries + 1, reason = excluded.reason",
+                    [(hash_, rows.clean(reason or "")) for hash_ in failed],
+                )
+                _settle(connection, recorder, failed)
+
+    def _provider_failed(self, reason: str | None) -> None:
+        """Written when it changes, and then every process sees it with the next generation."""
+        reason = None if reason is None else rows.clean(reason)
+        with self._database.reading() as connection:
+            if provider_failure(connection) == reason or self._database.read_only:
+                return
+        with self._database.writing() as connection:
+            connection.execute("DELETE FROM failure WHERE hash = ?", (_PROVIDER,))
+            if reason is not None:
+                connection.execute("INSERT INTO failure (hash, tries, reason) VALUES (?, 1, ?)", (_PROVIDER, reason))
+            _ = Recorder(connection).generation
+
+    def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+        return self._shared.arrays.match_vector(self._scope, vector, where, limit)
+
+    def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]:
+        return self._shared.row_cache.token_states(self._scope, passage_ids)
 
 
 def current(connection: apsw.Connection) -> Model | None:
     row = connection.execute("SELECT name, dimensions, weights_hash FROM model ORDER BY id DESC LIMIT 1").fetchone()
     return (row[0], row[1], row[2]) if row else None
-
-
-def use_model(database: Database, model: Model) -> None:
-    with database.reading() as connection:
-        if current(connection) == model or database.read_only:
-            return
-    with database.writing() as connection:
-        if current(connection) == model:
-            return
-        recorder = Recorder(connection)
-        connection.execute("UPDATE passage SET vector_id = NULL")
-        for table in ("token_state", "vector", "failure", "model"):
-            connection.execute(f"DELETE FROM {table}")
-        connection.execute("INSERT INTO model (name, dimensions, weights_hash) VALUES (?, ?, ?)", model)
-        connection.execute("UPDATE document SET embedded = 0, vector_status = iif(passages = 0, 'success', 'pending')")
-        connection.execute("UPDATE memory SET changed = ?", (recorder.generation,))
-        connection.execute("UPDATE counter SET epoch = epoch + 1")
-
-
-def vector_work(database: Database, scope: Scope | None, limit: int) -> list[VectorWork]:
-    """Read a memory's text once and cut its passages from it."""
-    seen, bound = conditions.visible(scope)
-    sql = (
-        "SELECT memory.id, content.text FROM document JOIN memory ON memory.id = document.memory_id"
-        " JOIN content ON content.hash = memory.content_hash"
-        " WHERE vector_status IN ('retry', 'pending') AND memory.presence = 'live'"
-        f" AND {seen} ORDER BY vector_status = 'retry' DESC, memory.id"
-    )
-    work: dict[str, VectorWork] = {}
-    with database.reading() as connection:
-        for memory_id, blob in connection.execute(sql, bound):
-            lines: list[str] = []
-            for passage in _unembedded(connection, memory_id):
-                if len(work) >= limit:
-                    return list(work.values())
-                lines = lines or rows.unpack(blob).split("\n")
-                words = embedded(passage.headings, text_index.cut(lines, passage))
-                work.setdefault(passage.hash, VectorWork(memory_id, passage.hash, words))
-    return list(work.values())
 
 
 def _unembedded(connection: apsw.Connection, memory_id: int) -> list[StoredPassage]:
@@ -86,27 +145,6 @@ def _unembedded(connection: apsw.Connection, memory_id: int) -> list[StoredPassa
         " AND coalesce(tries, 0) < ? ORDER BY tries IS NULL, ordinal"
     )
     return [rows.passage_from(row) for row in connection.execute(sql, (memory_id, _MOST_TRIES))]
-
-
-def put_vectors(database: Database, vectors: Mapping[str, tuple[bytes, bytes | None]], *, model: Model | None) -> None:
-    """`model` is what this process embeds with; another process may have changed the index to another one."""
-    if not vectors:
-        return
-    with database.writing() as connection:
-        stored = current(connection)
-        if stored is None or (model is not None and stored != model):
-            raise DatabaseUnusable(
-                f"the index now holds {_difference(stored, model)}",
-                hint="use the same semantic settings for all processes of a workspace",
-            )
-        wrong = {len(blob) for blob, _ in vectors.values()} - {stored[1] * 4}
-        if wrong:
-            raise BadParameter(f"a vector has {wrong.pop() // 4} dimensions; {stored[0]} has {stored[1]}")
-        recorder = Recorder(connection)
-        for hash_, (blob, states) in vectors.items():
-            text_index.attach_vector(connection, hash_, blob, states)
-        text_index.prune_vectors(connection, set(vectors))  # its file may have changed while it was embedded
-        _settle(connection, recorder, list(vectors))
 
 
 def _difference(stored: Model | None, model: Model | None) -> str:
@@ -120,52 +158,12 @@ def _difference(stored: Model | None, model: Model | None) -> str:
     return f"vectors of {stored[0]} from another address or with other weights than this process uses"
 
 
-def vectors_of(database: Database, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
-    """Read in pages, so that no read holds the log for long."""
-    sql = (
-        "SELECT hash, vector, states FROM vector LEFT JOIN token_state ON vector_id = vector.id"
-        " WHERE hash IN (SELECT value FROM json_each(?)) AND model = (SELECT max(id) FROM model)"
-    )
-    for start in range(0, len(hashes), _PAGE):
-        with database.reading() as connection:
-            page = fetch(connection, sql, (json.dumps(hashes[start : start + _PAGE]),))
-        yield from ((hash_, vector, states) for hash_, vector, states in page)
-
-
-def vectors_failed(database: Database, hashes: Iterable[str], reason: str) -> None:
-    failed = list(hashes)
-    if not failed:
-        return
-    with database.writing() as connection:
-        recorder = Recorder(connection)
-        connection.executemany(
-            "INSERT INTO failure (hash, tries, reason) VALUES (?, 1, ?)"
-            " ON CONFLICT (hash) DO UPDATE SET tries = tries + 1, reason = excluded.reason",
-            [(hash_, rows.clean(reason)) for hash_ in failed],
-        )
-        _settle(connection, recorder, failed)
-
-
-# A failure of no passage: the provider's own.
 _PROVIDER = ""
 
 
 def provider_failure(connection: apsw.Connection) -> str | None:
     found: str | None = connection.execute("SELECT reason FROM failure WHERE hash = ?", (_PROVIDER,)).get
     return found
-
-
-def provider_failed(database: Database, reason: str | None) -> None:
-    """Written when it changes, and then every process sees it with the next generation."""
-    reason = None if reason is None else rows.clean(reason)
-    with database.reading() as connection:
-        if provider_failure(connection) == reason or database.read_only:
-            return
-    with database.writing() as connection:
-        connection.execute("DELETE FROM failure WHERE hash = ?", (_PROVIDER,))
-        if reason is not None:
-            connection.execute("INSERT INTO failure (hash, tries, reason) VALUES (?, 1, ?)", (_PROVIDER, reason))
-        _ = Recorder(connection).generation
 
 
 def _settle(connection: apsw.Connection, recorder: Recorder, hashes: Sequence[str]) -> None:

@@ -14,13 +14,13 @@ import click
 
 from spec_kit_memory.core.memory import State, Tier
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.serve.cli import terminal, view
+from spec_kit_memory.serve.cli import answer_view, terminal
 from spec_kit_memory.serve.cli.interactive import every_card
 from spec_kit_memory.serve.cli.overview import Candidates
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Card
-    from spec_kit_memory.serve.cli.tool_commands import Session
+    from spec_kit_memory.serve.cli.invocation import Invocation
     from spec_kit_memory.workspace import Workspace
 
 __all__ = ["reasons", "walk"]
@@ -45,12 +45,14 @@ def reasons(card: Card, now: datetime, *, older_than: int | None = None) -> str:
         found.append(card.state.value.lower())
     if card.validation_count and card.confidence < DOUBTED:
         found.append("doubted")
+    if card.code and card.code.gone:
+        found.append(f"its code is gone ({', '.join(card.code.gone)})")
     if older_than is not None:
         found.append(f"older than {counted(older_than, 'day')}")
     return ", ".join(found)
 
 
-def walk(session: Session, *, older_than: int | None = None) -> None:
+def walk(session: Invocation, *, older_than: int | None = None) -> None:
     now = datetime.now(UTC)
     with session.open() as workspace:
         found = [(card, why) for card in every_card(workspace) if (why := reasons(card, now, older_than=older_than))]
@@ -66,18 +68,23 @@ def walk(session: Session, *, older_than: int | None = None) -> None:
             session.say(_tally(_ask(session, workspace, found)))
 
 
-def _table(found: list[tuple[Card, str]], now: datetime, summary: str) -> list[view.Block]:
+def _table(found: list[tuple[Card, str]], now: datetime, summary: str) -> list[answer_view.Block]:
     rows = tuple((str(card.id), card.title, ago(card, now), why) for card, why in found)
-    return [view.Table(("id", "title", "created", "why"), rows, frozenset({0})), view.Line(summary, "dim")]
+    return [
+        answer_view.Table(("id", "title", "created", "why"), rows, frozenset({0})),
+        answer_view.Line(summary, "dim"),
+    ]
 
 
 def ago(card: Card, now: datetime) -> str:
-    return view.ago(card.created_at or card.updated_at, now)
+    return answer_view.ago(card.created_at or card.updated_at, now)
 
 
-def _ask(session: Session, workspace: Workspace, found: list[tuple[Card, str]]) -> Iterator[str]:
+def _ask(session: Invocation, workspace: Workspace, found: list[tuple[Card, str]]) -> Iterator[str]:
     for card, why in found:
-        terminal.show([view.Line(f"{card.title}  [{card.id}]  {why}", "title"), view.Line("   " + card.path, "dim")])
+        terminal.show(
+            [answer_view.Line(f"{card.title}  [{card.id}]  {why}", "title"), answer_view.Line("   " + card.path, "dim")]
+        )
         while True:
             choice = click.prompt(
                 "(k)eep, (v)iew, (o)utdated, (d)elete, (s)top",

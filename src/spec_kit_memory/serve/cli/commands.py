@@ -17,7 +17,8 @@ import click
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter, FileMissing, SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.requests import SaveRequest
-from spec_kit_memory.serve.cli.tool_commands import Session, call, common_options, options
+from spec_kit_memory.serve.cli.invocation import Invocation, call
+from spec_kit_memory.serve.cli.options import common_options, options
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import SaveAnswer, WatchAnswer
@@ -36,7 +37,7 @@ def command(words: str, about: str, *params: click.Parameter) -> Callable[[Run],
             return click.Command(
                 words.rsplit(" ", 1)[-1],
                 params=[*params, *common_options()],
-                callback=lambda **given: run(click.get_current_context().find_object(Session), **given),
+                callback=lambda **given: run(click.get_current_context().find_object(Invocation), **given),
                 help=about,
                 context_settings={"help_option_names": ["-h", "--help"]},
             )
@@ -59,11 +60,21 @@ def flag(name: str, about: str, *names: str) -> click.Option:
 
 
 @command("init", "Make this folder a workspace.", argument("folder", required=False))
-def init(session: Session, folder: str | None) -> None:
+def init(session: Invocation, folder: str | None) -> None:
     from spec_kit_memory.serve.cli.overview import Done
     from spec_kit_memory.settings import STATE_FOLDER
-    from spec_kit_memory.workspace import make_workspace
+    from spec_kit_memory.settings.own_folders import personal_vault
+    from spec_kit_memory.workspace import make_personal_vault, make_workspace
 
+    if session.workspace and session.workspace == str(personal_vault()):
+        vault, made = make_personal_vault()
+        said = f"personal memory is {'ready' if made else 'already there'} in {vault}"
+        hints = (
+            'skm save --personal --text "I prefer small commits": write the first one',
+            "it is found from every project of yours on this machine, and never leaves it",
+        )
+        session.show(Done(summary=said, paths=made, advice=hints))
+        return
     root = Path(folder or session.workspace or ".").expanduser().resolve()
     if not root.is_dir():
         raise BadParameter(f"{str(root)!r} is not a folder.", hint="Make it first, then run `skm init` there.")
@@ -73,7 +84,7 @@ def init(session: Session, folder: str | None) -> None:
         Done(
             summary=said,
             paths=tuple(f"{STATE_FOLDER}/{name}" for name in made),
-            hints=(
+            advice=(
                 "skm index: read the memories that are there",
                 'skm save --text "what to remember": write the first one',
                 "skm install claude-code | codex | cursor | opencode | vscode: connect an agent",
@@ -92,6 +103,8 @@ def init(session: Session, folder: str | None) -> None:
     ),
     click.Option(["--token-file"], type=click.Path(dir_okay=False), help="File with the bearer token."),
     flag("--no-token", "Ask for no token on loopback: every user of this machine is let in."),
+    click.Option(["--issuer"], metavar="URL", help="Authorization server whose access tokens are taken."),
+    click.Option(["--audience"], metavar="URL", help="This server's own address, for which tokens must be made."),
     click.Option(["--allow-host"], multiple=True, metavar="HOST", help="More names this server is reached by."),
     click.Option(
         ["--tools"],
@@ -105,12 +118,14 @@ def init(session: Session, folder: str | None) -> None:
     click.Option(["--allowed-path"], multiple=True, help="The only paths it sees."),
 )
 def serve(
-    session: Session,
+    session: Invocation,
     http: bool,
     host: str,
     port: int,
     token_file: str | None,
     no_token: bool,
+    issuer: str | None,
+    audience: str | None,
     allow_host: tuple[str, ...],
     tools: str,
     user_id: str | None,
@@ -122,6 +137,8 @@ def serve(
         "isolation.projectId": project_id,
         "isolation.allowedPaths": list(allowed_path) or None,
     }
+    if (issuer or audience) and not http:
+        raise BadParameter("--issuer and --audience are for a server over HTTP.", hint="Add --http.")
     flags = session.flags | {name: value for name, value in said.items() if value is not None}
     if http:
         from spec_kit_memory.serve.http.app import serve_http
@@ -135,6 +152,8 @@ def serve(
             token_file=token_file,
             no_token=no_token,
             allowed_hosts=allow_host,
+            issuer=issuer,
+            audience=audience,
         )
     else:
         from spec_kit_memory.serve.mcp.server import serve_stdio
@@ -142,8 +161,20 @@ def serve(
         serve_stdio(workspace=session.workspace, flags=flags, lean=tools == "lean")
 
 
+@command(
+    "ui",
+    "Open the page: see what the agents know, judge it, put it right.",
+    click.Option(["--port"], default=0, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."),
+    flag("--no-browser", "Only print the address."),
+)
+def ui(session: Invocation, port: int, no_browser: bool) -> None:
+    from spec_kit_memory.serve.http.app import serve_page
+
+    serve_page(workspace=session.workspace, flags=session.flags, port=port, browser=not no_browser)
+
+
 @command("watch", "Index, then keep the index in step with the files until stopped.")
-def watch(session: Session) -> None:
+def watch(session: Invocation) -> None:
     import queue
     import signal
 
@@ -183,7 +214,7 @@ def watch(session: Session) -> None:
     argument("folder_argument", required=False, metavar="[SPEC_FOLDER]"),
     *options(SaveRequest),
 )
-def save(session: Session, data: str | None, folder_argument: str | None, **more: Any) -> None:
+def save(session: Invocation, data: str | None, folder_argument: str | None, **more: Any) -> None:
     given = {name: value for name, value in more.items() if value is not None}
     if folder_argument:
         given.setdefault("spec_folder", folder_argument)
@@ -214,7 +245,7 @@ def _input(data: str) -> dict[str, Any]:
     return {"context": content}
 
 
-def _saved(session: Session, given: dict[str, Any]) -> SaveAnswer:
+def _saved(session: Invocation, given: dict[str, Any]) -> SaveAnswer:
     # A person at a terminal may make a rule; an agent's tool may not.
     person = {"by_person": True}
     try:
@@ -245,7 +276,7 @@ def _alternatives(error: SpecKitMemoryError) -> list[str]:
     "Write the ledger as JSON lines that another program can verify.",
     click.Option(["--output", "-o"], type=click.Path(dir_okay=False), help="A file instead of standard output."),
 )
-def ledger_export(session: Session, output: str | None) -> None:
+def ledger_export(session: Invocation, output: str | None) -> None:
     from spec_kit_memory.workspace import write_lines
 
     with session.open() as workspace:
@@ -261,11 +292,11 @@ def ledger_export(session: Session, output: str | None) -> None:
 
 
 @command("config show", "Every setting, its value, and where that came from.")
-def config_show(session: Session) -> None:
+def config_show(session: Invocation) -> None:
     import os
 
     from spec_kit_memory import settings
-    from spec_kit_memory.serve.cli import view
+    from spec_kit_memory.serve.cli import answer_view
     from spec_kit_memory.serve.cli.overview import Values
 
     # What is wrong is what somebody comes here to see: it must not keep the rest from being shown.
@@ -285,16 +316,16 @@ def config_show(session: Session) -> None:
     session.show(
         answer,
         blocks=[
-            view.Table(("key", "value", "from"), cells),
-            *(view.Line(problem, "bad") for problem in problems),
-            view.Line(answer.summary, "bad" if problems else "dim"),
-            view.Line(f"workspace {answer.root}", "dim"),
-            view.Line(f"your own configuration {answer.user_file}", "dim"),
+            answer_view.Table(("key", "value", "from"), cells),
+            *(answer_view.Line(problem, "bad") for problem in problems),
+            answer_view.Line(answer.summary, "bad" if problems else "dim"),
+            answer_view.Line(f"workspace {answer.root}", "dim"),
+            answer_view.Line(f"your own configuration {answer.user_file}", "dim"),
         ],
     )
 
 
-def _host(session: Session, host: str, *, remove: bool, yes: bool, scope: str | None) -> None:
+def _host(session: Invocation, host: str, *, remove: bool, yes: bool, scope: str | None) -> None:
     from spec_kit_memory import settings
     from spec_kit_memory.serve import hosts
 
@@ -322,12 +353,12 @@ _HOST_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 @command("install", "Connect an agent's host, such as claude-code, codex, copilot or gemini.", *_HOST_OPTIONS)
-def install(session: Session, host: str, yes: bool, scope: str | None) -> None:
+def install(session: Invocation, host: str, yes: bool, scope: str | None) -> None:
     _host(session, host, remove=False, yes=yes, scope=scope)
 
 
 @command("uninstall", "Undo exactly what install did.", *_HOST_OPTIONS)
-def uninstall(session: Session, host: str, yes: bool, scope: str | None) -> None:
+def uninstall(session: Invocation, host: str, yes: bool, scope: str | None) -> None:
     _host(session, host, remove=True, yes=yes, scope=scope)
 
 
@@ -337,7 +368,7 @@ def uninstall(session: Session, host: str, yes: bool, scope: str | None) -> None
     argument("host"),
     click.Option(["--scope"], type=click.Choice(("project", "user")), help="Whose configuration; else where we are."),
 )
-def doctor(session: Session, host: str, scope: str | None) -> None:
+def doctor(session: Invocation, host: str, scope: str | None) -> None:
     from spec_kit_memory.serve import hosts
     from spec_kit_memory.serve.hosts import doctor
 
@@ -352,7 +383,7 @@ def doctor(session: Session, host: str, scope: str | None) -> None:
     argument("event", type=click.Choice(("prompt", "session-start", "pre-compact", "session-end"))),
     click.Option(["--host"], default="claude-code", show_default=True, help="Whose form to speak."),
 )
-def hook(session: Session, event: str, host: str) -> None:
+def hook(session: Invocation, event: str, host: str) -> None:
     from spec_kit_memory.serve.hooks import run
 
     run(event, host=host, workspace=session.workspace)
@@ -363,7 +394,7 @@ def hook(session: Session, event: str, host: str) -> None:
     "Print the completion script of a shell.",
     argument("shell", type=click.Choice(("bash", "zsh", "fish"))),
 )
-def completion(session: Session, shell: str) -> None:
+def completion(session: Invocation, shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     made = get_completion_class(shell)
@@ -376,7 +407,7 @@ def completion(session: Session, shell: str) -> None:
     "Walk through memories that are old, expired or doubted, and decide about each.",
     click.Option(["--older-than"], type=click.IntRange(1), metavar="DAYS", help="Only those older than this."),
 )
-def cleanup(session: Session, older_than: int | None) -> None:
+def cleanup(session: Invocation, older_than: int | None) -> None:
     from spec_kit_memory.serve.cli.cleanup import walk
 
     walk(session, older_than=older_than)

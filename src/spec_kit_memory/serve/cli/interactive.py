@@ -17,7 +17,7 @@ import click
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import MissingParameter
 from spec_kit_memory.parameters import Request
-from spec_kit_memory.serve.cli.tool_commands import Session, call
+from spec_kit_memory.serve.cli.invocation import Invocation, call
 
 if TYPE_CHECKING:
     from spec_kit_memory.answers import Card
@@ -28,13 +28,13 @@ __all__ = ["EXTRAS", "Extra", "every_card"]
 Given = dict[str, Any]
 
 
-def _plain(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _plain(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     session.show(call(session, kind, given), verb=kind.verb)
 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    run: Callable[[Session, type[Request], Given, Given], None] = _plain
+    run: Callable[[Invocation, type[Request], Given, Given], None] = _plain
     options: Callable[[], list[click.Parameter]] = list
 
 
@@ -48,16 +48,16 @@ def _flag(name: str, about: str) -> click.Option:
 # --- search -----------------------------------------------------------------------------------
 
 
-def _search(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _search(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     if given:
         _plain(session, kind, given, own)
     else:
         dashboard(session)
 
 
-def dashboard(session: Session) -> None:
+def dashboard(session: Invocation) -> None:
     """`skm search` alone: numbers, the newest, and what to try."""
-    from spec_kit_memory.serve.cli import view
+    from spec_kit_memory.serve.cli import answer_view
     from spec_kit_memory.serve.cli.overview import Overview
 
     with session.open() as workspace:
@@ -65,17 +65,17 @@ def dashboard(session: Session) -> None:
         newest = workspace.list(limit=5)
     answer = Overview.of(stats, newest)
     now = datetime.now(UTC)
-    lines: list[view.Block] = [*view.blocks(stats, now=now)]
+    lines: list[answer_view.Block] = [*answer_view.blocks(stats, now=now)]
     if newest.memories:
-        lines += [view.Line("Newest", "title"), view.cards(newest.memories, now)]
-    lines += [view.Line(f"Try: {suggestion}", "hint") for suggestion in answer.suggestions]
+        lines += [answer_view.Line("Newest", "title"), answer_view.cards(newest.memories, now)]
+    lines += [answer_view.Line(f"Try: {suggestion}", "hint") for suggestion in answer.suggestions]
     session.show(answer, blocks=lines)
 
 
 # --- index --------------------------------------------------------------------------------------
 
 
-def _index(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _index(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     from spec_kit_memory.serve.cli.terminal import progress
 
     with progress("Indexing", quiet=session.json) as step:
@@ -86,7 +86,7 @@ def _index(session: Session, kind: type[Request], given: Given, own: Given) -> N
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def _get(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _get(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     # The way search prints a place: path:42-56.
     found = re.fullmatch(r"(?P<path>.+):(?P<lines>\d+(?:-\d+)?)", str(given.get("path", "")))
     if found and "lines" not in given:
@@ -94,7 +94,7 @@ def _get(session: Session, kind: type[Request], given: Given, own: Given) -> Non
     _plain(session, kind, given, own)
 
 
-def _why(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _why(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     session.show(call(session, kind, given), verb=kind.verb, form=own["form"])
 
 
@@ -107,7 +107,7 @@ def _why_options() -> list[click.Parameter]:
 # --- triggers --------------------------------------------------------------------------------------
 
 
-def _triggers(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _triggers(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     if own["memory"] is not None:
         _edit_phrases(session, own["memory"], added=own["add"], removed=own["remove"])
     elif own["add"] or own["remove"]:
@@ -126,7 +126,7 @@ def _triggers_options() -> list[click.Parameter]:
     ]
 
 
-def _edit_phrases(session: Session, memory_id: int, *, added: tuple[str, ...], removed: tuple[str, ...]) -> None:
+def _edit_phrases(session: Invocation, memory_id: int, *, added: tuple[str, ...], removed: tuple[str, ...]) -> None:
     with session.open() as workspace:
         phrases = workspace.load(memory_id=memory_id, max_tokens=100).memory.triggers
         if not added and not removed:
@@ -136,8 +136,8 @@ def _edit_phrases(session: Session, memory_id: int, *, added: tuple[str, ...], r
         session.show(changed, verb="update")
 
 
-def _list_phrases(session: Session) -> None:
-    from spec_kit_memory.serve.cli import view
+def _list_phrases(session: Invocation) -> None:
+    from spec_kit_memory.serve.cli import answer_view
     from spec_kit_memory.serve.cli.overview import Phrases
 
     with session.open() as workspace:
@@ -145,12 +145,15 @@ def _list_phrases(session: Session) -> None:
     rows.sort(key=lambda row: (row[0].casefold(), row[1].id))
     answer = Phrases(
         summary=counted(len(rows), "trigger phrase"),
-        hints=('`skm triggers --id ID --add "…"` adds one, --remove takes one away.',) if session.interactive else (),
+        advice=('`skm triggers --id ID --add "…"` adds one, --remove takes one away.',) if session.interactive else (),
         phrases=tuple({"phrase": phrase, "id": card.id, "title": card.title} for phrase, card in rows),
     )
-    table = view.Table(("phrase", "id", "title"), tuple((p, str(c.id), c.title) for p, c in rows), frozenset({1}))
+    table = answer_view.Table(
+        ("phrase", "id", "title"), tuple((p, str(c.id), c.title) for p, c in rows), frozenset({1})
+    )
     session.show(
-        answer, blocks=[table, view.Line(answer.summary, "dim"), *(view.Line(h, "hint") for h in answer.hints)]
+        answer,
+        blocks=[table, answer_view.Line(answer.summary, "dim"), *(answer_view.Line(h, "hint") for h in answer.hints)],
     )
 
 
@@ -167,19 +170,19 @@ def every_card(workspace: Workspace) -> Iterator[Card]:
 # --- what destroys ------------------------------------------------------------------------------------
 
 
-def _delete(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _delete(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     if "spec_folder" in given and "id" not in given and not given.get("confirm"):
         _confirm(session, own, f"Forget every memory of {given['spec_folder']}")
         given["confirm"] = True
     _plain(session, kind, given, own)
 
 
-def _restore(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _restore(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     _confirm(session, own, f"Restore {given.get('name')!r} over what is there")
     _plain(session, kind, given, own)
 
 
-def _confirm(session: Session, own: Given, what: str) -> None:
+def _confirm(session: Invocation, own: Given, what: str) -> None:
     """A person is asked; where nobody can answer, --yes has to say it."""
     if own["yes"]:
         return
@@ -188,7 +191,7 @@ def _confirm(session: Session, own: Given, what: str) -> None:
     click.confirm(f"{what}? A checkpoint is made first.", abort=True)
 
 
-def _health(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _health(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     answer = call(session, kind, given)
     session.show(answer, verb=kind.verb)
     # A script that asks for health wants to know by the exit code, too.
@@ -198,13 +201,13 @@ def _health(session: Session, kind: type[Request], given: Given, own: Given) -> 
 # --- record and chat ------------------------------------------------------------------------------------
 
 
-def _ledger_verify(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _ledger_verify(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     answer = call(session, kind, given)
     session.show(answer)
     session.exit_code = 0 if answer.ok else 1
 
 
-def _ledger_head(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _ledger_head(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     answer = call(session, kind, given)
     if session.json:
         session.show(answer)
@@ -212,7 +215,7 @@ def _ledger_head(session: Session, kind: type[Request], given: Given, own: Given
         session.write(answer.summary)
 
 
-def _chat_import(session: Session, kind: type[Request], given: Given, own: Given) -> None:
+def _chat_import(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
     if not given:
         raise click.UsageError("Missing argument 'PATH...'.", click.get_current_context())
     _plain(session, kind, given, own)

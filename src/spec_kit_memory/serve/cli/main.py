@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             handshake.start(given)  # a host does not wait for what is imported below
     # Making hundreds of classes sets collecting off again and again, and none of them is garbage.
     gc.disable()
-    from spec_kit_memory.serve.cli.tool_commands import INTERRUPTED, run
+    from spec_kit_memory.serve.cli.invocation import INTERRUPTED
+    from spec_kit_memory.serve.cli.program import run
 
     gc.enable()
     gc.freeze()

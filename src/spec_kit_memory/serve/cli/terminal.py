@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from spec_kit_memory.serve.cli.view import Block, Line, Quote, Table, as_typed
+from spec_kit_memory.serve.cli.answer_view import Block, Line, Quote, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,7 @@ def show_error(error: Mapping[str, Any]) -> None:
     """To standard error: code, message, and what to do next."""
     show([Line(f"{error['code']}: {error['message']}", "bad")], out=sys.stderr)
     if error.get("hint"):
-        show([Line(as_typed(str(error["hint"])), "hint")], out=sys.stderr)
+        show([Line(str(error["hint"]), "hint")], out=sys.stderr)
     alternatives = error.get("alternatives")
     if isinstance(alternatives, list):
         show((Line(f"  {_alternative(each)}") for each in alternatives), out=sys.stderr)

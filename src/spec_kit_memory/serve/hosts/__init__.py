@@ -16,7 +16,7 @@ from typing import Literal
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
-from spec_kit_memory.serve.cli.view import Block, Line
+from spec_kit_memory.serve.cli.answer_view import Block, Line
 from spec_kit_memory.serve.hosts import edits, install_record
 from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, Place
 from spec_kit_memory.serve.hosts.install_record import Kept, Record
@@ -90,7 +90,7 @@ def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = 
     changes, kept = [], []
     for file, current in _read([*files, *gone]):
         entry = known.files.get(file.path)
-        change = _uninstalled(file, current, entry)
+        change = _uninstalled(file, current, entry, host)
         if change:
             changes.append(change)
         elif entry and current is not None and file.form == "text":
@@ -148,22 +148,11 @@ def _read(files: list[File]) -> Iterator[tuple[File, bytes | None]]:
     problems: list[str] = []
     found: list[tuple[File, bytes | None]] = []
     for file in files:
-        try:
-            data = file.path.read_bytes()
-            if file.form != "text":
-                edits.present(data.decode("utf-8"), file)
-        except (FileNotFoundError, NotADirectoryError):
-            data = None
-        except OSError as error:
-            problems.append(f"{file.path} cannot be read: {error.strerror}.")
-            continue
-        except UnicodeDecodeError:
-            problems.append(f"{file.path} is not text in UTF-8.")
-            continue
-        except edits.Malformed as error:
-            problems.append(f"{file.path} is not valid {'TOML' if file.form == 'toml' else 'JSON'}: {error}.")
-            continue
-        found.append((file, data))
+        problem = edits.problem_of(file)
+        if problem:
+            problems.append(f"{file.path} {problem}.")
+        else:
+            found.append((file, file.path.read_bytes() if file.path.is_file() else None))
     _refuse(problems)
     return iter(found)
 
@@ -206,11 +195,23 @@ def _installed(file: File, current: bytes | None, entry: Kept | None) -> Change 
     return Change(file.path, current, after, Kept(before, install_record.digest(after), made))
 
 
-def _uninstalled(file: File, current: bytes | None, entry: Kept | None) -> Change | None:
+def _still_wanted(file: File, entry: Kept, host: str) -> bytes | None:
+    """What was there before, without an entry of ours for a project that has been disconnected since."""
+    if entry.before is None or file.form == "text":
+        return entry.before
+    bare = entry.before.decode()
+    for root in edits.other_workspaces(bare, file):
+        if not install_record.read(host, Place(root, "project", os.environ)).files:
+            rest = edits.without_entries(bare, file, made=None, existed=False, every=True)
+            return None if rest is None else rest.encode()
+    return entry.before
+
+
+def _uninstalled(file: File, current: bytes | None, entry: Kept | None, host: str) -> Change | None:
     if current is None:
         return None
     if entry is not None and install_record.digest(current) == entry.after:
-        return Change(file.path, current, entry.before)
+        return Change(file.path, current, _still_wanted(file, entry, host))
     try:
         bare = edits.without_entries(
             current.decode(errors="replace"),
@@ -277,6 +278,12 @@ def _still_as_read(changes: list[Change]) -> None:
             now = change.path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             now = None
+        if now is not None and not change.path.stat().st_mode & 0o222:
+            # Replacing the file would succeed, but somebody meant it to stay as it is.
+            raise AccessDenied(
+                f"{change.path} is read-only. Nothing was changed.",
+                hint="Make it writable, or change it where it is made from (dotfiles, a package manager).",
+            )
         if now != change.before:
             raise Invalid(
                 f"{change.path} was changed by another program just now. Nothing was changed.",
@@ -315,7 +322,7 @@ def _plan(
         applied=applied and bool(changes),
         backups=tuple(map(str, backups or ())),
         kept=tuple(kept),
-        hints=tuple(hints),
+        advice=tuple(hints),
     )
 
 

@@ -11,17 +11,18 @@ import os
 import shlex
 import shutil
 import subprocess
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.answers import Answer
-from spec_kit_memory.serve.cli.view import Block, Line
+from spec_kit_memory.serve.cli.answer_view import Block, Line
 from spec_kit_memory.serve.hosts import edits
-from spec_kit_memory.serve.hosts.formats import SERVER, Entry, File, Host, Place
+from spec_kit_memory.serve.hosts.formats import SERVER, Entry, File, Host, Place, argv, named_workspace
 
 __all__ = ["Diagnosis", "Finding", "blocks", "diagnose"]
 
@@ -70,7 +71,7 @@ def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
     state = "everything is in order" if not bad else f"{len(bad)} of {len(findings)} checks failed"
     return Diagnosis(
         summary=f"{host.title}, {place.scope}: {state}",
-        hints=tuple(dict.fromkeys(finding.mend for finding in bad if finding.mend)),
+        advice=tuple(dict.fromkeys(finding.mend for finding in bad if finding.mend)),
         host=host.name,
         scope=place.scope,
         ok=not bad,
@@ -81,18 +82,47 @@ def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
 def _look(host: Host, place: Place) -> Iterator[Finding]:
     again = f"skm install {host.name}" + (" --scope user" if place.scope == "user" else "")
     file, entry = _entry(host, place)
-    if entry is None:
-        where = str(file.path) if file else "its configuration"
-        yield Finding("configuration", False, f"{where} has no server {SERVER}", f"Run `{again}`.")
+    configuration = _configuration(file, entry, again)
+    yield configuration
+    if not configuration.ok:
         return
-    yield Finding("configuration", True, f"{file.path if file else ''} has the server {SERVER}")
-    command = _argv(entry, place)
+    command = [word.replace("${workspaceFolder}", str(place.root)) for word in argv(entry)]
     runs = _program(command, again)
     yield runs
     if runs.ok:
         yield from _server(command, place)
         yield _path(command[0])
+    yield _workspace(entry, place, again)
     yield from _hooks(host, place, again)
+
+
+def _configuration(file: File | None, entry: Any, again: str) -> Finding:
+    """Is our server there, in a form that a host can start, and not switched off?"""
+    about = "configuration"
+    where = str(file.path) if file else "its configuration"
+    problem = edits.problem_of(file) if file else ""
+    if problem:
+        return Finding(about, False, f"{where} {problem}", f"Correct the file, then run `{again}`.")
+    if entry is None:
+        return Finding(about, False, f"{where} has no server {SERVER}", f"Run `{again}`.")
+    if not argv(entry):
+        return Finding(about, False, f"{where} names no program for {SERVER}", f"Run `{again}`.")
+    if entry.get("enabled") is False or entry.get("disabled") is True:
+        return Finding(about, False, f"{where} has {SERVER} switched off", "Switch it on there, or in the host.")
+    return Finding(about, True, f"{where} has the server {SERVER}")
+
+
+def _workspace(entry: Any, place: Place, again: str) -> Finding:
+    """Does the entry name this project? One that came with a copied folder, or was made elsewhere, names another."""
+    from spec_kit_memory import settings
+
+    root, named = place.root.resolve(), named_workspace(entry)
+    if named and "${" not in named and Path(named).resolve() != root:
+        gone = "" if Path(named).is_dir() else ", which is not there"
+        return Finding("workspace", False, f"the entry names {named}{gone}, not {root}", f"Run `{again}` here.")
+    if not settings.load(root).may_have_index:
+        return Finding("workspace", False, f"{root} has no index yet: hooks say nothing", "Run `skm index` there.")
+    return Finding("workspace", True, str(root))
 
 
 def _entry(host: Host, place: Place) -> tuple[File | None, Any]:
@@ -106,13 +136,6 @@ def _entry(host: Host, place: Place) -> tuple[File | None, Any]:
                 if found is not None:
                     return file, found
     return (wanted[0] if wanted else None), None
-
-
-def _argv(entry: Mapping[str, Any], place: Place) -> list[str]:
-    launch = entry.get("transport", entry)
-    command = launch.get("command", "")
-    words = list(command) if isinstance(command, list) else [command, *launch.get("args", ())]
-    return [str(word).replace("${workspaceFolder}", str(place.root)) for word in words]
 
 
 def _program(command: Sequence[str], again: str) -> Finding:
@@ -167,12 +190,19 @@ def _handshake(command: Sequence[str], place: Place) -> tuple[dict[str, Any], fl
         messages = b"".join(json.dumps(each).encode() + b"\n" for each in (INITIALIZE, INITIALIZED, LIST_TOOLS))
         assert process.stdin
         assert process.stdout
+        # A program that says nothing is ended, and with it the reading below.
+        deadline = threading.Timer(ANSWER_SECONDS, process.kill)
+        deadline.daemon = True
+        deadline.start()
         with suppress(BrokenPipeError):  # it has ended already; its last words are read below
             process.stdin.write(messages)
             process.stdin.flush()
         first = json.loads(process.stdout.readline() or b"{}")
         seconds = time.monotonic() - started
         listed = json.loads(process.stdout.readline() or b"{}")
+        deadline.cancel()
+        if seconds >= ANSWER_SECONDS and "result" not in first:
+            raise ValueError(f"nothing within {ANSWER_SECONDS:.0f} s")
         if "result" not in first or "result" not in listed:
             process.kill()
             with suppress(BrokenPipeError):
@@ -190,6 +220,8 @@ def _handshake(command: Sequence[str], place: Place) -> tuple[dict[str, Any], fl
 def _hooks(host: Host, place: Place, again: str) -> Iterator[Finding]:
     """Each hook as the host's file has it, run with an empty event: it must end well and in time."""
     for file in host.files(place):
+        if file.path.suffix == ".js":
+            yield _plugin(file, place, again)
         for entry in file.entries:
             if entry.mode != "item":
                 continue
@@ -199,6 +231,17 @@ def _hooks(host: Host, place: Place, again: str) -> Iterator[Finding]:
                 yield Finding(f"hook {event}", False, f"{file.path} does not run us", f"Run `{again}`.")
                 continue
             yield _hook(event, command, place)
+
+
+def _plugin(file: File, place: Place, again: str) -> Finding:
+    """OpenCode's form of hooks: the file as we would write it now, and the program that it runs."""
+    try:
+        text = file.path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return Finding("hook plugin", False, f"{file.path} is not there", f"Run `{again}`.")
+    if text != file.text:
+        return Finding("hook plugin", False, f"{file.path} is of another version or program", f"Run `{again}`.")
+    return _hook("plugin", place.hook("session-start", "opencode"), place)
 
 
 def _commands(found: Any) -> Iterator[str]:
@@ -213,8 +256,12 @@ def _hook(event: str, command: str, place: Place) -> Finding:
     started = time.monotonic()
     given = json.dumps({"cwd": str(place.root)}).encode()
     try:
+        words = shlex.split(command)
+    except ValueError as error:
+        return Finding(f"hook {event}", False, f"{command} cannot be read: {error}", "Run `skm install` again.")
+    try:
         done = subprocess.run(
-            shlex.split(command), input=given, capture_output=True, timeout=ANSWER_SECONDS, check=False, cwd=place.root
+            words, input=given, capture_output=True, timeout=ANSWER_SECONDS, check=False, cwd=place.root
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(f"hook {event}", False, f"cannot be run: {error}", "Run `skm install` again.")

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts import toml
-from spec_kit_memory.serve.hosts.formats import Entry, File, is_ours
+from spec_kit_memory.serve.hosts.formats import Entry, File, is_ours, named_workspace
 
-__all__ = ["Containers", "Malformed", "entry_in", "made_by", "present", "with_entries", "without_entries"]
+__all__ = [
+    "Containers",
+    "Malformed",
+    "entry_in",
+    "made_by",
+    "other_workspaces",
+    "present",
+    "problem_of",
+    "with_entries",
+    "without_entries",
+]
 
 Malformed = (jsonc.Malformed, toml.Malformed)
 Containers = frozenset[tuple[str, ...]]
@@ -35,6 +46,24 @@ def entry_in(file: File, path: tuple[str, ...]) -> Any:
     except (OSError, UnicodeDecodeError, *Malformed):
         return None
     return toml.find(tree, path)
+
+
+def problem_of(file: File) -> str:
+    """Why a host could not read its file; empty where it can, or where there is none."""
+    try:
+        data = file.path.read_bytes()
+        if file.form != "text":
+            text = data.decode("utf-8")
+            _ = toml.parse(text) if file.form == "toml" else _tree(text)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        return "is not text in UTF-8"
+    except Malformed as error:
+        return f"is not valid {'TOML' if file.form == 'toml' else 'JSON'}: {error}"
+    return ""
 
 
 def _stands(found: Any, entry: Entry) -> bool:
@@ -117,17 +146,33 @@ def _with_tables(text: str, file: File) -> str:
 # --- taking out ------------------------------------------------------------------------------
 
 
-def without_entries(text: str, file: File, *, made: Collection[tuple[str, ...]] | None, existed: bool) -> str | None:
+def without_entries(
+    text: str, file: File, *, made: Collection[tuple[str, ...]] | None, existed: bool, every: bool = False
+) -> str | None:
     """The text without our entries and without what was made around them; None if nothing is left of the file.
 
-    `made` None means that nobody remembers: then whatever became empty goes.
+    `made` None means that nobody remembers: then whatever became empty goes. A server that an install for another
+    project has put there since stays, unless `every` one is to go.
     """
     if file.form == "text":
         return None if text == file.text else text
+    if not every and other_workspaces(text, file):
+        return text
     bare = _without_tables(text, file) if file.form == "toml" else _without_members(text, file, made)
     if file.form == "json":
         _compare(text, bare, file)
     return None if bare != text and not existed and _is_empty(bare, file) else bare
+
+
+def other_workspaces(text: str, file: File) -> list[Path]:
+    """Projects that our server in this file serves, other than the one that the file's entries name."""
+    tree = toml.parse(text) if file.form == "toml" else _tree(text)
+    pairs = [
+        (named_workspace(toml.find(tree, entry.path)), named_workspace(entry.value))
+        for entry in file.entries
+        if entry.mode == "member"
+    ]
+    return [Path(there) for there, wanted in pairs if there and wanted and there != wanted]
 
 
 def _without_tables(text: str, file: File) -> str:

@@ -7,6 +7,7 @@ each host stand in docs/how-to/connect-an-agent.md.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -19,7 +20,7 @@ from typing import Any, Literal
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts import slash_commands
 
-__all__ = ["HOSTS", "SERVER", "Entry", "File", "Host", "Place", "is_ours"]
+__all__ = ["HOSTS", "SERVER", "Entry", "File", "Host", "Place", "argv", "is_ours", "named_workspace"]
 
 SERVER = "spec_kit_memory"
 # Long enough for a first run on a cold disk, short enough not to be felt as a hang.
@@ -123,6 +124,23 @@ def is_ours(value: Any) -> bool:
             return True
         return any(is_ours(each) for each in value.get("hooks") or () if isinstance(each, dict))
     return False
+
+
+def argv(entry: Any) -> list[str]:
+    """The words that start a server, in whichever form a host keeps them; empty where they cannot be read."""
+    launch = entry.get("transport", entry) if isinstance(entry, dict) else None
+    if not isinstance(launch, dict):
+        return []
+    command, more = launch.get("command"), launch.get("args", [])
+    words: list[Any] = command if isinstance(command, list) else [command]
+    words = [*words, *more] if isinstance(more, list) else []
+    return words if words and words[0] and all(isinstance(word, str) for word in words) else []
+
+
+def named_workspace(entry: Any) -> str | None:
+    """The project that a server's entry names; None where it serves the one it is started in."""
+    words = [part for word in argv(entry) for part in word.split("=", word.startswith("--workspace="))]
+    return next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "--workspace"), None)
 
 
 def _named(command: str) -> bool:
@@ -257,8 +275,10 @@ def _opencode(place: Place) -> list[File]:
     entries: tuple[Entry, ...] = (entry,) if config else (schema, entry)
     if place.removing:
         entries = (schema, *(Entry((*path, SERVER), value) for path in (("mcp", "servers"), ("mcp",))))
+    plugins = (place.root / ".opencode" if project else folder) / "plugins"
     return [
         File(config or folder / "opencode.json", "json", entries),
+        File(plugins / "spec-kit-memory.js", "text", text=_opencode_plugin(place)),
         *(
             File(
                 commands / f"memory-{each.name}.md",
@@ -267,6 +287,19 @@ def _opencode(place: Place) -> list[File]:
             )
             for each in slash_commands.COMMANDS
         ),
+    ]
+
+
+def _opencode_plugin(place: Place) -> str:
+    """OpenCode's form of hooks, with the same program as the server's."""
+    text = Path(__file__).with_name("opencode_plugin.js").read_text(encoding="utf-8")
+    return text.replace('["skm"]', json.dumps(place.command, ensure_ascii=False), 1)
+
+
+def _opencode_notes(place: Place) -> list[str]:
+    return [
+        "OpenCode fetches its own package @opencode-ai/plugin from npm once, at the next start, as for every plugin."
+        " Without a network it waits minutes for that: then delete the file plugins/spec-kit-memory.js."
     ]
 
 
@@ -436,7 +469,7 @@ HOSTS: Mapping[str, Host] = {
         Host("claude-code", "Claude Code", _claude_code, "/memory:save", _claude_notes),
         Host("codex", "Codex", _codex, "$memory-save", _codex_notes),
         Host("cursor", "Cursor", _cursor, "/memory-save"),
-        Host("opencode", "OpenCode", _opencode, "/memory-save"),
+        Host("opencode", "OpenCode", _opencode, "/memory-save", _opencode_notes),
         Host("vscode", "VS Code", _vscode, "/memory-save", _vscode_notes),
         Host("copilot", "Copilot CLI", _copilot, "/memory-save", _copilot_notes),
         Host("gemini", "Gemini CLI", _gemini, "/memory:save", _gemini_notes),

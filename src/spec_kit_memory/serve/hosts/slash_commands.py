@@ -27,8 +27,9 @@ Save what happened in this session with the tool `memory_save` of the server `sp
 Spec folder, if given: {arguments}
 
 1. Put into `context`: `sessionSummary` (what was done and why, a few sentences), `keyDecisions` (each with decision, \
-chosen, rationale and alternatives), `filesModified`, `nextSteps`, `blockers`, `technicalContext`, and \
-`triggerPhrases` (5 to 10 phrases I would use when I come back to this).
+chosen, rationale and alternatives), `filesModified`, `nextSteps`, `blockers`, `technicalContext`, \
+`triggerPhrases` (5 to 10 phrases I would use when I come back to this), and `questions` (up to 8 that this answers, \
+as I would ask when I no longer remember its words).
 2. Write only what happened here. Leave a field out when there is nothing to say; never invent a decision.
 3. Give `specFolder` only if I named one. If the tool answers that it is undecided, show me its alternatives and ask.
 4. If the answer names similar memories, tell me and ask whether to merge (`onSimilar: "merge"`) or to keep both.

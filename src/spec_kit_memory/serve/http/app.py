@@ -17,17 +17,23 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from spec_kit_memory import settings
-from spec_kit_memory.core.memory import Scope
-from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
+from spec_kit_memory.caller import process_caller
+from spec_kit_memory.core.memory import Scope as MemoryScope
+from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
 from spec_kit_memory.serve.http.auth import BearerToken, Token, is_loopback, read_token
 from spec_kit_memory.serve.mcp.workspace_handle import STOPPING, TOLD_SECONDS, LiveWorkspace, must_exist, open_at
+from spec_kit_memory.serve.page.access import Access
+from spec_kit_memory.settings.own_folders import personal_vault
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["application", "serve_http"]
+    from spec_kit_memory.serve.http.sign_in import TokenChecker
+
+__all__ = ["application", "serve_http", "serve_page"]
 
 PATH = "/mcp"
 # A session that nobody used for so long is forgotten; its client starts another.
@@ -38,8 +44,19 @@ GRACE_SECONDS = 1  # for answers under way when the server is told to stop
 
 
 def application(
-    live: LiveWorkspace, *, host: str, token: str | None, lean: bool = False, allowed_hosts: Sequence[str] = ()
+    live: LiveWorkspace,
+    *,
+    host: str,
+    token: str | None,
+    lean: bool = False,
+    allowed_hosts: Sequence[str] = (),
+    checker: TokenChecker | None = None,
+    page: Access | None = None,
 ) -> ASGIApp:
+    """MCP at its path, and the page, where there is one, at every other.
+
+    With a `checker`, callers sign in and `token` is taken beside that.
+    """
     from mcp.server.transport_security import TransportSecuritySettings
 
     from spec_kit_memory.serve.mcp.server import build_server
@@ -51,15 +68,46 @@ def application(
             f"{scheme}://{name}{end}" for scheme in ("http", "https") for name in names for end in ("", ":*")
         ],
     )
-    app: ASGIApp = build_server(live, lean=lean).streamable_http_app(
+    if checker:
+        from spec_kit_memory.serve.http import sign_in
+
+        server = build_server(live, lean=lean, identify=sign_in.caller_of, authorize=sign_in.authorize)
+        routes = sign_in.SignIn.routes(checker.issuer, checker.audience)
+    else:
+        server, routes = build_server(live, lean=lean), []
+    app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
         transport_security=security,
         host=host,
         session_idle_timeout=SESSION_IDLE_SECONDS,
         max_sessions=MOST_SESSIONS,
         max_request_body_size=LARGEST_BODY_BYTES,
+        custom_starlette_routes=routes,
     )
-    return BearerToken(app, token) if token else app
+    guarded: ASGIApp = BearerToken(app, token) if token else app
+    if checker:
+        guarded = sign_in.SignIn(app, checker, largest_body_bytes=LARGEST_BODY_BYTES)
+    return _Doors(guarded, live, page) if page else guarded
+
+
+class _Doors:
+    """MCP and the page under one address. The page is loaded when somebody first asks for it."""
+
+    def __init__(self, mcp: ASGIApp, live: LiveWorkspace, access: Access) -> None:
+        self._mcp = mcp
+        self._live = live
+        self._access = access
+        self._page: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].rstrip("/") == PATH:
+            await self._mcp(scope, receive, send)
+            return
+        if self._page is None:
+            from spec_kit_memory.serve.page.routes import page_app
+
+            self._page = page_app(self._live, self._access)
+        await self._page(scope, receive, send)
 
 
 def _names(host: str, allowed: Sequence[str]) -> list[str]:
@@ -81,24 +129,93 @@ def serve_http(
     token_file: str | None = None,
     no_token: bool = False,
     allowed_hosts: Sequence[str] = (),
+    issuer: str | None = None,
+    audience: str | None = None,
 ) -> None:
     """Serve until told to stop."""
     root = _place(workspace)
+    _refuse_personal(root)
+    scope = _scope(root, flags)
     token = read_token(
         host,
         workspace=root,
-        scope=_scope(root, flags),
+        scope=scope,
         token_file=token_file,
         no_token=no_token,
+        otherwise_signed_in=bool(issuer),
         environ=os.environ,
     )
+    checker = _checker(issuer, audience, scope=scope, no_token=no_token, token=token)
+    if checker:
+        allowed_hosts = [*allowed_hosts, urlsplit(checker.audience).hostname or ""]
     listening = _listen(host, port)
+    live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
+    value, bound = token.value if token else None, listening.getsockname()[1]
+    page = None  # it does not know who signed in
+    if checker is None:
+        page = Access(
+            names=_names(host, allowed_hosts),
+            token=value,
+            open_to_all=token is None,
+            port=bound,
+            secure=not is_loopback(host),
+        )
+    app = application(live, host=host, token=value, lean=lean, allowed_hosts=allowed_hosts, checker=checker, page=page)
+    _announce(host, bound, token, page, checker)
+    _run(app, listening, live)
+
+
+def _refuse_personal(root: Path) -> None:
+    if root == personal_vault():
+        raise BadParameter("Personal memory is not served over HTTP.", hint="Use it from a terminal, or over stdio.")
+
+
+def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int, browser: bool) -> None:
+    """The page alone, for the person at this machine, until told to stop."""
+    from spec_kit_memory.serve.page.routes import page_app
+
+    root = settings.find_root(workspace=workspace)
+    _refuse_personal(root)
+    settings.load(root, overrides=flags)  # what is wrong with them is said here, and not on a page that cannot open
+    host = "127.0.0.1"
+    listening = _listen(host, port)
+    bound = listening.getsockname()[1]
+    live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
+    access = Access(names=_names(host, ()), port=bound)
+    address = f"http://{host}:{bound}/?token={access.invite()}"
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()
+    sys.stderr.write(f"The page of {root}. The address works once; Ctrl-C stops.\n")
+    sys.stderr.flush()
+    if browser:
+        import webbrowser
+
+        opening = threading.Timer(0.2, webbrowser.open, (address,))
+        opening.daemon = True
+        opening.start()
+    _run(_PageAlone(page_app(live, access)), listening, live)
+
+
+class _PageAlone:
+    """The page has nothing to start or stop: `_run` closes its workspace."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            while (await receive())["type"] != "lifespan.shutdown":
+                await send({"type": "lifespan.startup.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+        else:
+            await self._app(scope, receive, send)
+
+
+def _run(app: ASGIApp, listening: socket.socket, live: LiveWorkspace) -> None:
     import uvicorn
 
     from spec_kit_memory.serve.http.limits import BACKLOG, Limits, calm_log, guarded, most_connections
 
-    live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
-    app = application(live, host=host, token=token.value if token else None, lean=lean, allowed_hosts=allowed_hosts)
     logging.basicConfig(handlers=[calm_log()], level=logging.WARNING)
     server = uvicorn.Server(
         uvicorn.Config(
@@ -113,7 +230,6 @@ def serve_http(
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
-    _announce(host, listening.getsockname()[1], token)
     live.wake_soon()
     server.capture_signals = partial(_ends_when_told, server)  # type: ignore[method-assign]
     try:
@@ -133,17 +249,45 @@ def _place(workspace: str | None) -> Path:
         return Path(workspace or os.curdir).absolute()
 
 
-def _scope(root: Path, flags: Mapping[str, object]) -> Scope:
+def _scope(root: Path, flags: Mapping[str, object]) -> MemoryScope:
     try:
-        return settings.load(root, overrides=flags).scope
+        return process_caller(settings.load(root, overrides=flags)).scope
     except SpecKitMemoryError:
-        return Scope()  # every call will say what is wrong with the settings
+        return MemoryScope()  # every call will say what is wrong with the settings
 
 
-def _announce(host: str, port: int, token: Token | None) -> None:
+def _checker(
+    issuer: str | None, audience: str | None, *, scope: MemoryScope, no_token: bool, token: Token | None
+) -> TokenChecker | None:
+    """Who checks access tokens; None for a server without sign-in."""
+    if not issuer and not audience:
+        return None
+    if not issuer or not audience:
+        raise MissingParameter(
+            "Sign-in needs both --issuer and --audience.",
+            hint="Name the authorization server, and this server's own address as clients use it (…/mcp).",
+        )
+    if no_token or scope.user is not None:
+        other = "--no-token" if no_token else "isolation.userId"
+        raise BadParameter(
+            f"{other} contradicts --issuer: who asks is said by each access token.", hint="Leave one of them out."
+        )
+    from spec_kit_memory.serve.http.issuer import Issuer, checked_url
+    from spec_kit_memory.serve.http.sign_in import TokenChecker
+
+    audience = checked_url(audience, option="--audience")
+    return TokenChecker(Issuer(issuer), audience, static_token=token.value if token else None)
+
+
+def _announce(
+    host: str, port: int, token: Token | None, page: Access | None, checker: TokenChecker | None = None
+) -> None:
     shown = f"[{host}]" if ":" in host else host
     lines = [f"Serving MCP at http://{shown}:{port}{PATH}"]
-    if token is None:
+    if checker is not None:
+        lines.append(f"Requests need an access token of {checker.issuer.url} for {checker.audience}.")
+        lines += ["The token that you gave is taken as well."] if token else []
+    elif token is None:
         lines.append("Without a token (--no-token): every user and program of this machine can use it.")
     elif token.kept_in is None:
         lines.append("Requests need the header `Authorization: Bearer TOKEN` with the token that you gave.")
@@ -152,6 +296,10 @@ def _announce(host: str, port: int, token: Token | None) -> None:
             f"Requests need the header `Authorization: Bearer {token.value}`",
             f"The token is kept in {token.kept_in}, which only you can read, and is used again at the next start.",
         ]
+    if page is not None:
+        invited = f"?token={page.invite()}" if token is not None and is_loopback(host) else ""
+        how = " (this address works once; after that the token signs in)" if invited else ""
+        lines.append(f"The page for people is at http://{shown}:{port}/{invited}{how}")
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 
@@ -181,7 +329,11 @@ def _ends_when_told(server: Any) -> Iterator[None]:
 def _listen(host: str, port: int) -> socket.socket:
     family: Any = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port), family=family)
+        # Connections inherit it. asyncio sets it only on sockets that were opened as TCP by name, and without it every
+        # answer waits 40 ms for the client's delayed acknowledgement of its head.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except OSError as error:
         raise BadParameter(
             f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint="Choose another --host or --port."

@@ -59,9 +59,11 @@ def read_token(
     scope: MemoryScope = MemoryScope(),  # noqa: B008 - a frozen value
     token_file: str | None = None,
     no_token: bool = False,
+    otherwise_signed_in: bool = False,
     environ: Mapping[str, str],
 ) -> Token | None:
-    """The token to ask for; None only where the user wanted none and nobody from elsewhere can reach the server."""
+    """The token to ask for. None only where the user wanted none and nobody from elsewhere can reach the server, or
+    where callers sign in and no token was given."""
     if no_token:
         _refuse_no_token(host, token_file)
         return None
@@ -74,6 +76,8 @@ def read_token(
             ) from error
     else:
         given = environ.get(VARIABLE, "").strip()
+    if not given and not token_file and otherwise_signed_in:
+        return None
     if not given and not token_file and is_loopback(host):
         return kept_token(workspace, scope)
     if not given:

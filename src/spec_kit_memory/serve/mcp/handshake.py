@@ -1,13 +1,14 @@
 """What does a host hear while the server is still being imported? The answers that are always the same.
 
-Hosts do not wait for a slow server. `initialize`, `server/discover` and `tools/list` have answers that depend on
-nothing but the protocol's version, so they are kept in `first_answers.json` and sent by a thread that needs only the
-standard library. Every line is kept as it came: when the SDK is there it gets the same lines, and what it answers to
-requests that were answered here is dropped. `python -m tools.first_answers` makes the file from the SDK's own
-answers, and a test compares.
+Hosts do not wait for a slow server. `initialize`, `server/discover`, `tools/list` and the lists of prompts and
+templates have answers that depend on nothing but the protocol's version, so they are kept in `first_answers.json` and
+sent by a thread that needs only the standard library. Every line is kept as it came: when the SDK is there it gets the
+same lines, and what it answers to requests that were answered here is dropped. `python -m tools.first_answers` makes
+the file from the SDK's own answers, and a test compares.
 
 `server/discover` never reaches the SDK as long as it opens the connection: a host that asks and then shakes hands
-the older way (Copilot CLI does) would be refused, because the SDK takes the question for the choice of an era.
+the older way (Copilot CLI does, and so must one of a future version) would be refused, because the SDK takes the
+question for the choice of an era.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FirstAnswers", "Front", "running", "start", "wants_stdio"]
 
+# Which lists are the same in every workspace? Hosts ask for them at once, and some go on without what comes late.
+LISTS = ("tools/list", "prompts/list", "resources/templates/list")
 HEAD_START_SECONDS = 0.02  # imports wait this long for the host's first message, which is mostly there already
 CHUNK_BYTES = 65_536
+UNSUPPORTED = -32022  # the SDK's code for a version that it does not speak
 _META_PREFIX = "io.modelcontextprotocol/"
 
 
@@ -61,30 +65,44 @@ class FirstAnswers:
             return None, True
         method, params = message["method"], message.get("params")
         opening = self.is_open
+        if opening and method == "server/discover" and (body := self._discovered(params)):
+            return f'{{"jsonrpc":"2.0","id":{json.dumps(request)},{body}}}\n'.encode(), False
         key = self._key(method, params)
         if key is None:
             if opening:
-                self._version = "unknown"  # the SDK decides about this connection
+                # A request of the newer era chooses it, whatever it asks for; else the SDK decides.
+                self._version = self._modern if self._names_modern(params) else "unknown"
             return None, True
         text = f'{{"jsonrpc":"2.0","id":{json.dumps(request)},"result":{self._results[self._places[key]]}}}\n'
-        return text.encode("utf-8"), not (opening and method == "server/discover")
+        return text.encode("utf-8"), True
+
+    def _discovered(self, params: object) -> str | None:
+        """What opens a connection by asking: our versions, or that we do not speak the one that is asked for."""
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        wanted = meta.get(f"{_META_PREFIX}protocolVersion") if isinstance(meta, dict) else None
+        if wanted == self._modern:
+            return f'"result":{self._results[self._places["server/discover"]]}'
+        if not isinstance(wanted, str):
+            return None
+        data = {"supported": [self._modern], "requested": wanted}
+        return f'"error":{json.dumps({"code": UNSUPPORTED, "message": "Unsupported protocol version", "data": data})}'
 
     def _key(self, method: object, params: object) -> str | None:
         """The name of the answer, where the request is of the common form; everything else is left to the SDK."""
         if method == "initialize" and self.is_open:
             return self._initialize(params)
         modern = self._is_modern(params)
-        if method == "server/discover" and modern and self._version in (None, self._modern):
+        if method == "server/discover" and modern and self._version == self._modern:
             return "server/discover"
-        if method == "tools/list" and modern and self._version in (None, self._modern):
+        if method in LISTS and modern and self._version in (None, self._modern):
             self._version = self._modern
-            return f"tools/list {self._modern}"
+            return f"{method} {self._modern}"
         # A host may ask for progress (Codex does); there is none to report on what is answered at once.
         plain = not params or (isinstance(params, dict) and set(params) == {"_meta"} and not _names_version(params))
         if self._version not in self._handshakes or not plain:
             return None
-        if method == "tools/list":
-            return f"tools/list {self._version}"
+        if method in LISTS:
+            return f"{method} {self._version}"
         return "ping" if method == "ping" else None
 
     def _initialize(self, params: object) -> str | None:
@@ -100,7 +118,10 @@ class FirstAnswers:
 
     def _is_modern(self, params: object) -> bool:
         """Does a request carry the whole envelope of the newer era, and nothing else?"""
-        meta = params.get("_meta") if isinstance(params, dict) and set(params) == {"_meta"} else None
+        return isinstance(params, dict) and set(params) == {"_meta"} and self._names_modern(params)
+
+    def _names_modern(self, params: object) -> bool:
+        meta = params.get("_meta") if isinstance(params, dict) else None
         return (
             isinstance(meta, dict)
             and meta.get(f"{_META_PREFIX}protocolVersion") == self._modern

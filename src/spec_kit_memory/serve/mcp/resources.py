@@ -43,8 +43,9 @@ PROMPTS: tuple[Prompt, ...] = (
         "Save this session as a memory",
         (("specFolder", "Spec folder; detected if left out", False),),
         "Save what we did in this session with memory_save. Put into context: a sessionSummary, keyDecisions with "
-        "their rationale and alternatives, filesModified, nextSteps, blockers, and triggerPhrases I would use to "
-        "find it again. Only what happened in this session; leave out what there is nothing to say about."
+        "their rationale and alternatives, filesModified, nextSteps, blockers, triggerPhrases I would use to "
+        "find it again, and up to 8 questions that it answers, in words of their own. "
+        "Only what happened in this session; leave out what there is nothing to say about."
         "{specFolder}",
     ),
     Prompt(
@@ -97,10 +98,8 @@ def prompt_text(name: str, given: Mapping[str, str], workspace: Workspace) -> st
 def listed(workspace: Workspace) -> list[tuple[str, str, str]]:
     """URI, name and description of what is worth listing; single memories come by template."""
     rows = [(RULES, "constitutional", "The rules that always hold")]
-    for folder in workspace.stats(folder_ranking="recency", limit=LISTED_FOLDERS).folders:
-        name = str(folder["name"])
-        rows.append((f"memory://folder/{quote(name)}", name, counted(folder["count"], "memory")))
-    return rows
+    folders = workspace.stats(folder_ranking="recency", limit=LISTED_FOLDERS).folders
+    return rows + [(f"memory://folder/{quote(one.name)}", one.name, counted(one.count, "memory")) for one in folders]
 
 
 def read(uri: str, workspace: Workspace) -> list[tuple[str, str]]:
@@ -147,9 +146,9 @@ def _folder(name: str, workspace: Workspace) -> str:
 def complete(argument: str, begun: str, workspace: Workspace, *, of_template: bool) -> list[str]:
     """Spec folders and checkpoint names that start as what was typed."""
     if argument == "specFolder" or (of_template and argument == "name"):
-        names = [str(row["name"]) for row in workspace.stats(folder_ranking="recency", limit=10_000).folders]
+        names = [row.name for row in workspace.stats(folder_ranking="recency", limit=10_000).folders]
     elif argument == "name":
-        names = [str(row["name"]) for row in workspace.checkpoint_list(limit=100).checkpoints]
+        names = [row.name for row in workspace.checkpoint_list(limit=100).checkpoints]
     else:
         names = []
     return [name for name in names if name.casefold().startswith(begun.casefold())]

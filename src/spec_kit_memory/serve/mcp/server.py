@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from spec_kit_memory import __version__
-from spec_kit_memory.caller import CONNECTION
+from spec_kit_memory.caller import Caller
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.parameters import Request, nearest
 from spec_kit_memory.requests import IndexRequest, UpdateRequest
@@ -62,9 +62,20 @@ Context = Any  # ServerRequestContext[Any, Any]; named for the reader
 T = TypeVar("T")
 
 
-def build_server(live: LiveWorkspace, *, lean: bool = False) -> Server[Any]:
-    """The MCP server over a workspace, for any transport."""
-    served = _Served(live, tuple(tool for tool in TOOLS if tool.lean or not lean))
+def build_server(
+    live: LiveWorkspace,
+    *,
+    lean: bool = False,
+    identify: Callable[[Context, Caller], Caller] | None = None,
+    authorize: Callable[[Context, Tool, Request], None] = lambda ctx, tool, request: None,
+) -> Server[Any]:
+    """The MCP server over a workspace, for any transport.
+
+    `identify` says who sent a request, from its context and the process's own caller; by default that caller, over
+    the request's connection. `authorize` raises if that sender may not call the tool so.
+    """
+    tools = tuple(tool for tool in TOOLS if tool.lean or not lean)
+    served = _Served(live, tools, identify or _connected_caller, authorize)
     server: Server[Any] = Server(
         NAME,
         version=__version__,
@@ -89,6 +100,8 @@ def build_server(live: LiveWorkspace, *, lean: bool = False) -> Server[Any]:
 class _Served:
     live: LiveWorkspace
     tools: tuple[Tool, ...]
+    identify: Callable[[Context, Caller], Caller]
+    authorize: Callable[[Context, Tool, Request], None]
     _limiter: anyio.CapacityLimiter | None = field(default=None, init=False)
 
     async def wake_behind(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -96,13 +109,14 @@ class _Served:
         self.live.wake_soon()
         return result
 
-    async def _in_thread(self, work: Callable[[Workspace], T]) -> T:
+    async def _in_thread(self, ctx: Context, work: Callable[[Workspace], T]) -> T:
+        """Work on the workspace as the sender of this request has it."""
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(WORKERS)
 
         def run() -> T:
             with self.live.use() as workspace:
-                return work(workspace)
+                return work(workspace.for_caller(self.identify(ctx, workspace.caller)))
 
         # Abandoned, not awaited, when the client cancels: a thread cannot be stopped, its answer can be dropped.
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._limiter)
@@ -121,6 +135,7 @@ class _Served:
             raise MCPError(code=types.INVALID_PARAMS, message=_no_such_tool(params.name, self.tools))
         try:
             request = read_arguments(tool, params.arguments)
+            self.authorize(ctx, tool, request)
             result = await self._called(ctx, params, tool, request)
         except Exception as error:  # noqa: BLE001 - the edge: the client gets a code and a hint, never a traceback
             result = _failure(error)
@@ -134,30 +149,31 @@ class _Served:
         question = _must_confirm(request)
         if question is None:
             try:
-                return _success(tool, request, await self._answer(ctx, request))
+                return await self._answer(ctx, tool, request)
             except UndecidedSpecFolder as error:
                 question = _which_folder(error)
                 if question is None or not _can_ask(ctx):
                     raise
         elif not _can_ask(ctx):
-            return _success(tool, request, await self._answer(ctx, request))
+            return await self._answer(ctx, tool, request)
         reply = await _ask(ctx, params, question)
         if isinstance(reply, types.InputRequiredResult):
             return reply
         if reply is None:
             raise question.declined
-        return _success(tool, request, await self._answer(ctx, request.replace(**{question.argument: reply})))
+        return await self._answer(ctx, tool, request.replace(**{question.argument: reply}))
 
-    async def _answer(self, ctx: Context, request: Request) -> Answer:
+    async def _answer(self, ctx: Context, tool: Tool, request: Request) -> types.CallToolResult:
         if isinstance(request, IndexRequest):
-            return await self._scan(ctx, request)
+            return _success(tool, request, await self._scan(ctx, request))
 
-        def work(workspace: Workspace) -> Answer:
-            CONNECTION.set(_connection(ctx))  # a thread's call has a context of its own
+        def work(workspace: Workspace) -> types.CallToolResult:
             answer: Answer = getattr(workspace, request.verb)(request)
-            return answer
+            sent = _success(tool, request, answer)
+            workspace.record_sent(request.verb, tokens=(sent.structured_content or {})["meta"]["tokens"])
+            return sent
 
-        return await self._in_thread(work)
+        return await self._in_thread(ctx, work)
 
     async def _scan(self, ctx: Context, request: IndexRequest) -> Answer:
         """A scan tells how far it is, and stops where it is when the client cancels."""
@@ -165,7 +181,7 @@ class _Served:
         progress = _Progress(ctx, stopped)
         whole = request.replace(cooldown=True, embed=False, progress=progress.step, cancelled=stopped.is_set)
         try:
-            return await self._in_thread(lambda workspace: getattr(workspace, request.verb)(whole))
+            return await self._in_thread(ctx, lambda workspace: getattr(workspace, request.verb)(whole))
         finally:
             stopped.set()
 
@@ -174,7 +190,7 @@ class _Served:
     async def list_resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
         from spec_kit_memory.serve.mcp import resources
 
-        rows = await self._offered(resources.listed)
+        rows = await self._offered(ctx, resources.listed)
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=name, description=about, mime_type="text/markdown")
@@ -195,7 +211,7 @@ class _Served:
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         from spec_kit_memory.serve.mcp import resources
 
-        parts = await self._offered(partial(resources.read, str(params.uri)), uri=str(params.uri))
+        parts = await self._offered(ctx, partial(resources.read, str(params.uri)), uri=str(params.uri))
         return types.ReadResourceResult(
             contents=[
                 types.TextResourceContents(uri=uri, mime_type="text/markdown", text=_sendable(text))
@@ -225,7 +241,7 @@ class _Served:
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         from spec_kit_memory.serve.mcp import resources
 
-        text = await self._offered(partial(resources.prompt_text, params.name, params.arguments or {}))
+        text = await self._offered(ctx, partial(resources.prompt_text, params.name, params.arguments or {}))
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=_sendable(text)))
         about = next(prompt.about for prompt in resources.PROMPTS if prompt.name == params.name)
         return types.GetPromptResult(description=about, messages=[message])
@@ -235,17 +251,17 @@ class _Served:
 
         of_template = isinstance(params.ref, types.ResourceTemplateReference)
         find = partial(resources.complete, params.argument.name, params.argument.value, of_template=of_template)
-        names = await self._offered(find)
+        names = await self._offered(ctx, find)
         # The protocol allows a hundred.
         shown = types.Completion(values=names[:100], total=len(names), has_more=len(names) > 100)
         return types.CompleteResult(completion=shown)
 
-    async def _offered(self, work: Callable[[Workspace], T], **about: str) -> T:
+    async def _offered(self, ctx: Context, work: Callable[[Workspace], T], **about: str) -> T:
         """As a protocol error where there is no tool result to carry it, with what the request was about."""
         from spec_kit_memory.serve import render
 
         try:
-            return await self._in_thread(work)
+            return await self._in_thread(ctx, work)
         except SpecKitMemoryError as error:
             shown = render.error(error) | about
             raise MCPError(code=types.INVALID_PARAMS, message=error.message, data=shown) from error
@@ -260,11 +276,11 @@ async def _connected(server: Server[Any]) -> AsyncIterator[str]:
     yield uuid4().hex
 
 
-def _connection(ctx: Context) -> str:
-    """The connection that a request came over; "" over HTTP without a session, where clients cannot be told apart."""
+def _connected_caller(ctx: Context, caller: Caller) -> Caller:
+    """The process's own caller, over this request's connection; "" over HTTP without a session."""
     if ctx.request is None:
-        return str(ctx.lifespan_context)
-    return str(ctx.request.headers.get(SESSION_HEADER, ""))
+        return replace(caller, connection=str(ctx.lifespan_context))
+    return replace(caller, connection=str(ctx.request.headers.get(SESSION_HEADER, "")))
 
 
 # --- results ------------------------------------------------------------------------------------
@@ -417,7 +433,7 @@ async def _ask(ctx: Context, params: types.CallToolRequestParams, question: _Que
 
 def serve_stdio(*, workspace: str | None, flags: Mapping[str, object], lean: bool = False) -> None:
     """Serve until the client closes the connection; then end the process."""
-    live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
+    live = LiveWorkspace(partial(open_at, workspace, flags, personal=True), check=must_exist)
     front = handshake.running()
     leave = leave_when_told(live, parent=front.parent if front else None)
     try:

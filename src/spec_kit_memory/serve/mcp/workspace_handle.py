@@ -29,11 +29,12 @@ PARENT_CHECK_SECONDS = 2.0
 STOPPING = tuple(name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
 
 
-def open_at(workspace: str | None, flags: Mapping[str, object]) -> Workspace:
+def open_at(workspace: str | None, flags: Mapping[str, object], *, personal: bool = False) -> Workspace:
+    """`personal` is for whoever serves the user of this machine, and nobody else."""
     from spec_kit_memory import settings
     from spec_kit_memory.workspace import Workspace
 
-    return Workspace(settings.load(settings.find_root(workspace=workspace), overrides=flags))
+    return Workspace(settings.load(settings.find_root(workspace=workspace), overrides=flags), personal=personal)
 
 
 def must_exist(workspace: Workspace) -> None:

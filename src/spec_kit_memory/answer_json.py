@@ -1,0 +1,164 @@
+"""How does a value of an answer look as JSON, and how many bytes is that?
+
+The one place that turns typed rows into what is sent: camelCase names, and without what goes unsaid. Budgets measure
+by it, so a new field of a row is counted as soon as it exists.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from json.encoder import encode_basestring
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.advice import Advice, Text
+from spec_kit_memory.answers import OF_ATTRIBUTES, RENAMED
+from spec_kit_memory.core.wording import camel, json_name
+
+__all__ = ["compact", "field_sizes", "fields", "plain_number", "size", "value"]
+
+SMALLEST_PLAIN = 1e-4
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_PLAIN = frozenset((str, bool, int))
+_ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+def size(thing: Any) -> int:
+    """Bytes of a value as it is sent."""
+    return _bytes(value(thing))
+
+
+def field_sizes(row: Any) -> dict[str, int]:
+    """Bytes of each field of a row as it is sent, with its name and a comma; a field that is left out has none."""
+    sizes: dict[str, int] = {}
+    for name, said in _entries(row, str, without=frozenset()):
+        sizes[name] = sum(len(key) + len('"":,') + _bytes(content) for key, content in said.items())
+    return sizes
+
+
+def _bytes(data: Any) -> int:
+    text = encode_basestring(data) if type(data) is str else _encode(data)
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def value(thing: Any, say: Callable[[Text], str] = str) -> Any:
+    """Any value of the answers as JSON has it; `say` words the advice in it for its reader."""
+    if thing is None or type(thing) in _PLAIN:
+        return thing
+    if isinstance(thing, Enum):
+        return thing.value
+    if isinstance(thing, str | bool | int):
+        return thing
+    if isinstance(thing, float | Decimal):
+        return plain_number(float(thing))
+    if isinstance(thing, datetime):
+        return thing.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    if isinstance(thing, date):
+        return thing.isoformat()
+    if isinstance(thing, Path):
+        return thing.as_posix()
+    if isinstance(thing, Advice):
+        return say(thing)
+    if dataclasses.is_dataclass(thing):
+        return fields(thing, say)
+    if isinstance(thing, Mapping):
+        return _ordered({_key(name): value(each, say) for name, each in thing.items()})
+    if isinstance(thing, Set):
+        return sorted((value(each, say) for each in thing), key=str)
+    if isinstance(thing, bytes | bytearray):
+        return thing.hex()
+    if isinstance(thing, Sequence):
+        return [value(each, say) for each in thing]
+    return str(thing)
+
+
+def plain_number(number: float) -> float | int | None:
+    """A number whose JSON is the same when JavaScript reads it and writes it again.
+
+    Hosts compare the text of an answer with its structured content and pay for one of them only where they are equal.
+    """
+    if number != number or abs(number) == float("inf"):
+        return None
+    rounded = round(number, 6)
+    if abs(rounded) < SMALLEST_PLAIN:
+        rounded = round(number, 4)  # below it the two languages write exponents differently
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _ordered(mapping: dict[str, Any]) -> dict[str, Any]:
+    """Keys that are whole numbers first, rising, as JavaScript keeps them."""
+    numbers = sorted((name for name in mapping if _ARRAY_INDEX.fullmatch(name)), key=int)
+    return {name: mapping[name] for name in (*numbers, *mapping)} if numbers else mapping
+
+
+def compact(data: Any) -> str:
+    """JSON as it is sent: short, readable in any script, and valid UTF-8 whatever a file held."""
+    return _encode(data).encode("utf-8", "replace").decode("utf-8")
+
+
+def fields(thing: Any, say: Callable[[Text], str] = str, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """A dataclass's fields; an optional field at None or its own empty default is left out, and what goes unsaid."""
+    shown: dict[str, Any] = {}
+    for _, said in _entries(thing, say, without=without):
+        shown |= said
+    return shown
+
+
+def _entries(
+    thing: Any, say: Callable[[Text], str], *, without: frozenset[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each field that is said, and how."""
+    without = without | getattr(thing, "unsaid", frozenset())
+    kind: Any = type(thing)
+    for name, optional, names, of_attributes in _form(kind):
+        content = getattr(thing, name)
+        if content is None or name in without or (optional and _is_empty(content)):
+            continue
+        said = value(content, say)
+        said = _named(said) if of_attributes else said
+        yield name, dict.fromkeys(names, said)
+
+
+@cache
+def _form(kind: Any) -> tuple[tuple[str, bool, tuple[str, ...], bool], ...]:
+    """Of each field: its name, whether it may be left out, its names in JSON, and whether it names attributes."""
+    found = []
+    for field in dataclasses.fields(kind):
+        renamed = (json_name(field.name),) if field.metadata.get("names") == RENAMED["names"] else ()
+        of_attributes = field.metadata.get("names") == OF_ATTRIBUTES["names"]
+        found.append((field.name, _is_optional(field), (*renamed, camel(field.name)), of_attributes))
+    return tuple(form for form in found if form[0] != "unsaid")
+
+
+def _named(shown: Any) -> Any:
+    """Names of a memory's attributes, as keys at any depth or as a list of them, as a caller gives them."""
+    if isinstance(shown, dict):
+        return {json_name(name): _named(part) if isinstance(part, dict) else part for name, part in shown.items()}
+    return [_named(part) if isinstance(part, dict) else json_name(part) for part in shown]
+
+
+def _is_optional(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _is_empty(content: Any) -> bool:
+    if type(content) in _PLAIN:
+        return bool(content == "")
+    if isinstance(content, bool | int | float | Decimal):
+        return False
+    if dataclasses.is_dataclass(content) and not isinstance(content, type):
+        # A part that says nothing, such as "nothing was held back", is left out as a whole.
+        return bool(content == type(content)())
+    return isinstance(content, str | Sequence | Mapping | Set) and not content
+
+
+def _key(name: Any) -> str:
+    """Keys of mappings stay as they are: many are users' own words (anchors, concepts, folders)."""
+    return str(name.value if isinstance(name, Enum) else name)

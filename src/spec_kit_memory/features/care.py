@@ -1,0 +1,189 @@
+"""What needs a person's decision? One list of what was found, each with what can be done about it.
+
+Only memories that this caller may see; numbers of the whole workspace are not for somebody who sees a part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+
+from spec_kit_memory.answers import CareAnswer, CareItem, KeepAnswer
+from spec_kit_memory.core import decay
+from spec_kit_memory.core import triggers as phrases
+from spec_kit_memory.core.memory import Filter, Memory, Source, State, Tier, VectorStatus
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.features import code_state, health, merge, near_duplicates, sessions
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.files import set_aside
+from spec_kit_memory.requests import CareRequest, HealthRequest, KeepRequest
+
+LOOKED_AT = 2_000  # memories of one kind; beyond, the oldest come up when these are dealt with
+_EXEMPT = (Tier.CONSTITUTIONAL, Tier.CRITICAL, Tier.DEPRECATED)
+# Findings of health that have a kind of their own here, or that need nobody.
+_SHOWN_ELSEWHERE = {"bad files", "failed vectors", "general triggers", "held back", "locks", "pending vectors"}
+
+
+def care(runtime: Runtime, request: CareRequest) -> CareAnswer:
+    pairs, to_compare = near_duplicates.comparison(runtime).advance(runtime, seconds=request.seconds)
+    aside = set_aside.read(runtime.settings, scope=runtime.scope)
+    every = [
+        *_duplicates(runtime, pairs),
+        *_unvouched(runtime),
+        *_stale(runtime),
+        *_triggers(runtime),
+        *_expired(runtime),
+        *_unused(runtime),
+        *_failures(runtime),
+        *(_health(runtime) if request.health else ()),
+    ]
+    open_ = [item for item in every if (item.key in aside) == request.set_aside]
+    chosen = [item for item in open_ if request.kind in (None, item.kind)]
+    return CareAnswer(
+        summary=f"{counted(len(chosen), 'thing')} to decide" if chosen else "nothing needs a decision",
+        items=tuple(chosen[: request.limit]),
+        counts=dict(Counter(item.kind for item in open_)),
+        to_compare=to_compare,
+    )
+
+
+def keep(runtime: Runtime, request: KeepRequest) -> KeepAnswer:
+    set_aside.put(runtime.settings, request.key, aside=request.kept, scope=runtime.scope)
+    return KeepAnswer(
+        summary="left as it is" if request.kept else "brought up again", key=request.key, kept=request.kept
+    )
+
+
+def _key(kind: str, *memories: Memory) -> str:
+    return ":".join([kind, *(f"{memory.id}.{memory.content_hash[:8]}" for memory in memories)])
+
+
+def _duplicates(runtime: Runtime, pairs: list[tuple[Memory, Memory, float]]) -> Iterator[CareItem]:
+    for one, other, score in pairs:
+        yield CareItem(
+            key=_key("duplicates", one, other),
+            kind="duplicates",
+            message=f"{one.title} and {other.title} say nearly the same",
+            hint="join them, or leave both",
+            memories=(runtime.card(one), runtime.card(other)),
+            score=round(score, 3),
+            mergeable=not merge.obstacle(other, one),
+        )
+
+
+def _unvouched(runtime: Runtime) -> Iterator[CareItem]:
+    for source in (Source.CHAT, Source.CUSTOM):
+        for memory in runtime.store.documents.find(Filter(source=source), limit=LOOKED_AT):
+            if not memory.trusted:
+                yield CareItem(
+                    key=_key("unvouched", memory),
+                    kind="unvouched",
+                    message=f"nobody vouched for this {'conversation' if source is Source.CHAT else 'text'}",
+                    hint="vouch for it so that its phrases and rules count, forget it, or leave it to be searched only",
+                    memories=(runtime.card(memory),),
+                )
+
+
+def _stale(runtime: Runtime) -> Iterator[CareItem]:
+    """What names files of the project that are not what they were when it was written."""
+    naming = [
+        memory for memory in runtime.store.documents.find(limit=LOOKED_AT) if memory.cited and not memory.outdated
+    ]
+    found = code_state.of(runtime, naming)
+    for memory in naming:
+        code = found.get(memory.id)
+        if code is not None and not code_state.is_fresh(code):
+            files = ", ".join(
+                (*(f"{name} is gone" for name in code.gone), *(f"{name} changed" for name in code.changed))
+            )
+            yield CareItem(
+                key=f"{_key('stale', memory)}:{sha256(files.encode('utf-8', 'replace')).hexdigest()[:8]}",
+                kind="stale",
+                message=f"code that it names is not what it was: {files}",
+                hint="say whether it still holds",
+                memories=(replace(runtime.card(memory), code=code_state.shortened(code)),),
+            )
+
+
+def _triggers(runtime: Runtime) -> Iterator[CareItem]:
+    general = sessions.too_general(runtime)
+    if not general:
+        return
+    having: dict[str, list[int]] = {}
+    for memory_id, phrase in runtime.store.documents.triggers():
+        having.setdefault(phrases.fold(phrase), []).append(memory_id)
+    for phrase in general:
+        memories = runtime.store.documents.many(having.get(phrases.fold(phrase), []))
+        if memories:
+            yield CareItem(
+                key=_key(f"trigger:{phrase}", *memories[:3]),
+                kind="trigger",
+                message=f"the phrase “{phrase}” matched more than a quarter of recent prompts",
+                hint="take the phrase away, or give the memory a longer one",
+                memories=tuple(map(runtime.card, memories[:5])),
+                phrase=phrase,
+            )
+
+
+def _expired(runtime: Runtime) -> Iterator[CareItem]:
+    now = runtime.now()
+    everything = Filter(without=Filter(expired_at=now.timestamp()))
+    for memory in runtime.store.documents.find(everything, limit=LOOKED_AT):
+        if decay.expired(memory.attributes.expires_at, now) and memory.tier is not Tier.DEPRECATED:
+            yield CareItem(
+                key=_key("expired", memory),
+                kind="expired",
+                message=f"it expired on {memory.attributes.expires_at:%Y-%m-%d}; search leaves it out",
+                hint="give it another tier if it still holds, else forget it",
+                memories=(runtime.card(memory),),
+            )
+
+
+def _unused(runtime: Runtime) -> Iterator[CareItem]:
+    now = runtime.now()
+    old = Filter(source=Source.MEMORY, states=decay.bounds({State.DORMANT, State.ARCHIVED}, now=now))
+    for memory in runtime.store.documents.find(old, limit=LOOKED_AT):
+        idle = not memory.access_count and not memory.outdated and not memory.archived_folder
+        if idle and memory.tier not in _EXEMPT and not decay.expired(memory.attributes.expires_at, now):
+            days = (now - memory.first_indexed_at).days
+            yield CareItem(
+                key=_key("unused", memory),
+                kind="unused",
+                message=f"never used in {counted(days, 'day')}",
+                hint="say whether it still holds",
+                memories=(runtime.card(memory),),
+            )
+
+
+def _failures(runtime: Runtime) -> Iterator[CareItem]:
+    failed = {remark.memory_id: remark.message for remark in runtime.store.care.remarks() if remark.kind == "vector"}
+    for memory in runtime.store.documents.many(list(failed)) if runtime.meaning.wanted else ():
+        if memory.vector_status in (VectorStatus.FAILED, VectorStatus.PARTIAL):
+            yield CareItem(
+                key=_key("vectors", memory),
+                kind="vectors",
+                message=failed[memory.id],
+                hint="mend the cause; a repair lets it be tried again",
+                memories=(runtime.card(memory),),
+            )
+    for bad in runtime.store.care.bad_files():
+        yield CareItem(
+            key=f"file:{bad.path}:{bad.code}",
+            kind="file",
+            message=f"{bad.path} could not be read: {bad.message}",
+            hint="mend the file; it is read again by itself",
+        )
+
+
+def _health(runtime: Runtime) -> Iterator[CareItem]:
+    answer = health.health(runtime, HealthRequest())
+    for problem in answer.problems:
+        if problem["check"] not in _SHOWN_ELSEWHERE:
+            yield CareItem(
+                key=f"health:{problem['check']}:{problem['message'][:120]}",
+                kind="health",
+                message=f"{problem['check']}: {problem['message']}",
+                hint=problem["hint"],
+            )

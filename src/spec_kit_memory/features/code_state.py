@@ -1,0 +1,82 @@
+"""Does the code that memories name still look as it did when they were written?
+
+Asked after every cache: files change without a word to the index. What answers say of it fits their budget.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.answers import SearchAnswer
+from spec_kit_memory.core import tokens
+from spec_kit_memory.core.citations import Code
+from spec_kit_memory.core.memory import Memory
+
+if TYPE_CHECKING:
+    from spec_kit_memory.features.runtime import Runtime
+
+__all__ = ["is_fresh", "of", "shortened", "with_code"]
+
+# Of each kind so many files are named; the rest is counted.
+MOST_NAMED = 5
+
+
+def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[int, Code]:
+    """Of these memories those whose files differ now."""
+    naming = [memory for memory in memories if memory.cited]
+    if not naming:
+        return {}
+    files = runtime.shared.code_files(runtime.settings)
+    found = {memory.id: files.code(memory.cited, prefixes=runtime.scope.prefixes) for memory in naming}
+    return {id_: code for id_, code in found.items() if code}
+
+
+def is_fresh(code: Code | None) -> bool:
+    """A file that only moved says what it said."""
+    return code is None or not (code.changed or code.gone)
+
+
+def shortened(code: Code, most: int = MOST_NAMED) -> Code:
+    return Code(*(_few(names, most) for names in (code.changed, code.gone, code.moved)))
+
+
+def _few(names: tuple[str, ...], most: int) -> tuple[str, ...]:
+    more = len(names) - most
+    return names if more <= 0 else (*names[:most], f"and {more} more")
+
+
+def with_code(runtime: Runtime, answer: SearchAnswer, *, max_tokens: int) -> SearchAnswer:
+    """The answer with what became of the code of each result, as much as there is room to say."""
+    found = of(runtime, runtime.store.documents.many(sorted({result.id for result in answer.results})))
+    if not found:
+        return answer
+    room = max_tokens * tokens.BYTES_PER_TOKEN - _size(answer)
+    results = []
+    for result in answer.results:
+        code = found.get(result.id)
+        if code is not None:
+            for most in (MOST_NAMED, 1):
+                told = shortened(code, most)
+                size = _size(told) + len('"code":,')
+                if size <= room:
+                    room -= size
+                    result = replace(result, code=told)
+                    break
+        results.append(result)
+    return replace(answer, results=tuple(results))
+
+
+def _size(thing: object) -> int:
+    """Bytes of it as JSON, with what an answer leaves unsaid."""
+    return len(json.dumps(thing, ensure_ascii=False, default=_plain).encode("utf-8", "surrogatepass"))
+
+
+def _plain(thing: Any) -> object:
+    if is_dataclass(thing):
+        return {each.name: getattr(thing, each.name) for each in fields(thing)}
+    if isinstance(thing, Mapping):
+        return dict(thing)
+    return str(thing)

@@ -1,0 +1,29 @@
+"""Of what kinds is everything that a search finds? Counts for filters, before any filter is chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from spec_kit_memory.answers import FacetsAnswer
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.features import search
+from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.requests import FacetsRequest, SearchRequest
+
+MOST_FOLDERS = 12
+
+
+def facets(runtime: Runtime, request: FacetsRequest) -> FacetsAnswer:
+    """Archived ones are counted too: a filter by state brings them."""
+    ranking = search.rank(runtime, SearchRequest(query=request.query, include_archived=True))
+    found = ranking.found
+    folders = Counter(f.memory.spec_folder for f in found if f.memory.spec_folder)
+    return FacetsAnswer(
+        summary=counted(len(found), "memory"),
+        total=len(found),
+        tiers=dict(Counter(f.memory.tier.value for f in found).most_common()),
+        states=dict(Counter(f.state.value for f in found).most_common()),
+        sources=dict(Counter(f.memory.source.value for f in found).most_common()),
+        types=dict(Counter(f.memory.attributes.context_type.value for f in found).most_common()),
+        folders=dict(folders.most_common(MOST_FOLDERS)),
+    )

@@ -1,0 +1,124 @@
+"""How do answers of a project and of the user's personal vault become one?
+
+The vault is a workspace of its own, with its own index, ids, ledger and checkpoints; only answers meet here, on this
+machine, and nothing of one is ever written to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spec_kit_memory.answers import ContextAnswer, FlatResult, Result, Rule, SearchAnswer, TriggerAnswer
+from spec_kit_memory.core import calibration, tokens
+from spec_kit_memory.core.memory import FIRST_PERSONAL_ID
+from spec_kit_memory.errors import BadParameter
+from spec_kit_memory.parameters import Request
+from spec_kit_memory.requests import SearchRequest
+
+__all__ = [
+    "PERSONAL",
+    "is_personal",
+    "joined_context",
+    "joined_search",
+    "joined_triggers",
+    "names_personal",
+    "share",
+]
+
+PERSONAL = "personal"
+# What the vault may take of an answer, where it has something to say.
+SHARE = 4
+RULES_MOST, RULES_TOKENS = 3, 500
+_IDS = ("id", "memory_id", "source_id", "target_id", "into")
+
+
+def is_personal(memory_id: int) -> bool:
+    return memory_id >= FIRST_PERSONAL_ID
+
+
+def names_personal(request: Request) -> bool:
+    """Is a request about memories of the vault? One about both is refused."""
+    given = [value for name in _IDS if isinstance(value := getattr(request, name, None), int)]
+    asked = {is_personal(value) for value in given}
+    if asked == {True, False}:
+        raise BadParameter(
+            f"{' and '.join(map(str, given))} are memories of two vaults: personal memory is never linked or merged "
+            "with a project's",
+            hint="link and merge within a project, or within personal memory",
+        )
+    return True in asked or getattr(request, "vault", None) == PERSONAL
+
+
+def share(request: SearchRequest, max_tokens: int) -> SearchRequest:
+    """What is asked of the vault."""
+    return request.replace(max_tokens=max(100, max_tokens // SHARE))
+
+
+def answers(found: SearchAnswer) -> bool:
+    """Does the vault have more than the nearest that there is?"""
+    return any(result.match is None or result.match > calibration.UNCLEAR for result in found.results)
+
+
+def joined_search(project: SearchAnswer, own: SearchAnswer, *, limit: int) -> SearchAnswer:
+    """Both by score, each in its own order; the project's rules first, under one cap."""
+    marked = [replace(result, vault=PERSONAL) for result in own.results if _is_answer(result)]
+    results = _by_score(list(project.results), marked)[:limit]
+    told = sum(result.vault == PERSONAL for result in results)
+    return replace(
+        project,
+        summary=f"{project.summary}; {told} from personal memory" if told else project.summary,
+        results=tuple(results),
+        constitutional=joined_rules(project.constitutional, own.constitutional),
+        total_found=project.total_found + len(marked),
+    )
+
+
+def _is_answer(result: Result | FlatResult) -> bool:
+    return result.match is None or result.match > calibration.UNCLEAR
+
+
+def _by_score(left: list[Result | FlatResult], right: Sequence[Result | FlatResult]) -> list[Result | FlatResult]:
+    merged: list[Result | FlatResult] = []
+    rest = list(right)
+    for result in left:
+        while rest and rest[0].score > result.score:
+            merged.append(rest.pop(0))
+        merged.append(result)
+    return [*merged, *rest]
+
+
+def joined_rules(project: Sequence[Rule], own: Sequence[Rule]) -> tuple[Rule, ...]:
+    rules = list(project)
+    texts = sum(bool(rule.text) for rule in rules)
+    room = RULES_TOKENS - sum(tokens.count(f"{rule.title}{rule.text}") for rule in rules)
+    for rule in own:
+        size = tokens.count(f"{rule.title}{rule.text}")
+        if rule.text and texts < RULES_MOST and size <= room:
+            rules.append(rule)
+            texts, room = texts + 1, room - size
+        elif tokens.count(rule.title) <= room:
+            rules.append(replace(rule, text=""))
+            room -= tokens.count(rule.title)
+    return tuple(rules)
+
+
+def joined_triggers(project: TriggerAnswer, own: TriggerAnswer, *, limit: int) -> TriggerAnswer:
+    if not own.matches:
+        return project
+    matches = sorted(
+        [*project.matches, *(replace(match, vault=PERSONAL) for match in own.matches)],
+        key=lambda match: (match.via is not None, -len(match.phrases), -max(map(len, match.phrases), default=0)),
+    )
+    summary = f"{project.summary}; {len(own.matches)} from personal memory"
+    return replace(project, summary=summary, matches=tuple(matches[:limit]))
+
+
+def joined_context(project: ContextAnswer, own: ContextAnswer, *, max_tokens: int) -> ContextAnswer:
+    """The project's context, then what personal memory adds, if there is room."""
+    if not own.parts:
+        return project
+    text = f"{project.text}\n\n# Personal memory\n\n{own.text}" if project.text else own.text
+    if tokens.count(text) > max_tokens:
+        return project
+    return replace(project, text=text, parts=(*project.parts, *own.parts))

@@ -1,0 +1,161 @@
+"""What does a data export of ChatGPT or Claude.ai hold? Its conversations as messages in order.
+
+An export is `conversations.json`, in a folder or in the zip file as it was downloaded. A zip is taken for hostile:
+nothing of it is ever written to disk, only members of that name are read, and what they say of their size is checked
+while they are read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.errors import Invalid, TooLarge
+
+if TYPE_CHECKING:
+    import zipfile
+
+__all__ = ["Said", "chatgpt_messages", "claude_messages", "is_zip", "members", "without_companions"]
+
+LARGEST_MEMBER = 512 * 1024 * 1024
+MOST_EXPANDED = 100  # text becomes about ten times as small; what becomes a thousand times as small is a trap
+ALWAYS_EXPANDED = 10 * 1024 * 1024
+MOST_MEMBERS = 100_000
+DEEPEST = 100_000  # messages one after the other; more is a circle, or as good as one
+_NAME = re.compile(r"(?:[^/\\]{1,200}/){0,3}conversations(?:-\d{1,4})?\.json")
+_HINT = "Give the zip file as ChatGPT or Claude.ai sent it, or the conversations.json in it."
+
+
+class Said(NamedTuple):
+    """One message as an export has it."""
+
+    role: object
+    content: object
+    time: object
+
+
+# --- the file ---------------------------------------------------------------------
+
+
+def is_zip(path: Path) -> bool:
+    return path.suffix.lower() == ".zip"
+
+
+def members(path: Path) -> Iterator[object]:
+    """The JSON value of each file of conversations in a zip."""
+    import zipfile
+
+    try:
+        if path.stat().st_size > LARGEST_MEMBER:
+            raise TooLarge(f"{path} is larger than {LARGEST_MEMBER // 1024**2} MB.", hint=_HINT)
+        with zipfile.ZipFile(path) as archive:
+            infos = archive.infolist()
+            if len(infos) > MOST_MEMBERS:
+                raise TooLarge(f"{path} holds {counted(len(infos), 'file')}.", hint=_HINT)
+            wanted = sorted((info for info in infos if _NAME.fullmatch(info.filename)), key=lambda one: one.filename)
+            if not wanted:
+                raise Invalid(f"{path} has no conversations.json in it.", hint=_HINT, path=str(path))
+            for info in wanted:
+                yield json.loads(_read(archive, info, path))
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        RecursionError,
+    ) as error:
+        raise Invalid(f"{path} cannot be read as an export: {error}.", hint=_HINT, path=str(path)) from error
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror or error}.", hint=_HINT, path=str(path)) from error
+
+
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> bytes:
+    if info.compress_type not in (0, 8):  # stored, deflated; others can ask for any amount of memory
+        raise NotImplementedError("it is compressed in a way that exports are not")
+    most = min(LARGEST_MEMBER, max(ALWAYS_EXPANDED, info.compress_size * MOST_EXPANDED))
+    with archive.open(info, mode="r") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise TooLarge(f"{info.filename} in {path} becomes far larger than it is.", hint=_HINT)
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def without_companions(files: list[Path]) -> list[Path]:
+    """Of a folder with an export only its conversations: the rest (users, feedback, ratings) says nothing."""
+    exports = {file.parent for file in files if _NAME.fullmatch(file.name)}
+    return [
+        file for file in files if file.parent not in exports or file.suffix == ".jsonl" or _NAME.fullmatch(file.name)
+    ]
+
+
+# --- ChatGPT ----------------------------------------------------------------------
+
+
+def chatgpt_messages(entry: Mapping[str, Any]) -> Iterator[Said]:
+    """The branch that was last shown. What was edited or answered again stands beside it in the tree, and stays out."""
+    mapping = entry["mapping"]
+    for node in reversed(_branch(mapping, entry.get("current_node"))):
+        message = node.get("message")
+        if not isinstance(message, dict) or _is_hidden(message):
+            continue
+        author = message.get("author")
+        content = message.get("content")
+        if isinstance(author, dict) and isinstance(content, dict):
+            yield Said(author.get("role"), _parts(content), message.get("create_time"))
+
+
+def _branch(mapping: Mapping[str, Any], current: object) -> list[Mapping[str, Any]]:
+    """The nodes from the last one up to the root."""
+    nodes = {key: node for key, node in mapping.items() if isinstance(node, dict)}
+    at = current if isinstance(current, str) and current in nodes else _newest_leaf(nodes)
+    branch: list[Mapping[str, Any]] = []
+    seen: set[str] = set()
+    while isinstance(at, str) and at in nodes and at not in seen and len(branch) < DEEPEST:
+        seen.add(at)
+        branch.append(nodes[at])
+        at = nodes[at].get("parent")
+    return branch
+
+
+def _newest_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
+    parents = {node.get("parent") for node in nodes.values() if isinstance(node.get("parent"), str)}
+    leaves = [key for key in nodes if key not in parents] or list(nodes)
+    return max(leaves, key=lambda key: (_time(nodes[key]), key), default=None)
+
+
+def _time(node: Mapping[str, Any]) -> float:
+    message = node.get("message")
+    time = message.get("create_time") if isinstance(message, dict) else None
+    return time if isinstance(time, int | float) and not isinstance(time, bool) and time == time else 0.0
+
+
+def _is_hidden(message: Mapping[str, Any]) -> bool:
+    about = message.get("metadata")
+    hidden = isinstance(about, dict) and about.get("is_visually_hidden_from_conversation")
+    return bool(hidden) or message.get("recipient") not in (None, "all")
+
+
+def _parts(content: Mapping[str, Any]) -> list[str]:
+    """Text as it was said; images, code that was run and its output are not text."""
+    if content.get("content_type") not in ("text", "multimodal_text", None):
+        return []
+    parts = content.get("parts")
+    return [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+
+
+# --- Claude.ai --------------------------------------------------------------------
+
+
+def claude_messages(entry: Mapping[str, Any]) -> Iterator[Said]:
+    for message in entry["chat_messages"]:
+        if isinstance(message, dict):
+            content = message.get("content")
+            texts = content if isinstance(content, list) and content else message.get("text")
+            yield Said(message.get("sender"), texts, message.get("created_at"))

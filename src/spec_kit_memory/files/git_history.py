@@ -1,0 +1,188 @@
+"""Which commit last changed a file, and what did another file hold then? Asked of git, which reads its objects.
+
+The repository is taken for hostile. Git runs in a repository of our own that is empty, kept in the user's own folder,
+and is only lent the other one's objects: so no configuration, hook, filter, replacement or remote of that repository
+is ever read. Objects that lie elsewhere (alternates) or behind a link are not asked for. Paths come behind `--` and
+are literal; time and output are bounded, and what did not come in time is simply not known.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from spec_kit_memory import filesystem
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.files import git
+from spec_kit_memory.filesystem import Place
+from spec_kit_memory.settings.own_folders import make_private_folder, user_state_folder
+
+__all__ = ["Blob", "History"]
+
+MOST_SECONDS = 20.0
+MOST_BYTES = 64_000_000
+_CONFIG = {
+    40: "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+    64: "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    hash: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The past of one checkout, from the commit that it is at."""
+
+    program: str
+    objects: Path
+    commit: str
+    prefix: str  # the workspace below the checkout's root, "" or with "/" at its end
+
+    @classmethod
+    def of(cls, root: Path) -> History | None:
+        """None: no git, no repository, no commit, or one whose objects are not its own."""
+        located = git.located(root)
+        commit = git.head(root).get("commit", "")
+        program = shutil.which("git")
+        if located is None or not commit or program is None or not os.path.isabs(program):
+            return None
+        top, objects = located.top, located.common / "objects"
+        if Path(program).is_relative_to(top):
+            return None  # a program that came with the repository
+        try:
+            if not stat.S_ISDIR(filesystem.look(objects).st_mode) or filesystem.exists(
+                objects.joined("info", "alternates")
+            ):
+                return None
+        except OSError:
+            return None
+        below = root.relative_to(top).as_posix()
+        return cls(program, objects.path, commit, "" if below == "." else f"{below}/")
+
+    def last_changes(self, paths: Collection[str], *, seconds: float = MOST_SECONDS) -> dict[str, str]:
+        """Path -> the newest commit that changed it, of those that are found in time."""
+        wanted = {self.prefix + path: path for path in paths if "\0" not in path}
+        areas = sorted({self.prefix + path.split("/", 1)[0] for path in wanted.values()})
+        if not areas:
+            return {}
+        found: dict[str, str] = {}
+        commit = ""
+        asked = ("log", "--format=%x01%H", "--name-only", "-z", "--no-renames", self.commit, "--", *areas)
+        for word in self._words(asked, seconds=seconds):
+            name = word.lstrip("\n")
+            if name.startswith("\x01"):
+                commit = name[1:]
+            elif name in wanted and wanted[name] not in found:
+                found[wanted[name]] = commit
+                if len(found) == len(wanted):
+                    break
+        return found
+
+    def blobs(
+        self, wanted: Sequence[tuple[str, str]], *, seconds: float = MOST_SECONDS
+    ) -> Mapping[tuple[str, str], Blob]:
+        """(commit, path) -> what stood there then."""
+        asked = [one for one in dict.fromkeys(wanted) if "\n" not in one[1] and "\0" not in one[1]]
+        lines = "".join(f"{commit}:{self.prefix}{path}\n" for commit, path in asked)
+        output = self._words(("cat-file", "--batch-check"), given=lines, seconds=seconds, split="\n")
+        found: dict[tuple[str, str], Blob] = {}
+        for one, line in zip(asked, output, strict=False):
+            parts = line.split(" ")
+            if len(parts) == 3 and parts[1] == "blob" and parts[2].isdigit():
+                found[one] = Blob(parts[0], int(parts[2]))
+        return found
+
+    def _words(self, arguments: Sequence[str], *, given: str = "", seconds: float, split: str = "\0") -> Iterator[str]:
+        """What git answers, piece by piece; nothing more once the time or the room is used up."""
+        import subprocess
+
+        try:
+            own = _own_repository(len(self.commit))
+        except (OSError, SpecKitMemoryError):
+            return
+        command = [self.program, "--no-pager", "--literal-pathspecs", "-c", "core.quotePath=false", *arguments]
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=own,
+                env=self._environment(own),
+            )
+        except OSError:
+            return
+        ended = threading.Timer(seconds, process.kill)
+        ended.daemon = True
+        ended.start()
+        data = given.encode("utf-8", "surrogateescape")
+        feeder = threading.Thread(target=_feed, args=(process.stdin, data), daemon=True)
+        feeder.start()
+        if process.stdout is None:
+            return
+        rest, room, mark = b"", MOST_BYTES, split.encode()
+        try:
+            while room > 0 and (piece := os.read(process.stdout.fileno(), 65_536)):
+                room -= len(piece)
+                *whole, rest = (rest + piece).split(mark)
+                yield from (word.decode("utf-8", "surrogateescape") for word in whole)
+        finally:
+            ended.cancel()
+            process.kill()
+            process.wait()
+            feeder.join(timeout=5)
+            process.stdout.close()
+
+    def _environment(self, own: Path) -> dict[str, str]:
+        kept = {name: value for name in ("PATH", "SYSTEMROOT", "TEMP") if (value := os.environ.get(name))}
+        return kept | {
+            "GIT_DIR": str(own),
+            "GIT_OBJECT_DIRECTORY": str(self.objects),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "HOME": str(own),
+            "LC_ALL": "C",
+        }
+
+
+def _feed(pipe: IO[bytes] | None, data: bytes) -> None:
+    """Git may end before it has read everything."""
+    if pipe is not None:
+        with suppress(OSError), pipe:
+            pipe.write(data)
+
+
+def _own_repository(hash_length: int) -> Path:
+    """An empty repository of ours, made where it is missing: its configuration is all that git reads."""
+    base = user_state_folder(otherwise="do without what git knows")
+    folder = Place(base, (f"git-{hash_length}",))
+    config = _CONFIG[hash_length].encode()
+    try:
+        if filesystem.read(folder / "config", limit=len(config) + 1)[0] == config and filesystem.exists(
+            folder / "HEAD"
+        ):
+            return folder.path
+    except OSError:
+        pass
+    make_private_folder(base)
+    for name in ("objects", "refs"):
+        filesystem.make_folders(folder / name)
+    filesystem.rewrite(folder / "HEAD", b"ref: refs/heads/none\n")
+    filesystem.rewrite(folder / "config", config)
+    return folder.path

@@ -1,0 +1,60 @@
+"""Where is the main checkout of a linked worktree? Its memories are found from here too, and never changed.
+
+A `.git` file may come with anything, so it is believed only if the folder that it names lies in `worktrees` of a
+repository that says itself that this is its worktree, and one user owns both checkouts. Of the main checkout only the
+places of default discovery are ever read.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Collection
+from pathlib import Path
+
+from spec_kit_memory import filesystem
+from spec_kit_memory.files import git
+from spec_kit_memory.files.discovery_rules import Segments, is_passing, rule_for, skips
+from spec_kit_memory.filesystem import Place
+
+__all__ = ["is_memory_place", "main_checkout", "with_twins"]
+
+
+def main_checkout(root: Path) -> Path | None:
+    """The folder of the main checkout that this workspace is a worktree of, or a folder of one."""
+    try:
+        stamp = filesystem.look(Place(root, (".git",)))
+    except OSError:
+        return None  # most workspaces: decided by one look
+    return _believed(root) if stat.S_ISREG(stamp.st_mode) else None
+
+
+def _believed(root: Path) -> Path | None:
+    located = git.located(root)
+    if located is None or located.folder == located.common or located.top != root:
+        return None
+    common = located.common.path
+    if common.name != ".git" or located.folder.path.parent != common / "worktrees":
+        return None  # a submodule, or a bare repository without a checkout
+    main = common.parent
+    if main == root or root in main.parents:
+        return None  # what lies in this checkout is found, or not, by where it lies
+    try:
+        owners = {filesystem.look(Place(folder)).st_uid for folder in (root, main, common)}
+    except OSError:
+        return None
+    return main if len(owners) == 1 else None
+
+
+def with_twins(root: Path, changed: Collection[Path]) -> list[Path]:
+    """What changed here, and what stands for it in the main checkout: a file of one's own hides that, or no more."""
+    main = main_checkout(root)
+    if main is None:
+        return sorted(changed)
+    return sorted({*changed, *(main / path.relative_to(root) for path in changed if path.is_relative_to(root))})
+
+
+def is_memory_place(segments: Segments) -> bool:
+    """Does default discovery take a file of this name in this folder for a memory?"""
+    *folders, name = segments or ("",)
+    rule = rule_for(tuple(folders))
+    return rule is not None and rule.accepts(name) and not is_passing(name) and not any(map(skips, folders))

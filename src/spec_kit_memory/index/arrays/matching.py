@@ -1,0 +1,46 @@
+"""Which passages fit words or a vector, within scope and filter? The arrays of one index, brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.index.arrays.columns import LiveColumns
+from spec_kit_memory.index.arrays.feed import Feed
+from spec_kit_memory.index.arrays.nearest import EXACT_BYTES, Vectors
+from spec_kit_memory.index.arrays.postings import Postings
+from spec_kit_memory.index.arrays.row_cache import RowCache
+
+__all__ = ["Arrays"]
+
+
+class Arrays:
+    def __init__(self, feed: Feed, *, exact_bytes: int = EXACT_BYTES) -> None:
+        self._columns = LiveColumns(feed)
+        self._postings = Postings(feed)
+        self._vectors = Vectors(feed, exact_bytes=exact_bytes)
+
+    def match_text(
+        self,
+        scope: Scope | None,
+        terms: Sequence[str],
+        where: Filter,
+        limit: int,
+        *,
+        confirm_nothing: Callable[[], None],
+    ) -> list[RawHit]:
+        now = self._columns.current()
+        return self._postings.match(now, scope, terms, where, limit, confirm_nothing=confirm_nothing)
+
+    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+        return self._vectors.match(self._columns.current(), scope, vector, where, limit)
+
+    def count(self, scope: Scope | None, where: Filter) -> int:
+        return int(self._columns.current().mask(scope, where).sum())
+
+    def warm(self, row_cache: RowCache) -> None:
+        now = self._columns.current()
+        self._postings.warm(now)
+        self._vectors.warm(now)
+        row_cache.warm(now.ids[now.live].tolist(), now.passage_ids[now.alive].tolist())

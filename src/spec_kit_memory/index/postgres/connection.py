@@ -1,0 +1,412 @@
+"""How do threads and processes share the server? One pool per process and server, short transactions, no session state.
+
+Every transaction takes a role without rights of its own and names its project: row-level security then shows
+that project's rows and no others. Writers of one project come one after the other, behind its row of `counter`,
+which is always the first row that they lock: nobody waits in a circle. Nothing outlives a transaction on a
+connection, so that poolers which hand out connections per transaction work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from spec_kit_memory.errors import DatabaseCorrupt, DatabaseUnusable
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.arrays.feed import Counters
+from spec_kit_memory.index.postgres import failures, schema
+
+__all__ = ["BUSY_SECONDS", "Connection", "Database", "clean", "fetch", "first"]
+
+BUSY_SECONDS = 30.0
+ASIDE_SECONDS = 0.5  # what a read gives to writing down that it happened
+_MOST_CONNECTIONS = 16  # of one process
+_POOL_SECONDS = 3.0
+_BELIEVED_SECONDS = 0.01
+_TRIES = 3  # a connection that broke while nobody used it is noticed at its next use
+_PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z_]+)\b|@p\b|@vector\b|%")
+
+Values = Sequence[Any] | Mapping[str, Any]
+Raw = psycopg.Connection[tuple[Any, ...]]
+Pool = ConnectionPool[Raw]
+
+
+def clean(text: str) -> str:
+    """Neither half a character nor a zero can be stored."""
+    return rows.clean(text).replace("\x00", "\ufffd")
+
+
+@lru_cache(maxsize=4_096)
+def _translated(sql: str, project: int, extension: str) -> str:
+    """Statements name the project as @p, pgvector's type as @vector, and values as ? or :name."""
+
+    def one(found: re.Match[str]) -> str:
+        match found[0]:
+            case "?":
+                return "%s"
+            case "@p":
+                return str(project)
+            case "@vector":
+                return f'"{extension}".vector'
+            case "%":
+                return "%%"
+        return f"%({found[1]})s"
+
+    return _PLACEHOLDER.sub(one, sql)
+
+
+def _storable(values: Values) -> Values:
+    if isinstance(values, Mapping):
+        return {name: _plain(value) for name, value in values.items()}
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
+
+
+class Result:
+    """The rows of one statement."""
+
+    def __init__(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
+        self._cursor = cursor
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self._cursor)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._cursor.fetchall()
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return self._cursor.fetchone()
+
+    @property
+    def get(self) -> Any:
+        """The first value of the first row; None if there is none."""
+        row = self._cursor.fetchone()
+        return None if row is None else row[0]
+
+    @property
+    def changed(self) -> int:
+        return self._cursor.rowcount
+
+
+class Connection:
+    """A connection inside one transaction of one project, which begins with its first statement."""
+
+    def __init__(self, begin: Callable[[], tuple[Pool, Raw]], project: int, extension: str) -> None:
+        self._begin = begin
+        self._begun: tuple[Pool, Raw] | None = None
+        self.project = project
+        self._extension = extension  # the schema of pgvector
+        self.postings: dict[tuple[str, int], tuple[list[int], list[int]]] = {}  # gathered, and written at the end
+        self.before_commit: list[Callable[[], None]] = []
+        self.broken = False
+
+    @property
+    def raw(self) -> Raw:
+        if self._begun is None:
+            self._begun = self._begin()
+        return self._begun[1]
+
+    @property
+    def has_begun(self) -> bool:
+        return self._begun is not None
+
+    def end(self) -> None:
+        """Undo what is not committed, and give the connection back."""
+        if self._begun is None:
+            return
+        pool, raw = self._begun
+        if raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                raw.execute("ROLLBACK")
+        pool.putconn(raw)
+
+    def execute(self, sql: str, values: Values = ()) -> Result:
+        cursor = psycopg.ClientCursor(self.raw)
+        cursor.execute(_translated(sql, self.project, self._extension).encode(), _storable(values) or {})
+        return Result(cursor)
+
+    def executemany(self, sql: str, values: Iterable[Values]) -> None:
+        given = list(values)
+        if given:
+            psycopg.ClientCursor(self.raw).executemany(
+                _translated(sql, self.project, self._extension).encode(), list(map(_storable, given))
+            )
+
+    def binary(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Large values as they are, not as text."""
+        return self.raw.cursor(binary=True).execute(_translated(sql, self.project, self._extension).encode(), values)
+
+    def next_id(self, kind: str, count: int = 1) -> int:
+        """The first of so many new ids of memories, links, history, passages, vectors or models of this project."""
+        sql = f"UPDATE counter SET last_{kind} = last_{kind} + ? WHERE project_id = @p RETURNING last_{kind}"
+        return int(self.execute(sql, (count,)).get) - count + 1
+
+    def taken_id(self, kind: str, given: int) -> None:
+        """This id came from elsewhere: new ones come after it."""
+        sql = f"UPDATE counter SET last_{kind} = greatest(last_{kind}, ?) WHERE project_id = @p"
+        self.execute(sql, (given,))
+
+    def finish(self) -> None:
+        for write in self.before_commit:
+            write()
+        self.before_commit.clear()
+
+
+class _Threads(threading.local):
+    reading: Connection | None = None
+    joined: Connection | None = None
+    writing = False
+    bulk = 0
+    hurried = 0
+
+
+_recent: dict[tuple[str, int], tuple[float, Counters]] = {}  # of a project: when they were read, and what they were
+_written: dict[tuple[str, int], int] = {}  # how often this process has written to it
+_pools: dict[tuple[int, str], Pool] = {}
+_pools_lock = threading.Lock()
+
+
+def _pool(url: str) -> Pool:
+    """One for all handles of this process; a fork gets its own."""
+    with _pools_lock:
+        key = os.getpid(), url
+        found = _pools.get(key)
+        if found is None or found.closed:
+            found = _pools[key] = ConnectionPool(
+                url,
+                min_size=0,
+                max_size=_MOST_CONNECTIONS,
+                timeout=_POOL_SECONDS,
+                max_idle=60.0,
+                num_workers=1,
+                kwargs={"autocommit": True, "prepare_threshold": None, "application_name": "spec-kit-memory"},
+                open=True,
+            )
+        return found
+
+
+class Database:
+    """A server and one project on it."""
+
+    def __init__(self, url: str, project: str, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.url = url
+        self.where = failures.masked(url)
+        self.busy_seconds = busy_seconds
+        self._threads = _Threads()
+        self._closed = False
+        with self.translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as raw:
+            opened = schema.open_project(raw, project, self.where, read_only=read_only)
+        self.project = opened.project
+        self._extension = opened.extension
+        self.read_only = opened.read_only or read_only
+        self._begin = (
+            f'SET LOCAL ROLE {schema.ROLE}; SET LOCAL search_path = {schema.NAME}, "{opened.extension}";'
+            f" SELECT set_config('skm.project', '{opened.project:d}', true)"
+        )
+
+    # --- connections
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Connection]:
+        connection = Connection(lambda: self._begun(f"{begin}; {self._begin}"), self.project, self._extension)
+        try:
+            yield connection
+        finally:
+            connection.end()
+
+    def _begun(self, begin: str) -> tuple[Pool, Raw]:
+        """A connection in a new transaction. Nothing was done in it yet, so a broken one is replaced without a word."""
+        for left in reversed(range(_TRIES)):
+            pool, raw = self._taken()
+            try:
+                raw.execute(begin.encode())
+                return pool, raw
+            except psycopg.OperationalError:
+                pool.putconn(raw)
+                if not left or not raw.closed:
+                    raise
+                pool.check()
+            except BaseException:
+                pool.putconn(raw)
+                raise
+        raise AssertionError("unreachable")
+
+    def _taken(self) -> tuple[Pool, Raw]:
+        if self._closed:
+            raise DatabaseUnusable(f"the index {self.where} was closed", hint="open the workspace again")
+        pool = _pool(self.url)
+        try:
+            return pool, pool.getconn()
+        except PoolTimeout:
+            # The pool does not say why it has none: the server does. Where it is back, the pool may still be waiting
+            # for its next try, and another one begins at once.
+            psycopg.connect(self.url, connect_timeout=5).close()
+            if pool.get_stats().get("pool_size", 0) >= _MOST_CONNECTIONS:
+                raise
+            pool.close(0)
+            pool = _pool(self.url)
+            return pool, pool.getconn()
+
+    # --- reading
+
+    def counters(self) -> Counters:
+        """Generation, use and epoch. A search asks for them several times: for a blink what was read is believed.
+
+        What this process writes is seen at once.
+        """
+        key = self.url, self.project
+        known = _recent.get(key)
+        if known is not None and time.monotonic() - known[0] < _BELIEVED_SECONDS:
+            return known[1]
+        asked_at, written = time.monotonic(), _written.get(key)
+        with self.reading() as connection:
+            is_new = not connection.has_begun  # else it may be of a moment that is long ago
+            sql = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
+            found = Counters._make(first(connection, sql))
+        if is_new and _written.get(key) == written:
+            _recent[key] = asked_at, found
+        return found
+
+    def reading(self, *, own: bool = False) -> AbstractContextManager[Connection]:
+        """Several reads of one moment. `own`: what this thread wrote in an open `together` counts too."""
+        return self._reading(own=own)
+
+    @contextmanager
+    def _reading(self, *, own: bool) -> Iterator[Connection]:
+        known = self._threads.joined if own and self._threads.joined else self._threads.reading
+        if known is not None:
+            with self.translated():
+                yield known
+            return
+        with self.translated(), self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+            self._threads.reading = connection
+            try:
+                yield connection
+            finally:
+                self._threads.reading = None
+
+    @contextmanager
+    def apart(self) -> Iterator[Connection]:
+        """A transaction of its own, in one moment, for reads that take long and are fetched bit by bit."""
+        with self.translated(), self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+            yield connection
+
+    # --- writing
+
+    @contextmanager
+    def writing(self, *, aside: bool = False) -> Iterator[Connection]:
+        """One transaction: all of the block or nothing, on the server's disk when it returns.
+
+        `aside` is for what a read leaves behind (use, sessions): it waits only a moment for others
+        and is not synced, since nobody was promised it.
+        """
+        joined = self._threads.joined
+        if joined is not None:
+            with self._joining(joined):
+                yield joined
+            return
+        if self.read_only:
+            raise DatabaseUnusable(
+                f"{self.where} can only be read", hint="set index.url to a server that can be written"
+            )
+        if self._threads.writing:
+            raise DatabaseUnusable("a write was started inside another write")
+        hurry = aside or self._threads.hurried
+        seconds = min(self.busy_seconds, ASIDE_SECONDS) if hurry else self.busy_seconds
+        sync = "; SET LOCAL synchronous_commit = off" if aside or self._threads.bulk else ""
+        begin = f"BEGIN; SET LOCAL lock_timeout = {max(1, int(seconds * 1000))}{sync}"
+        self._threads.writing = True
+        try:
+            with self.translated(), self._transaction(begin) as connection:
+                first(connection, "SELECT project_id FROM counter WHERE project_id = @p FOR UPDATE")
+                yield connection
+                connection.finish()
+                connection.raw.execute("COMMIT")
+        finally:
+            key = self.url, self.project
+            _written[key] = _written.get(key, 0) + 1
+            _recent.pop(key, None)
+            self._threads.writing = False
+
+    @contextmanager
+    def _joining(self, connection: Connection) -> Iterator[None]:
+        """A write inside `together`: where it fails it may be half done, so all of the block is undone."""
+        _require_whole(connection)
+        try:
+            with self.translated():
+                yield
+        except BaseException:
+            connection.broken = True
+            with suppress(psycopg.Error):
+                connection.raw.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        outer = self._threads.joined
+        with self.writing() as connection:
+            self._threads.joined = connection
+            try:
+                yield
+                _require_whole(connection)
+            finally:
+                self._threads.joined = outer
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        self._threads.hurried += 1
+        try:
+            yield
+        finally:
+            self._threads.hurried -= 1
+
+    @contextmanager
+    def bulk(self) -> Iterator[None]:
+        """This thread's commits are not synced one by one; leaving the block syncs them all."""
+        self._threads.bulk += 1
+        try:
+            yield
+        finally:
+            self._threads.bulk -= 1
+            if not self._threads.bulk and not self._closed and not self.read_only and not self._threads.joined:
+                with self.writing() as connection:
+                    connection.execute("UPDATE counter SET synced = synced + 1 WHERE project_id = @p")
+
+    def close(self) -> None:
+        self._closed = True
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        try:
+            yield
+        except failures.FOREIGN as error:
+            raise failures.as_ours(error, self.where) from error
+
+
+def _require_whole(connection: Connection) -> None:
+    if connection.broken:
+        raise DatabaseUnusable("one of several writes that belong together failed, and all of them were undone")
+
+
+def fetch(connection: Connection, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
+    return connection.execute(sql, values).fetchall()
+
+
+def first(connection: Connection, sql: str, values: Values = ()) -> tuple[Any, ...]:
+    """The one row of a query that always has one."""
+    row = connection.execute(sql, values).fetchone()
+    if row is None:
+        raise DatabaseCorrupt(f"the index is damaged: there is no row for {sql}", hint=rows.REBUILD)
+    return row

@@ -1,0 +1,131 @@
+"""Which links do files ask for, and which memories do they mean?
+
+A claim names its target by id, path or exact title. It becomes a link when the target exists,
+now or later, and follows the target's path and title.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from spec_kit_memory.core.memory import LinkClaim, Memory
+from spec_kit_memory.index.postgres.connection import Connection, clean, fetch, first
+
+__all__ = ["others_resolved", "replace", "resolve", "unresolved"]
+
+# A name is found among memories that the claimant's own reader may see, live ones first, then the nearest.
+_TARGET = """
+SELECT memory.id FROM memory, memory AS claimant
+WHERE memory.project_id = @p AND claimant.project_id = @p AND claimant.id = :claimant AND memory.id <> claimant.id
+  AND (memory.owner IS NULL OR memory.owner = claimant.owner)
+  AND (memory.project IS NULL OR memory.project = claimant.project)
+  AND memory.id IN (
+    SELECT id FROM memory WHERE memory.project_id = @p AND id = :number::bigint
+    UNION SELECT id FROM memory WHERE memory.project_id = @p AND path IN (:target, :sibling)
+    UNION SELECT memory_id FROM alias WHERE alias.project_id = @p AND path IN (:target, :sibling)
+    UNION SELECT id FROM memory WHERE memory.project_id = @p AND title = :target)
+ORDER BY coalesce(memory.id = :number::bigint, false) DESC, memory.path = :target DESC, memory.path = :sibling DESC,
+  memory.presence = 'live' DESC, memory.spec_folder IS NOT DISTINCT FROM claimant.spec_folder DESC, memory.id LIMIT 1
+"""
+
+
+def replace(connection: Connection, memory_id: int, path: str, claimed: Sequence[LinkClaim]) -> None:
+    connection.execute("DELETE FROM claim WHERE claim.project_id = @p AND memory_id = ?", (memory_id,))
+    connection.executemany(
+        "INSERT INTO claim (project_id, memory_id, ordinal, relation, target, sibling, inward, strength)"
+        " VALUES (@p, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                memory_id, ordinal, str(claim.relation), target := clean(claim.target.strip()),
+                _sibling(path, target), claim.inward, claim.strength,
+            )
+            for ordinal, claim in enumerate(claimed)
+        ],
+    )  # fmt: skip
+    resolve(connection, memory_id)
+
+
+def _sibling(path: str, target: str) -> str:
+    """`../x.md` and `x.md` are meant from the file that says them; a target with ./ may mean the root too."""
+    looks_like_path = "/" in target or target.endswith((".md", ".txt"))
+    if not looks_like_path or target.startswith("/") or "://" in target:
+        return ""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+
+
+def resolve(connection: Connection, claimant: int) -> None:
+    """Make the links of this file's claims be exactly those that can be resolved now."""
+    wanted = dict(_resolved(connection, claimant))
+    have = connection.execute(
+        "SELECT id, source_id, target_id, relation FROM link WHERE link.project_id = @p AND claimant = ?", (claimant,)
+    )
+    for link_id, *key in have.fetchall():
+        if tuple(key) not in wanted:
+            connection.execute("DELETE FROM link WHERE link.project_id = @p AND id = ?", (link_id,))
+    for (source, target, relation), strength in wanted.items():
+        connection.execute(
+            "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, claimant)"
+            " VALUES (@p, ?, ?, ?, ?, ?, '', 'file', ?) ON CONFLICT (project_id, source_id, target_id, relation)"
+            " DO UPDATE SET strength = excluded.strength WHERE link.origin = 'file'",
+            (connection.next_id("link"), source, target, relation, strength, claimant),
+        )
+
+
+def _resolved(connection: Connection, claimant: int) -> Iterable[tuple[tuple[int, int, str], float]]:
+    for relation, target, sibling, inward, strength in _claims(connection, claimant):
+        other = _target(connection, claimant, target, sibling)
+        if other is not None:
+            yield (other, claimant, relation) if inward else (claimant, other, relation), strength
+
+
+def unresolved(connection: Connection, claimant: int) -> list[tuple[str, str]]:
+    """The claims of a memory that mean nobody: the key of front matter, and what it names."""
+    return [
+        (
+            f"{relation}_by" if inward else "related_to" if (relation, strength) == ("supports", 0.5) else relation,
+            target,
+        )
+        for relation, target, sibling, inward, strength in _claims(connection, claimant)
+        if _target(connection, claimant, target, sibling) is None
+    ]
+
+
+def _claims(connection: Connection, claimant: int) -> list[tuple[Any, ...]]:
+    sql = (
+        "SELECT relation, target, sibling, inward, strength FROM claim"
+        " WHERE claim.project_id = @p AND memory_id = ? ORDER BY ordinal"
+    )
+    return fetch(connection, sql, (claimant,))
+
+
+def _target(connection: Connection, claimant: int, target: str, sibling: str) -> int | None:
+    # Stored paths begin at the workspace, so that ./specs/x.md and specs/x.md are one.
+    values: dict[str, Any] = {"claimant": claimant, "target": target.removeprefix("./"), "sibling": sibling}
+    number = int(target) if target.isdecimal() and len(target) < 19 else None
+    found: int | None = connection.execute(_TARGET, values | {"number": number}).get
+    return found
+
+
+def others_resolved(connection: Connection, memory_id: int, *, old: Memory | None = None) -> None:
+    """This memory appeared or got another name: claims that mean it, or meant it, are read again."""
+    path, title = first(
+        connection, "SELECT path, title FROM memory WHERE memory.project_id = @p AND id = ?", (memory_id,)
+    )
+    names = {str(memory_id), path, title, f"./{path}"}
+    if old is not None:
+        names |= {old.path, old.title, f"./{old.path}"}
+    aliases = connection.execute(
+        "SELECT path FROM alias WHERE alias.project_id = @p AND memory_id = ?", (memory_id,)
+    ).fetchall()
+    names |= {alias for (alias,) in aliases}
+    claimants = fetch(
+        connection,
+        "SELECT memory_id FROM claim WHERE project_id = @p AND target = ANY(:names::text[])"
+        " UNION SELECT memory_id FROM claim WHERE project_id = @p AND sibling = ANY(:names::text[])",
+        {"names": sorted(names)},
+    )
+    for (claimant,) in sorted(set(claimants)):
+        if claimant != memory_id:
+            resolve(connection, claimant)

@@ -1,0 +1,583 @@
+"""How does a document enter the index, and how does it leave?
+
+`put` decides which memory a document is (see `contract.Documents.put`), then writes everything about it in
+one transaction. Vanishing and forgetting take it out of search; nothing recorded is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spec_kit_memory.core.citations import Citations
+from spec_kit_memory.core.memory import (
+    Attributes,
+    Change,
+    Entry,
+    Event,
+    Memory,
+    Mutation,
+    Origin,
+    Presence,
+    Relation,
+    Scope,
+    Stamp,
+)
+from spec_kit_memory.core.scope import allows
+from spec_kit_memory.errors import OutsideScope
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.contract import NO_CITATIONS, NO_STAMPS, BadFile, PutResult
+from spec_kit_memory.index.postgres import declared_links, text_index
+from spec_kit_memory.index.postgres.connection import Connection, clean, fetch, first
+from spec_kit_memory.index.postgres.queries import Queries, not_found
+from spec_kit_memory.index.postgres.recorder import Recorder, load
+
+__all__ = [
+    "Documents",
+    "allowed",
+    "effective",
+    "keep_text",
+    "require",
+    "set_attributes",
+    "take_out",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which memory a document is. No memory: a new one."""
+
+    memory: Memory | None = None
+    alias: bool = False  # it becomes a second name
+    stays_forgotten: bool = False
+    previous: Memory | None = None  # what was forgotten at its path: another text, and so another memory
+
+
+class Documents(Queries):
+    def put(
+        self,
+        entry: Entry,
+        change: Change,
+        *,
+        memory_id: int | None = None,
+        explicit: bool = False,
+    ) -> PutResult:
+        _refuse_outside(self._scope, entry)
+        with self._database.writing() as connection:
+            recorder = Recorder(connection, change)
+            place = _identify(connection, recorder, self._scope, entry, memory_id=memory_id, explicit=explicit)
+            if place.memory and place.stays_forgotten:
+                return _stay_forgotten(connection, recorder, place.memory, entry, alias=place.alias)
+            if place.memory and place.alias:
+                return _add_alias(connection, recorder, place.memory, entry)
+            return _index(connection, recorder, place.memory, entry, previous=place.previous)
+
+    def scanned(
+        self,
+        stamps: Mapping[str, Stamp] = NO_STAMPS,
+        *,
+        bad: Sequence[BadFile] = (),
+        cleared: Sequence[str] = (),
+        cited: Mapping[int, Citations] = NO_CITATIONS,
+    ) -> None:
+        with self._database.writing() as connection:
+            for path, stamp in stamps.items():
+                self._touch(connection, path, stamp)
+            connection.executemany(
+                "DELETE FROM bad_file WHERE bad_file.project_id = @p AND path = ?", [(clean(path),) for path in cleared]
+            )
+            connection.executemany(
+                "INSERT INTO bad_file (project_id, path, code, message, seen_at) VALUES (@p, ?, ?, ?, ?)"
+                " ON CONFLICT (project_id, path) DO UPDATE SET code = excluded.code, message = excluded.message,"
+                " seen_at = excluded.seen_at",
+                [(clean(one.path), one.code, clean(one.message), rows.micros(one.seen_at)) for one in bad],
+            )
+
+            record_citations(connection, cited)
+            if cited:  # texts changed
+                text_index.prune_spare_vectors(connection)
+
+    def _touch(self, connection: Connection, path: str, stamp: Stamp) -> None:
+        values = (stamp.size, stamp.mtime_ns, stamp.seen_ns)
+        connection.execute(
+            "UPDATE alias SET size = ?, mtime_ns = ?, seen_ns = ? WHERE project_id = @p AND path = ?", (*values, path)
+        )
+        memory = _latest_at(connection, path)
+        if memory and allowed(self._scope, memory):
+            connection.execute(
+                "UPDATE document SET size = ?, mtime_ns = ?, seen_ns = ? WHERE project_id = @p AND memory_id = ?",
+                (*values, memory.id),
+            )
+
+    def vanish(self, path: str, change: Change) -> str | None:
+        with self._database.writing() as connection:
+            memory = _latest_at(connection, path)
+            if memory and memory.presence is Presence.LIVE:
+                if not allowed(self._scope, memory):
+                    return None
+                recorder = Recorder(connection, change)
+                if memory.aliases:
+                    return _hand_over(connection, recorder, memory)
+                take_out(connection, recorder, memory, Presence.GONE)
+                return None
+            owner = _alias_owner(connection, path)
+            if owner and allowed(self._scope, owner):
+                _detach(connection, Recorder(connection, change), owner, path)
+            return None
+
+    def forget(self, memory_id: int, change: Change, *, into: int | None = None) -> None:
+        with self._database.writing() as connection:
+            memory = _not_forgotten(connection, self._scope, memory_id)
+            if into is not None:
+                require(connection, self._scope, into)
+            recorder = Recorder(connection, change)
+            if into is None:
+                take_out(connection, recorder, memory, Presence.FORGOTTEN)
+            else:
+                _give_way(connection, recorder, memory, into)
+
+    def recall(self, memory_id: int, change: Change) -> Memory:
+        """Back from gone or forgotten, from what is stored; its file is not needed."""
+        with self._database.writing() as connection:
+            memory = require(connection, self._scope, memory_id, live=False)
+            if memory.presence is Presence.LIVE:
+                return memory
+            recorder = Recorder(connection, change)
+            _make_room(connection, recorder, memory, memory.path)
+            connection.execute(
+                "UPDATE memory SET presence = 'live', forgotten_fingerprint = NULL, updated_at = ?"
+                " WHERE project_id = @p AND id = ?",
+                (recorder.at, memory_id),
+            )
+            blob = connection.execute(
+                "SELECT text FROM content WHERE content.project_id = @p AND hash = ?", (memory.content_hash,)
+            ).get
+            set_attributes(connection, memory_id)
+            text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
+            declared_links.others_resolved(connection, memory_id)
+            return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
+
+
+# --- who may
+
+
+def allowed(scope: Scope | None, memory: Memory) -> bool:
+    """The scope's rule for one memory."""
+    return allows(scope, path=memory.path, owner=memory.owner, project=memory.project)
+
+
+def require(connection: Connection, scope: Scope | None, memory_id: int, *, live: bool = True) -> Memory:
+    memory = load(connection, memory_id)
+    if memory is None or not allowed(scope, memory) or (live and memory.presence is not Presence.LIVE):
+        raise not_found(memory_id)
+    return memory
+
+
+def _not_forgotten(connection: Connection, scope: Scope | None, memory_id: int) -> Memory:
+    """A memory whose file has just gone to the trash, which another process may have seen already."""
+    memory = require(connection, scope, memory_id, live=False)
+    if memory.presence is Presence.FORGOTTEN:
+        raise not_found(memory_id)
+    return memory
+
+
+def _loaded(connection: Connection, memory_id: int) -> Memory:
+    memory = load(connection, memory_id)
+    if memory is None:
+        raise not_found(memory_id)
+    return memory
+
+
+# --- put
+
+
+def _refuse_outside(scope: Scope | None, entry: Entry) -> None:
+    if not allows(scope, path=entry.path, owner=entry.owner, project=entry.project):
+        raise OutsideScope(f"{entry.path} is outside what this session may write", hint="check isolation.allowedPaths")
+
+
+def _identify(
+    connection: Connection,
+    recorder: Recorder,
+    scope: Scope | None,
+    entry: Entry,
+    *,
+    memory_id: int | None,
+    explicit: bool,
+) -> _Place:
+    known_alias = _alias_owner(connection, entry.path)
+    forgotten = known_alias if known_alias and known_alias.presence is Presence.FORGOTTEN else None
+    if known_alias:
+        if memory_id is None and _still_alias(known_alias, entry, explicit=explicit):
+            return _Place(known_alias, alias=True, stays_forgotten=known_alias.presence is Presence.FORGOTTEN)
+        _detach(connection, recorder, known_alias, entry.path)
+    if memory_id is not None:
+        moved = require(connection, scope, memory_id, live=False)
+        twin = _by_fingerprint(connection, scope, entry, explicit=explicit)
+        # What went long ago does not come back beside a living copy of itself in the same place.
+        living = twin.memory is not None and twin.memory.presence is Presence.LIVE
+        return twin if living and moved.presence is Presence.GONE else _Place(moved)
+    if at_path := _at_path(connection, entry.path, fingerprint=entry.fingerprint):
+        if not allowed(scope, at_path):
+            raise OutsideScope(f"{entry.path} is outside what this session may write")
+        if at_path.presence is not Presence.FORGOTTEN:
+            return _Place(at_path)
+        if _is_forgotten_text(connection, at_path, entry):
+            return _Place(at_path, stays_forgotten=not explicit)
+        forgotten = at_path
+    place = _by_fingerprint(connection, scope, entry, explicit=explicit)
+    return replace(place, previous=forgotten) if place.memory is None else place
+
+
+def _still_alias(memory: Memory, entry: Entry, *, explicit: bool) -> bool:
+    """A person who names a copy of something forgotten wants it back; a copy of something gone takes its place."""
+    if memory.presence is Presence.GONE or (explicit and memory.presence is Presence.FORGOTTEN):
+        return False
+    return entry.fingerprint != "" and memory.fingerprint == entry.fingerprint and _same_place(memory, entry)
+
+
+def _alias_owner(connection: Connection, path: str) -> Memory | None:
+    owner = connection.execute("SELECT memory_id FROM alias WHERE alias.project_id = @p AND path = ?", (path,)).get
+    return None if owner is None else load(connection, owner)
+
+
+def _at_path(connection: Connection, path: str, *, fingerprint: str) -> Memory | None:
+    """The live memory of a path, else one that was forgotten with this very text, else one that vanished there."""
+    found = connection.execute(
+        "SELECT id FROM memory"
+        " WHERE memory.project_id = @p"
+        " AND path = ? ORDER BY presence = 'live' DESC, forgotten_fingerprint IS NOT DISTINCT FROM ? DESC,"
+        " presence = 'gone' DESC, updated_at DESC, id DESC LIMIT 1",
+        (path, fingerprint),
+    ).get
+    return None if found is None else load(connection, found)
+
+
+def _latest_at(connection: Connection, path: str) -> Memory | None:
+    """The live memory of a path, else the one that was there last."""
+    found = connection.execute(
+        "SELECT id FROM memory"
+        " WHERE memory.project_id = @p AND path = ? ORDER BY presence = 'live' DESC, updated_at DESC, id DESC LIMIT 1",
+        (path,),
+    ).get
+    return None if found is None else load(connection, found)
+
+
+def _is_forgotten_text(connection: Connection, memory: Memory, entry: Entry) -> bool:
+    forgotten = connection.execute(
+        "SELECT forgotten_fingerprint FROM memory WHERE memory.project_id = @p AND id = ?", (memory.id,)
+    ).get
+    return bool(forgotten == entry.fingerprint)
+
+
+def _by_fingerprint(connection: Connection, scope: Scope | None, entry: Entry, *, explicit: bool) -> _Place:
+    if not entry.fingerprint:
+        return _Place()
+    ids = fetch(
+        connection,
+        "SELECT id FROM memory WHERE memory.project_id = @p AND fingerprint = ? ORDER BY id",
+        (entry.fingerprint,),
+    )
+    alike = [memory for (id_,) in ids if (memory := load(connection, id_)) and _same_place(memory, entry)]
+    alike = [memory for memory in alike if allowed(scope, memory)]
+    for presence in (Presence.LIVE, Presence.GONE, Presence.FORGOTTEN):
+        for memory in alike:
+            if memory.presence is presence:
+                forgotten = presence is Presence.FORGOTTEN and not explicit
+                return _Place(memory, alias=presence is Presence.LIVE or forgotten, stays_forgotten=forgotten)
+    return _Place()
+
+
+def _same_place(memory: Memory, entry: Entry) -> bool:
+    """Copies count as one memory in one spec folder; without one, in one directory. Never across users or trust."""
+    if memory.spec_folder is None and posixpath.dirname(memory.path) != posixpath.dirname(entry.path):
+        return False
+    mine = (memory.spec_folder, memory.owner, memory.project)
+    trusted = memory.trusted == entry.trusted or memory.presence is not Presence.LIVE
+    return mine == (entry.spec_folder, entry.owner, entry.project) and trusted
+
+
+# --- the three outcomes
+
+
+def _stay_forgotten(
+    connection: Connection, recorder: Recorder, memory: Memory, entry: Entry, *, alias: bool
+) -> PutResult:
+    """Only the stamps are noted, so that scans need not read the file again."""
+    if alias:
+        _write_alias(connection, memory.id, entry)
+    else:
+        connection.execute(
+            "UPDATE document SET raw_hash = ?, size = ?, mtime_ns = ?, seen_ns = ?"
+            " WHERE project_id = @p AND memory_id = ?",
+            (entry.raw_hash, entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, memory.id),
+        )
+        # Of several that were at this path, scans look at the one that was there last.
+        later = connection.execute(
+            "SELECT max(updated_at) FROM memory WHERE memory.project_id = @p AND path = ? AND id <> ?",
+            (memory.path, memory.id),
+        ).get
+        if later is not None and later >= rows.micros(memory.updated_at):
+            last = max(later + 1, recorder.at or 0)
+            connection.execute("UPDATE memory SET updated_at = ? WHERE project_id = @p AND id = ?", (last, memory.id))
+    return PutResult(memory.id, created=False, changed=False, alias=alias, forgotten=True)
+
+
+def _add_alias(connection: Connection, recorder: Recorder, memory: Memory, entry: Entry) -> PutResult:
+    known = entry.path in memory.aliases
+    _write_alias(connection, memory.id, entry)
+    set_attributes(connection, memory.id)
+    declared_links.others_resolved(connection, memory.id)
+    recorder.entry(None if known else Mutation.MERGE, memory, memory.id)
+    return PutResult(memory.id, created=False, changed=False, alias=True)
+
+
+def _write_alias(connection: Connection, memory_id: int, entry: Entry) -> None:
+    connection.execute(
+        "INSERT INTO alias (project_id, path, memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns)"
+        " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, path) DO UPDATE SET"
+        " memory_id = excluded.memory_id, fingerprint = excluded.fingerprint, triggers = excluded.triggers,"
+        " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns, seen_ns = excluded.seen_ns",
+        (
+            entry.path, memory_id, entry.fingerprint, rows.plain([clean(t) for t in entry.attributes.triggers]),
+            entry.raw_hash, entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns,
+        ),
+    )  # fmt: skip
+
+
+def _detach(connection: Connection, recorder: Recorder, memory: Memory, path: str) -> None:
+    """The file at this path is no longer a copy of that memory."""
+    connection.execute("DELETE FROM alias WHERE alias.project_id = @p AND path = ?", (path,))
+    set_attributes(connection, memory.id)
+    recorder.entry(None, memory, memory.id)
+
+
+def _index(
+    connection: Connection,
+    recorder: Recorder,
+    before: Memory | None,
+    entry: Entry,
+    *,
+    previous: Memory | None = None,
+) -> PutResult:
+    _make_room(connection, recorder, before, entry.path)
+    keep_text(connection, entry.content_hash, entry.document.text)
+    memory_id = _write_row(connection, recorder, before, entry)
+    _write_document(connection, memory_id, entry)
+    released = _release(connection, memory_id, entry.fingerprint)
+    attributes = set_attributes(connection, memory_id, triggers_live=True)
+    same_title = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
+    text_index.index(connection, memory_id, attributes.title, entry.passages, keep=same_title)
+    if before or entry.document.front.links:
+        declared_links.replace(connection, memory_id, entry.path, entry.document.front.links)
+    declared_links.others_resolved(connection, memory_id, old=before)
+    after = recorder.entry(
+        _mutation(before),
+        before,
+        memory_id,
+        event=None if before and before.presence is Presence.LIVE else Event.ADD,
+        extra_after={"previous_id": previous.id} if previous else None,
+        also=(previous.id,) if previous else (),
+    )
+    if before and _content(before) != _content(after):
+        connection.execute(
+            "UPDATE memory SET updated_at = ? WHERE project_id = @p AND id = ?", (recorder.at, memory_id)
+        )
+    changed = before is None or before.content_hash != entry.content_hash
+    return PutResult(memory_id, created=before is None, changed=changed, released=released)
+
+
+def _mutation(before: Memory | None) -> Mutation | None:
+    if before is None:
+        return Mutation.CREATE
+    return None if before.presence is Presence.LIVE else Mutation.RESTORE
+
+
+def _content(memory: Memory) -> tuple[Any, ...]:
+    """What `updated_at` is about."""
+    return (memory.attributes, memory.content_hash, memory.path, memory.spec_folder, memory.presence, memory.source)
+
+
+def _make_room(connection: Connection, recorder: Recorder, before: Memory | None, path: str) -> None:
+    """A document moved onto another one's path: that one is gone."""
+    other = connection.execute(
+        "SELECT id FROM memory WHERE memory.project_id = @p AND path = ? AND presence = 'live'", (path,)
+    ).get
+    if other is not None and (before is None or before.id != other):
+        take_out(connection, recorder, _loaded(connection, other), Presence.GONE)
+
+
+def keep_text(connection: Connection, content_hash: str, text: str) -> None:
+    known = connection.execute("SELECT 1 FROM content WHERE content.project_id = @p AND hash = ?", (content_hash,)).get
+    if not known:
+        connection.execute(
+            "INSERT INTO content (project_id, hash, text) VALUES (@p, ?, ?)", (content_hash, rows.pack(text))
+        )
+
+
+def _write_row(connection: Connection, recorder: Recorder, before: Memory | None, entry: Entry) -> int:
+    """What the document itself says; its attributes follow."""
+    said = (
+        entry.path, str(entry.source), entry.spec_folder, entry.fingerprint, entry.content_hash, entry.archived_folder,
+        entry.owner, entry.project,
+    )  # fmt: skip
+    if before:
+        connection.execute(
+            "UPDATE memory SET path = ?, source = ?, spec_folder = ?, fingerprint = ?, content_hash = ?,"
+            " archived_folder = ?, owner = ?, project = ?, presence = 'live', forgotten_fingerprint = NULL"
+            " WHERE project_id = @p AND id = ?",
+            (*said, before.id),
+        )
+        return before.id
+    memory_id = connection.next_id("memory")
+    connection.execute(
+        "INSERT INTO memory (project_id, id, path, source, spec_folder, fingerprint, content_hash,"
+        " archived_folder, owner,"
+        " project,"
+        " presence, title, tier, weight, context_type, triggers, trusted, first_indexed_at, updated_at, changed)"
+        " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'live', '', '', 0, '', '[]', false, ?, ?, ?)",
+        (memory_id, *said, recorder.at, recorder.at, recorder.generation),
+    )
+    return memory_id
+
+
+def _write_document(connection: Connection, memory_id: int, entry: Entry) -> None:
+    warnings = [(clean(w.message), w.line, w.code) for w in entry.document.warnings]
+    connection.execute(
+        "INSERT INTO document (project_id, memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns,"
+        " warnings, redactions,"
+        " passages, tokens, vector_status) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')"
+        " ON CONFLICT (project_id, memory_id) DO UPDATE SET said = excluded.said, said_trusted = excluded.said_trusted,"
+        " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns,"
+        " seen_ns = excluded.seen_ns, warnings = excluded.warnings, redactions = excluded.redactions,"
+        " passages = excluded.passages, tokens = excluded.tokens",
+        (
+            memory_id, rows.plain(rows.attributes_json(entry.attributes)), entry.trusted, entry.raw_hash,
+            entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, rows.plain(warnings), entry.redactions,
+            len(entry.passages), sum(passage.tokens for passage in entry.passages),
+        ),
+    )  # fmt: skip
+
+
+def _release(connection: Connection, memory_id: int, fingerprint: str) -> tuple[str, ...]:
+    """Aliases of the text as it was are copies no longer; sync indexes them as memories of their own."""
+    found = connection.execute(
+        "DELETE FROM alias WHERE alias.project_id = @p AND memory_id = ? AND fingerprint <> ? RETURNING path",
+        (memory_id, fingerprint),
+    )
+    return tuple(sorted(path for (path,) in found))
+
+
+# --- attributes
+
+
+def effective(connection: Connection, memory_id: int) -> tuple[Attributes, bool]:
+    """What holds after overrides, aliases and trust, and whether it is trusted."""
+    said, said_trusted, vouched, overrides = first(
+        connection,
+        "SELECT said, said_trusted, vouched, attributes FROM memory"
+        " LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
+        " LEFT JOIN override ON override.project_id = @p AND override.memory_id = memory.id"
+        " WHERE memory.project_id = @p AND memory.id = ?",
+        (memory_id,),
+    )
+    if said is None:  # after a rebuild, until the next scan
+        memory = _loaded(connection, memory_id)
+        said, said_trusted = rows.plain(rows.attributes_json(memory.attributes)), memory.trusted
+    trusted = bool(said_trusted if vouched is None else vouched)
+    lists = connection.execute(
+        "SELECT triggers FROM alias WHERE alias.project_id = @p AND memory_id = ? ORDER BY path", (memory_id,)
+    )
+    more = [phrase for (phrases,) in lists for phrase in json.loads(phrases)]
+    overridden = json.loads(overrides) if overrides else {}
+    return rows.merged(json.loads(said), overridden, more_triggers=more, trusted=trusted), trusted
+
+
+def set_attributes(connection: Connection, memory_id: int, *, triggers_live: bool | None = None) -> Attributes:
+    """Write what holds now. Triggers answer only while the memory is live."""
+    attributes, trusted = effective(connection, memory_id)
+    plain = rows.attributes_json(attributes)
+    connection.execute(
+        "UPDATE memory SET title = :title, tier = :tier, weight = :weight, context_type = :context_type,"
+        " triggers = :triggers, created_at = :created_at, expires_at = :expires_at, session_id = :session_id,"
+        " channel = :channel, trusted = :trusted WHERE project_id = @p AND id = :id",
+        plain | {"triggers": rows.plain(plain["triggers"]), "trusted": trusted, "id": memory_id},
+    )
+    if triggers_live is None:
+        triggers_live = connection.execute(
+            "SELECT presence = 'live' FROM memory WHERE memory.project_id = @p AND id = ?", (memory_id,)
+        ).get
+    connection.execute('DELETE FROM "trigger" WHERE "trigger".project_id = @p AND memory_id = ?', (memory_id,))
+    if triggers_live:
+        connection.executemany(
+            'INSERT INTO "trigger" (project_id, memory_id, phrase) VALUES (@p, ?, ?) ON CONFLICT DO NOTHING',
+            [(memory_id, phrase) for phrase in plain["triggers"]],
+        )
+    return attributes
+
+
+# --- leaving and coming back
+
+
+def _hand_over(connection: Connection, recorder: Recorder, memory: Memory) -> str:
+    """The first alias takes over. Its text may differ in case, dates and white space: sync reads it again."""
+    path = memory.aliases[0]
+    connection.execute("DELETE FROM alias WHERE alias.project_id = @p AND path = ?", (path,))
+    connection.execute(
+        "UPDATE memory SET path = ?, updated_at = ? WHERE project_id = @p AND id = ?", (path, recorder.at, memory.id)
+    )
+    connection.execute(
+        "UPDATE document SET raw_hash = '', size = 0, mtime_ns = 0, seen_ns = 0"
+        " WHERE project_id = @p AND memory_id = ?",
+        (memory.id,),
+    )
+    declared_links.others_resolved(connection, memory.id, old=memory)
+    recorder.entry(Mutation.UPDATE, memory, memory.id)
+    return path
+
+
+def take_out(
+    connection: Connection,
+    recorder: Recorder,
+    memory: Memory,
+    presence: Presence,
+    *,
+    mutation: Mutation = Mutation.DELETE,
+    also: tuple[int, ...] = (),
+) -> None:
+    if memory.presence is Presence.LIVE:
+        text_index.hide(connection, memory.id)
+    forgotten = memory.fingerprint if presence is Presence.FORGOTTEN else None
+    connection.execute(
+        "UPDATE memory SET presence = ?, forgotten_fingerprint = ?, updated_at = ? WHERE project_id = @p AND id = ?",
+        (str(presence), forgotten, recorder.at, memory.id),
+    )
+    recorder.entry(mutation, memory, memory.id, event=Event.DELETE, also=also)
+
+
+def record_citations(connection: Connection, cited: Mapping[int, Citations]) -> None:
+    recorder = Recorder(connection)
+    for memory_id, one in cited.items():
+        files = [[clean(file.path), file.hash, file.size, file.commit] for file in one.files]
+        connection.execute(
+            "INSERT INTO citation (project_id, memory_id, body, files)"
+            " SELECT @p, id, ?, ? FROM memory WHERE project_id = @p AND id = ?"
+            " ON CONFLICT (project_id, memory_id) DO UPDATE SET body = excluded.body, files = excluded.files",
+            (one.body, rows.plain(files), memory_id),
+        )
+        if files:
+            recorder.changed(memory_id)  # for the rows that others have at hand
+
+
+def _give_way(connection: Connection, recorder: Recorder, memory: Memory, into: int) -> None:
+    """Superseded by a link to the other one, and forgotten; one entry tells both."""
+    connection.execute(
+        "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, created_at)"
+        " VALUES (@p, ?, ?, ?, ?, 1.0, 'merged', ?, ?) ON CONFLICT DO NOTHING",
+        (connection.next_id("link"), into, memory.id, str(Relation.SUPERSEDES), str(Origin.HAND), recorder.at),
+    )
+    recorder.changed(into)
+    take_out(connection, recorder, memory, Presence.FORGOTTEN, mutation=Mutation.MERGE, also=(into,))

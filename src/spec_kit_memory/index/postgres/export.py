@@ -1,0 +1,59 @@
+"""How is a project's index read and written table by table, to go to another engine or come from one?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from spec_kit_memory.core.memory import Passage
+from spec_kit_memory.index.postgres import text_index
+from spec_kit_memory.index.postgres.connection import Connection, first
+from spec_kit_memory.index.postgres.vectors import vector_from
+from spec_kit_memory.index.transfer import Table
+
+__all__ = ["PostgresTables"]
+
+_NUMBERED = {"memory": "id", "link": "id", "history": "sequence", "vector": "id", "model": "id"}
+
+
+class PostgresTables:
+    """Within one transaction: a read of one moment, or a write."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rows(self, table: Table) -> Iterator[tuple[Any, ...]]:
+        columns = [name.strip() for name in table.columns.split(",")]
+        order = ", ".join(str(at + 1) for at in range(min(3, len(columns))))
+        is_vector = table.name == "vector"
+        shown = ", ".join("vector_send(vector)" if is_vector and name == "vector" else name for name in columns)
+        for row in self._connection.binary(f"SELECT {shown} FROM {table.name} WHERE project_id = @p ORDER BY {order}"):
+            yield (*row[:-1], vector_from(row[-1])) if is_vector else row
+
+    def counters(self) -> Mapping[str, int]:
+        sql = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
+        return dict(zip(("generation", "used", "epoch"), first(self._connection, sql), strict=True))
+
+    def write(self, table: Table, values: Sequence[tuple[Any, ...]]) -> None:
+        marks = ["?"] * len(table.columns.split(","))
+        if table.name == "vector":
+            marks[-1] = "?::@vector"
+            values = [(*row[:-1], text_index.vector_text(row[-1])) for row in values]
+        sql = f"INSERT INTO {table.name} (project_id, {table.columns}) VALUES (@p, {', '.join(marks)})"
+        self._connection.executemany(sql, values)
+
+    def index(self, memory_id: int, title: str, passages: Sequence[Passage], *, live: bool) -> None:
+        text_index.index(self._connection, memory_id, title, passages, keep=False)
+        if not live:
+            text_index.hide(self._connection, memory_id)
+
+    def finish(self, counters: Mapping[str, int]) -> None:
+        last = ", ".join(
+            f"last_{kind} = greatest(last_{kind}, (SELECT coalesce(max({key}), 0) FROM {kind} WHERE project_id = @p))"
+            for kind, key in _NUMBERED.items()
+        )
+        self._connection.execute(
+            "UPDATE counter SET generation = greatest(generation, :generation) + 1, used = greatest(used, :used),"
+            f" epoch = epoch + 1, {last} WHERE project_id = @p",
+            {"generation": counters["generation"], "used": counters["used"]},
+        )

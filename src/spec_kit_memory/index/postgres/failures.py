@@ -1,0 +1,74 @@
+"""What does an error of PostgreSQL mean to us? One of our errors, with the way out; never with a password."""
+
+from __future__ import annotations
+
+import re
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import PoolClosed, PoolTimeout
+
+from spec_kit_memory.advice import advise
+from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
+
+__all__ = ["FOREIGN", "as_ours", "masked"]
+
+FOREIGN = (psycopg.Error, PoolTimeout, PoolClosed)
+_PASSWORD = re.compile(
+    r"(://[^/@:\s]*:)[^@/\s]*@|(\b(?:password|passfile|sslpassword)\s*=\s*)(?:'[^']*'|[^\s&]+)", re.I
+)
+
+
+def masked(text: str) -> str:
+    """Without the password that a URL or a connection string may have."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
+
+
+def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
+    match error:
+        case errors.LockNotAvailable() | errors.QueryCanceled():
+            return DatabaseBusy(f"another process writes to {where}", hint="try again in a moment")
+        case errors.TooManyConnections() | PoolTimeout() | errors.CannotConnectNow():
+            return DatabaseBusy(
+                f"{where} takes no more connections now", hint="try again; raise max_connections or use a pooler"
+            )
+        case errors.DiskFull():
+            return DatabaseUnusable(
+                f"the disk of {where} is full; nothing was changed", hint="free some space on the server and try again"
+            )
+        case errors.ReadOnlySqlTransaction():
+            return DatabaseUnusable(
+                f"{where} can only be read: it is a replica or is set so", hint="set index.url to the primary server"
+            )
+        case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification():
+            return DatabaseUnusable(
+                f"{where} refused the sign-in: {_first_line(error)}",
+                hint="check the user, and the password in PGPASSWORD, .pgpass or a service file",
+            )
+        case errors.InsufficientPrivilege():
+            return DatabaseUnusable(
+                f"{where}: {_first_line(error)}", hint="docs/how-to/use-postgresql.md has the rights"
+            )
+        case errors.InvalidCatalogName():
+            return DatabaseUnusable(
+                f"{where}: {_first_line(error)}", hint="create the database first (`createdb NAME`)"
+            )
+        case errors.IndexCorrupted() | errors.DataCorrupted():
+            return DatabaseCorrupt(f"{where} is damaged: {_first_line(error)}", hint="restore a backup of the database")
+        case PoolClosed():
+            return DatabaseUnusable(f"the index {where} was closed", hint="open the workspace again")
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            text = _first_line(error)
+            if "password" in text:
+                return as_ours(errors.InvalidPassword(text), where)
+            if "too many clients" in text or "remaining connection slots" in text:
+                return as_ours(errors.TooManyConnections(text), where)
+            return DatabaseUnusable(
+                f"{where} cannot be reached: {text}", hint="is the server running, and does this machine reach it?"
+            )
+    return DatabaseUnusable(f"{where}: {_first_line(error)}", hint=advise("health"))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line for line in masked(str(error)).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,212 @@
+"""How does PostgreSQL fill the arrays? Columns of numbers and packed postings come as bytes, never as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.core.memory import Memory, StoredPassage
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryRow, PassageArrays, Place
+from spec_kit_memory.index.postgres import conditions
+from spec_kit_memory.index.postgres.connection import Connection, Database, clean, fetch, first
+from spec_kit_memory.index.postgres.text_index import BUCKET, tokens
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+
+__all__ = ["PostgresFeed"]
+
+_MEMORY = """
+SELECT memory.id, path, source, spec_folder, tier, context_type, archived_folder OR outdated, presence = 'live',
+  first_indexed_at, greatest(first_indexed_at, last_access), expires_at, owner, project
+FROM memory LEFT JOIN usage ON usage.project_id = @p AND usage.memory_id = memory.id WHERE memory.project_id = @p
+"""
+_PASSAGE = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
+_PAGE = 4_096  # vectors
+
+
+class PostgresFeed:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._dimensions = (-1, 0)  # an epoch, and those of its model
+
+    def moment(self) -> AbstractContextManager[object]:
+        return self._database.reading()
+
+    def counters(self) -> Counters:
+        return self._database.counters()
+
+    def changed(self, since: int) -> set[int]:
+        sql = "SELECT id FROM memory WHERE project_id = @p AND changed > ?"
+        with self._database.reading() as connection:
+            return {id_ for (id_,) in fetch(connection, sql, (since,))}
+
+    def used(self, since: int) -> list[tuple[int, int | None]]:
+        sql = "SELECT memory_id, last_access FROM usage WHERE project_id = @p AND used > ?"
+        with self._database.reading() as connection:
+            return [(memory_id, at) for memory_id, at in fetch(connection, sql, (since,))]
+
+    # --- columns
+
+    def memory_rows(self, memory_ids: Collection[int] | None = None) -> list[MemoryRow]:
+        test, values = ("presence = 'live'", []) if memory_ids is None else conditions.in_ids(memory_ids, "memory.id")
+        with self._database.reading() as connection:
+            found = fetch(connection, f"{_MEMORY} AND {test} ORDER BY memory.id", values)
+        return [MemoryRow._make(row) for row in found]
+
+    def passage_arrays(self, memory_ids: Collection[int] | None = None) -> PassageArrays:
+        test, values = ("true", []) if memory_ids is None else conditions.in_ids(memory_ids, "memory_id")
+        sql = (
+            "SELECT passage.id, memory_id, length::bigint AS length, coalesce(vector_id, 0) AS vector_id FROM passage"
+            " JOIN memory ON memory.project_id = @p AND memory.id = memory_id"
+            f" WHERE passage.project_id = @p AND presence = 'live' AND {test} ORDER BY passage.id"
+        )
+        with self._database.reading() as connection:
+            return PassageArrays._make(_numbers(connection, ("id", "memory_id", "length", "vector_id"), sql, values))
+
+    # --- postings
+
+    def lookups(self, terms: Sequence[str]) -> Lookups:
+        found: Lookups = {}
+        for term in terms:
+            asked = clean(term.replace("\x00", " "))
+            if words := tokens(asked, query=True):
+                found.setdefault(words, asked)
+        return found
+
+    def postings(self, lookup: tuple[str, ...], term: str, *, after: int) -> tuple[Ints, Ints]:
+        with self._database.reading() as connection:
+            if len(lookup) == 1:
+                return _posting(connection, lookup[0], after)
+            return _phrase(connection, lookup, after)
+
+    def texts(self, memory_ids: Sequence[int]) -> list[str]:
+        test, values = conditions.in_ids(memory_ids, "memory.id")
+        sql = (
+            "SELECT text FROM memory JOIN content ON content.project_id = @p AND content.hash = content_hash"
+            f" WHERE memory.project_id = @p AND {test}"
+        )
+        with self._database.reading() as connection:
+            return [rows.unpack(blob) for (blob,) in fetch(connection, sql, values)]
+
+    # --- nearest
+
+    def dimensions(self) -> int:
+        epoch = self.counters().epoch  # another model is another epoch
+        if self._dimensions[0] != epoch:
+            sql = "SELECT dimensions FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1"
+            with self._database.reading() as connection:
+                self._dimensions = epoch, connection.execute(sql).get or 0
+        return self._dimensions[1]
+
+    def vector_count(self, *, after: int = 0) -> int:
+        with self._database.reading() as connection:
+            sql = "SELECT count(*) FROM vector WHERE project_id = @p AND id > ?"
+            return int(first(connection, sql, (after,))[0])
+
+    def vectors(self, *, after: int) -> Iterator[Sequence[tuple[int, bytes]]]:
+        sql = f"SELECT id, vector_send(vector) FROM vector WHERE project_id = @p AND id > ? ORDER BY id LIMIT {_PAGE}"
+        with self._database.reading() as connection:
+            while page := connection.binary(sql, (after,)).fetchall():
+                yield _as_stored(page)
+                after = page[-1][0]
+
+    def vectors_by_id(self, vector_ids: Collection[int]) -> list[tuple[int, bytes]]:
+        sql = "SELECT id, vector_send(vector) FROM vector WHERE project_id = @p AND id = ANY(?::bigint[]) ORDER BY id"
+        with self._database.reading() as connection:
+            return _as_stored(connection.binary(sql, (list(vector_ids),)).fetchall())
+
+    # --- rows
+
+    def memories(self, memory_ids: Collection[int]) -> dict[int, Memory]:
+        test, values = conditions.in_ids(set(memory_ids), "memory.id")
+        sql = f"SELECT {conditions.MEMORY} AND {test} AND memory.presence = 'live'"
+        with self._database.reading() as connection:
+            return {row[0]: rows.memory_from(row) for row in connection.execute(sql, values)}
+
+    def passages(self, passage_ids: Collection[int]) -> dict[int, StoredPassage]:
+        test, values = conditions.in_ids(set(passage_ids), "passage.id")
+        sql = (
+            f"SELECT {_PASSAGE} FROM passage JOIN memory ON memory.project_id = @p AND memory.id = memory_id"
+            f" WHERE passage.project_id = @p AND {test} AND presence = 'live'"
+        )
+        with self._database.reading() as connection:
+            return {row[0]: rows.passage_from(row) for row in connection.execute(sql, values)}
+
+    def token_states(self, passage_ids: Collection[int]) -> dict[int, tuple[int, bytes | None]]:
+        sql = (
+            "SELECT passage.id, memory_id, states FROM passage LEFT JOIN token_state"
+            " ON token_state.project_id = @p AND token_state.vector_id = passage.vector_id"
+            " WHERE passage.project_id = @p AND passage.id = ANY(?::bigint[])"
+        )
+        with self._database.reading() as connection:
+            found = connection.binary(sql, (list(passage_ids),)).fetchall()
+        return {passage_id: (memory_id, states) for passage_id, memory_id, states in found}
+
+    def places(self, memory_ids: Collection[int]) -> list[Place]:
+        test, values = conditions.in_ids(memory_ids, "id")
+        sql = f"SELECT id, path, owner, project FROM memory WHERE project_id = @p AND {test}"
+        with self._database.reading() as connection:
+            return [Place._make(row) for row in fetch(connection, sql, values)]
+
+
+def _numbers(connection: Connection, names: Sequence[str], sql: str, values: Sequence[Any]) -> list[Ints]:
+    """Columns of 64-bit numbers as arrays: each is sent as one value."""
+    import numpy as np
+
+    joined = ", ".join(f"string_agg(int8send({name}), '' ORDER BY id)" for name in names)
+    row = connection.binary(f"SELECT {joined} FROM ({sql}) AS found", values).fetchone()
+    return [np.frombuffer(column or b"", ">i8").astype(np.int64) for column in row or ()]
+
+
+def _posting(connection: Connection, word: str, after: int) -> tuple[Ints, Ints]:
+    import numpy as np
+
+    sql = (
+        "SELECT string_agg(passages, '' ORDER BY bucket), string_agg(times, '' ORDER BY bucket) FROM posting"
+        " WHERE project_id = @p AND term = ? AND bucket >= ?"
+    )
+    row = connection.binary(sql, (word, after // BUCKET)).fetchone() or (b"", b"")
+    ids, times = np.frombuffer(row[0] or b"", "<i8"), np.frombuffer(row[1] or b"", "<u2")
+    later = ids > after
+    return ids[later].astype(np.int64), times[later].astype(np.int64)
+
+
+def _phrase(connection: Connection, lookup: tuple[str, ...], after: int) -> tuple[Ints, Ints]:
+    """Passages that have all of the words, and how often one after the other."""
+    import numpy as np
+
+    ids = None
+    for word in set(lookup):
+        found, _ = _posting(connection, word, after)
+        ids = found if ids is None else np.intersect1d(ids, found, assume_unique=True)
+    wanted = f" {' '.join(lookup)} "
+    sql = "SELECT id, words FROM passage WHERE project_id = @p AND id = ANY(?::bigint[]) ORDER BY id"
+    given = [] if ids is None else ids.tolist()
+    counted = [(id_, _times(words, wanted)) for id_, words in connection.binary(sql, (given,))] if given else []
+    hits = [(id_, times) for id_, times in counted if times]
+    return np.array([id_ for id_, _ in hits], np.int64), np.array([times for _, times in hits], np.int64)
+
+
+def _times(words: str, wanted: str) -> int:
+    """Occurrences may share the blank between them, or a word."""
+    count = at = 0
+    while (at := words.find(wanted, at)) >= 0:
+        count += 1
+        at += 1
+    return count
+
+
+def _as_stored(page: Sequence[tuple[Any, ...]]) -> list[tuple[int, bytes]]:
+    """Vectors as pgvector sends them (two short numbers, then float32 with the highest byte first), as ours."""
+    import numpy as np
+
+    if not page:
+        return []
+    block = np.frombuffer(b"".join(sent[4:] for _, sent in page), ">f4").astype("<f4").reshape(len(page), -1)
+    return [(row[0], vector.tobytes()) for row, vector in zip(page, block, strict=True)]

@@ -1,0 +1,239 @@
+"""What is stored of documents? Memories, text, passages and what a scan needs: always within a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, overload
+
+from spec_kit_memory.advice import advise
+from spec_kit_memory.core.memory import (
+    Filter,
+    Memory,
+    Presence,
+    RawHit,
+    Stamp,
+    StoredPassage,
+    Tier,
+    VectorStatus,
+)
+from spec_kit_memory.core.scope import reaches
+from spec_kit_memory.errors import BadParameter, MemoryNotFound
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.contract import EVERYTHING, Stored, Tally
+from spec_kit_memory.index.postgres import conditions
+from spec_kit_memory.index.postgres.connection import clean
+from spec_kit_memory.index.postgres.view import View
+
+__all__ = ["Queries", "not_found"]
+
+_LIVE = "memory.presence = 'live'"
+_ORDERS = {
+    "created_at": "memory.created_at DESC NULLS LAST, memory.id DESC",
+    "updated_at": "memory.updated_at DESC, memory.id DESC",
+    "importance_weight": "memory.weight DESC, memory.id DESC",
+    "path": "memory.path, memory.id",
+}
+
+
+def not_found(memory_id: int | str) -> MemoryNotFound:
+    return MemoryNotFound(f"there is no memory {memory_id}", hint=advise("list-ids"))
+
+
+class Queries(View):
+    @overload
+    def get(self, memory_id: int, *, any_presence: bool = False) -> Memory: ...
+    @overload
+    def get(self, *, path: str, any_presence: bool = False) -> Memory | None: ...
+    def get(
+        self, memory_id: int | None = None, *, path: str | None = None, any_presence: bool = False
+    ) -> Memory | None:
+        """By its path or an alias: where several share it, the live one, then the latest."""
+        if path is not None:
+            test = (
+                "(memory.path = ? OR memory.id IN (SELECT memory_id FROM alias"
+                " WHERE alias.project_id = @p AND path = ?))"
+            )
+            sharing = self._select(test, [clean(path)] * 2, live=not any_presence)
+            return max(sharing, key=lambda memory: (memory.presence is Presence.LIVE, memory.updated_at), default=None)
+        found = self._select("memory.id = ?", [memory_id], live=not any_presence)
+        if not found:
+            raise not_found(memory_id or 0)
+        return found[0]
+
+    def many(self, memory_ids: Sequence[int] = (), *, fingerprint: str | None = None) -> list[Memory]:
+        if fingerprint is not None:
+            return self._select("memory.fingerprint = ?", [fingerprint], tail="ORDER BY memory.id")
+        return self._shared.row_cache.memories(self._scope, memory_ids)
+
+    def find(
+        self,
+        where: Filter = EVERYTHING,
+        *,
+        order: str = "created_at",
+        limit: int | None = None,
+        offset: int = 0,
+        presence: Presence = Presence.LIVE,
+    ) -> list[Memory]:
+        if order not in _ORDERS:
+            raise BadParameter(f"cannot sort by {order}", hint=f"one of {', '.join(_ORDERS)}")
+        test, values = conditions.matching(where)
+        tail = f"ORDER BY {_ORDERS[order]} LIMIT {'ALL' if limit is None else max(0, limit)} OFFSET {max(0, offset):d}"
+        return self._select(f"{test} AND memory.presence = ?", [*values, str(presence)], live=False, tail=tail)
+
+    def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int:
+        arrays = self._shared.loaded
+        if arrays is not None and presence is Presence.LIVE:  # every search counts what it held back
+            return arrays.count(self._scope, where)
+        test, values = conditions.matching(where)
+        seen, bound = conditions.visible(self._scope)
+        sql = (
+            "SELECT count(*) FROM memory LEFT JOIN usage ON usage.project_id = @p AND usage.memory_id = memory.id"
+            f" WHERE memory.project_id = @p AND {test} AND memory.presence = ? AND {seen}"
+        )
+        with self._database.reading() as connection:
+            return int(connection.execute(sql, [*values, str(presence), *bound]).get)
+
+    def tally(self) -> list[Tally]:
+        seen, bound = conditions.visible(self._scope)
+        sql = (
+            "SELECT spec_folder, archived_folder, tier, count(*), max(coalesce(created_at, updated_at)),"
+            " max(updated_at), max(changed) FROM memory"
+            f" WHERE memory.project_id = @p AND memory.presence = 'live' AND {seen} GROUP BY 1, 2, 3"
+        )
+        with self._database.reading() as connection:
+            return [
+                Tally(folder, bool(archived), Tier(tier), count, rows.moment(newest), rows.moment(updated), changed)
+                for folder, archived, tier, count, newest, updated, changed in connection.execute(sql, bound)
+            ]
+
+    def _select(self, test: str, values: Sequence[Any], *, live: bool = True, tail: str = "") -> list[Memory]:
+        seen, bound = conditions.visible(self._scope)
+        presence = _LIVE if live else "true"
+        sql = f"SELECT {conditions.MEMORY} AND {test} AND {presence} AND {seen} {tail}"
+        with self._database.reading(own=True) as connection:
+            found = [rows.memory_from(row) for row in connection.execute(sql, [*values, *bound])]
+        if self._scope is None or self._scope.prefixes is None:
+            return found
+        # A second name may lie where this self._scope does not reach.
+        return [
+            replace(memory, aliases=tuple(path for path in memory.aliases if reaches(self._scope, path)))
+            for memory in found
+        ]
+
+    @overload
+    def text(self, memory_id: int) -> str: ...
+    @overload
+    def text(self, *, content_hash: str) -> str | None: ...
+    def text(self, memory_id: int | None = None, *, content_hash: str | None = None) -> str | None:
+        """The whole redacted text, also of a memory that is gone or forgotten; or any that a visible one has or had."""
+        seen, bound = conditions.visible(self._scope)
+        if content_hash is not None:
+            owns = (
+                f"EXISTS (SELECT 1 FROM memory"
+                f" WHERE memory.project_id = @p AND content_hash = content.hash AND {seen}) OR EXISTS (SELECT 1"
+                " FROM history JOIN memory ON memory.project_id = @p AND memory.id = history.memory_id"
+                f" WHERE history.project_id = @p"
+                f" AND (history.hash_before = content.hash OR history.hash_after = content.hash) AND {seen})"
+            )
+            sql, values = (
+                f"SELECT text FROM content WHERE content.project_id = @p AND hash = ? AND ({owns})",
+                [content_hash, *bound, *bound],
+            )
+        else:
+            sql = (
+                "SELECT content.text FROM memory JOIN content ON content.project_id = @p"
+                " AND content.hash = content_hash"
+                f" WHERE memory.project_id = @p AND memory.id = ? AND {seen}"
+            )
+            values = [memory_id, *bound]
+        with self._database.reading() as connection:
+            blob = connection.execute(sql, values).get
+        if blob is None and content_hash is None:
+            raise not_found(memory_id or 0)
+        return None if blob is None else rows.unpack(blob)
+
+    def passages(self, passage_ids: Sequence[int] = (), *, memory_id: int | None = None) -> list[StoredPassage]:
+        if memory_id is None:
+            return self._shared.row_cache.passages(self._scope, passage_ids)
+        seen, bound = conditions.visible(self._scope)
+        columns = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
+        sql = (
+            f"SELECT {columns} FROM passage JOIN memory ON memory.project_id = @p AND memory.id = passage.memory_id"
+            f" WHERE passage.project_id = @p AND passage.memory_id = ? AND {seen} ORDER BY passage.ordinal"
+        )
+        with self._database.reading() as connection:
+            return [rows.passage_from(row) for row in connection.execute(sql, [memory_id, *bound])]
+
+    def stored(
+        self, path: str | None = None, *, below: Sequence[str] | None = None, alike: str | None = None
+    ) -> dict[str, Stored]:
+        if path is not None:
+            return self._stored("{name}.path = ?", [path])
+        if below is not None:
+            # The character after the slash ends what is below a folder. Each half uses the index of paths.
+            inside = (
+                "SELECT part.path FROM unnest(?::text[]) AS place (name) JOIN {table} AS part ON part.project_id = @p"
+                " AND part.path >= place.name || '/' COLLATE \"C\" AND part.path < place.name || '0' COLLATE \"C\""
+            )
+            given = sorted(set(below))
+            test = f"({{name}}.path = ANY(?::text[]) OR {{name}}.path IN ({inside}))"
+            return self._stored(test, [given, given])
+        if alike is not None:
+            # Only an empty body has no fingerprint: the others of one raw hash have one fingerprint, which is indexed.
+            test = "{name}.fingerprint IN (?, '') AND ({name}.fingerprint = ? OR {hashed}.raw_hash = ?)"
+            return self._stored(test, [alike, alike, alike])
+        return self._stored("true", [])
+
+    def _stored(self, test: str, values: list[Any]) -> dict[str, Stored]:
+        """A live memory wins a path over one that is gone."""
+        seen, bound = conditions.visible(self._scope)
+        here = test.format(name="memory", table="memory", hashed="document")
+        there = test.format(name="alias", table="alias", hashed="alias")
+        own = (
+            "SELECT memory.path, memory.id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, vector_status,"
+            " false, spec_folder, citation.body IS NOT NULL FROM memory"
+            " LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
+            f" {conditions.CITED} WHERE memory.project_id = @p AND {here} AND {seen}"
+            " ORDER BY presence = 'live', updated_at"
+        )
+        second = (
+            "SELECT alias.path, memory.id, alias.size, alias.mtime_ns, alias.seen_ns, alias.raw_hash,"
+            " alias.fingerprint, presence, vector_status, true, spec_folder, true"
+            " FROM alias JOIN memory ON memory.project_id = @p AND memory.id = alias.memory_id"
+            " LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
+            f" WHERE alias.project_id = @p AND {there} AND {seen}"
+        )
+        with self._database.reading(own=True) as connection:
+            found = {row[0]: _stored_from(row) for row in connection.execute(own, [*values, *bound])}
+            for row in connection.execute(second, [*values, *bound]):
+                if row[0] not in found or found[row[0]].presence is not Presence.LIVE:
+                    found[row[0]] = _stored_from(row)
+        return found
+
+    def triggers(self) -> list[tuple[int, str]]:
+        seen, bound = conditions.visible(self._scope)
+        sql = (
+            'SELECT memory_id, phrase FROM "trigger" JOIN memory ON memory.project_id = @p AND memory.id = memory_id'
+            f' WHERE "trigger".project_id = @p AND {seen} ORDER BY memory_id, phrase'
+        )
+        with self._database.reading() as connection:
+            return [(memory_id, phrase) for memory_id, phrase in connection.execute(sql, bound)]
+
+    def match(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
+        return self._shared.arrays.match_text(self._scope, terms, where, limit, confirm_nothing=lambda: None)
+
+
+def _stored_from(row: tuple[Any, ...]) -> Stored:
+    _, memory_id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, status, alias, folder, cited = row
+    return Stored(
+        memory_id=memory_id,
+        stamp=Stamp(size or 0, mtime_ns or 0, seen_ns or 0),
+        raw_hash=raw_hash or "",
+        fingerprint=fingerprint,
+        presence=Presence(presence),
+        vector_status=VectorStatus(status or "pending"),
+        alias=bool(alias),
+        spec_folder=folder,
+        cited=bool(cited),
+    )

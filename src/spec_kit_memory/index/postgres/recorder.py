@@ -1,0 +1,201 @@
+"""How does a change leave its trace?
+
+`Recorder` belongs to one write transaction. It compares a memory before and after, raises the
+generation once, and appends one history and one ledger entry per change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.core import ledger
+from spec_kit_memory.core.memory import Change, Event, HistoryEntry, LedgerEntry, Memory, Mutation
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.postgres import conditions
+from spec_kit_memory.index.postgres.connection import Connection, clean, first
+
+if TYPE_CHECKING:
+    from spec_kit_memory.core.operation import Operation
+
+__all__ = ["Recorder", "load"]
+
+
+def load(connection: Connection, memory_id: int) -> Memory | None:
+    row = connection.execute(f"SELECT {conditions.MEMORY} AND memory.id = ?", (memory_id,)).fetchone()
+    return rows.memory_from(row) if row else None
+
+
+class Recorder:
+    def __init__(self, connection: Connection, change: Change | None = None) -> None:
+        self._connection = connection
+        self._change = change
+        self.at = rows.micros(change.at) if change else None
+        self._generation: int | None = None
+
+    @property
+    def generation(self) -> int:
+        """The generation of this transaction, raised when first asked for: what changes nothing raises nothing."""
+        if self._generation is None:
+            raised = "UPDATE counter SET generation = generation + 1 WHERE project_id = @p RETURNING generation"
+            self._generation = int(first(self._connection, raised)[0])
+        return self._generation
+
+    def changed(self, memory_id: int) -> None:
+        """In-memory columns of other processes read this memory again."""
+        self._connection.execute(
+            "UPDATE memory SET changed = :generation WHERE project_id = @p AND id = :id AND changed <> :generation",
+            {"generation": self.generation, "id": memory_id},
+        )
+
+    def entry(
+        self,
+        mutation: Mutation | None,
+        before: Memory | None,
+        memory_id: int,
+        *,
+        extra_before: Mapping[str, Any] | None = None,
+        extra_after: Mapping[str, Any] | None = None,
+        also: tuple[int, ...] = (),
+        event: Event | None = None,
+    ) -> Memory:
+        """Append history and ledger for one memory; call it after the rows were changed.
+
+        Without a mutation it is an update if anything differs, else a reindex.
+        """
+        self.changed(memory_id)
+        after = load(self._connection, memory_id)
+        if after is None:
+            raise LookupError(f"memory {memory_id} was recorded before it was written")
+        event = event or (Event.ADD if before is None else Event.UPDATE)
+        old = None if before is None else rows.state_of(before) | dict(extra_before or {})
+        new = rows.state_of(after) | dict(extra_after or {})
+        mutation = mutation or (Mutation.REINDEX if old == new else Mutation.UPDATE)
+        gone = event is Event.DELETE
+        change = self._require_change()
+        head = self._head()
+        history = self._history(
+            head[0] + 1,
+            memory_id=memory_id,
+            event=str(event),
+            before=rows.plain(old) if old else None,
+            after=rows.plain(new) if not gone else None,
+            hash_before=old["content_hash"] if old else None,
+            hash_after=new["content_hash"] if not gone else None,
+            actor=str(change.actor),
+            session=change.session,
+            at=rows.micros(change.at),
+            spec_folder=after.spec_folder,
+        )
+        self._ledger(
+            head,
+            mutation,
+            (memory_id, *also),
+            [history],
+            hash_before=history["hash_before"],
+            hash_after=history["hash_after"],
+            operation=change.operation.seen(before, after) if change.operation else None,
+            presence=str(after.presence),
+        )
+        return after
+
+    def adopt(self, entries: Sequence[HistoryEntry]) -> None:
+        """Entries of another system, as they were recorded there; one entry of ours tells of each memory's."""
+        change = self._require_change()
+        for memory_id in sorted({entry.memory_id for entry in entries}):
+            head = self._head()
+            adopted = [
+                self._history(
+                    head[0] + 1,
+                    memory_id=memory_id,
+                    event=str(entry.event),
+                    before=rows.plain(dict(entry.before)) if entry.before else None,
+                    after=rows.plain(dict(entry.after)) if entry.after else None,
+                    hash_before=None,
+                    hash_after=None,
+                    actor=str(entry.actor),
+                    session=None,
+                    at=rows.micros(entry.at),
+                    spec_folder=entry.spec_folder,
+                )
+                for entry in entries
+                if entry.memory_id == memory_id
+            ]
+            self._ledger(head, Mutation.UPDATE, (memory_id,), adopted, operation=change.operation)
+
+    def _head(self) -> tuple[int, str]:
+        """The last entry's sequence and hash."""
+        found = self._connection.execute(
+            "SELECT sequence, hash FROM ledger WHERE project_id = @p ORDER BY sequence DESC LIMIT 1"
+        ).fetchone()
+        return (found[0], found[1]) if found else (0, ledger.GENESIS)
+
+    def _history(self, ledger_sequence: int, **row: Any) -> dict[str, Any]:
+        """Append one row for that entry of the ledger; returns what the entry vouches for."""
+        row["session"] = None if row["session"] is None else clean(row["session"])
+        names = ", ".join(f":{name}" for name in row)
+        self._connection.execute(
+            f"INSERT INTO history (project_id, sequence, {', '.join(row)}, ledger_sequence)"
+            f" VALUES (@p, :sequence, {names}, :ledger_sequence)",
+            row | {"sequence": self._connection.next_id("history"), "ledger_sequence": ledger_sequence},
+        )
+        return row
+
+    def _ledger(
+        self,
+        head: tuple[int, str],
+        mutation: Mutation,
+        memory_ids: tuple[int, ...],
+        history: Sequence[Mapping[str, Any]],
+        *,
+        operation: Operation | None,
+        hash_before: str | None = None,
+        hash_after: str | None = None,
+        presence: str | None = None,
+    ) -> None:
+        change = self._require_change()
+        told, operation_text = _as_stored(operation)
+        entry = LedgerEntry(
+            sequence=head[0] + 1,
+            at=rows.iso(change.at),
+            type=mutation,
+            memory_ids=memory_ids,
+            hash_before=hash_before,
+            hash_after=hash_after,
+            actor=str(change.actor),
+            session=None if change.session is None else clean(change.session),
+            reason=clean(change.reason),
+            previous=head[1],
+            hash="",
+            version=ledger.VERSION,
+            operation=told,
+            history=ledger.history_digest(history),
+            presence=presence,
+        )
+        self._connection.execute(
+            f"INSERT INTO ledger (project_id, {rows.LEDGER}) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            f" ?, ?, ?)",
+            (
+                entry.sequence, entry.at, str(entry.type), rows.plain(list(memory_ids)), entry.hash_before,
+                entry.hash_after, entry.actor, entry.session, entry.reason, entry.previous, ledger.chain_hash(entry),
+                entry.version, operation_text, None if told is None else told["id"], entry.history, entry.presence,
+            ),
+        )  # fmt: skip
+
+    def _require_change(self) -> Change:
+        if self._change is None:
+            raise LookupError("a recorded change needs to say who made it")
+        return self._change
+
+
+def _as_stored(operation: Operation | None) -> tuple[dict[str, Any] | None, str | None]:
+    """The operation as the ledger keeps it: half a character, which cannot be stored, is replaced before the hash."""
+    if operation is None:
+        return None, None
+    told = operation.plain()
+    text = ledger.canonical(told)
+    if not text.isascii():
+        text = clean(text)
+        told = json.loads(text)
+    return told, text

@@ -1,0 +1,128 @@
+"""Which tables are there, and are they ours? Numbered migrations under an advisory lock, and one row per project."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from spec_kit_memory.advice import advise
+from spec_kit_memory.errors import DatabaseUnusable
+
+__all__ = ["NAME", "ROLE", "VERSION", "Opened", "open_project"]
+
+NAME = "spec_kit_memory"  # the schema
+ROLE = "spec_kit_memory_app"  # what every transaction is: no rights but those on the rows of its project
+VERSION = 1
+_LOCK = 0x534B4D  # of migrations
+_OLDEST = 160_000
+
+Raw = psycopg.Connection[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    project: int
+    read_only: bool
+    extension: str  # the schema that pgvector is in
+
+
+def open_project(raw: Raw, name: str, where: str, *, read_only: bool) -> Opened:
+    """Bring the schema up to date and find the project of this name, or make it."""
+    number = raw.info.server_version
+    if number < _OLDEST:
+        raise DatabaseUnusable(
+            f"{where} is PostgreSQL {number // 10_000}", hint="16 and later are supported: upgrade the server"
+        )
+    fixed = read_only or bool(_one(raw, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool"))
+    version = _version(raw, where)
+    if version < VERSION:
+        if fixed:
+            raise DatabaseUnusable(f"there is no index at {where}", hint=advise("index"))
+        _migrate(raw, where)
+    extension = _one(
+        raw, "SELECT nspname FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
+    )
+    if extension is None:
+        raise _no_vector(where)
+    project = _project(raw, name, fixed=fixed, where=where)
+    return Opened(project, fixed, str(extension))
+
+
+def _one(raw: Raw, sql: str, values: tuple[Any, ...] = ()) -> Any:
+    row = raw.execute(sql.encode(), values).fetchone()
+    return None if row is None else row[0]
+
+
+def _version(raw: Raw, where: str) -> int:
+    if _one(raw, "SELECT to_regclass(%s)", (f"{NAME}.version",)) is None:
+        if _one(raw, "SELECT 1 FROM pg_namespace WHERE nspname = %s", (NAME,)):
+            raise DatabaseUnusable(
+                f"{where} has a schema {NAME} that is not ours", hint="use another database for the index"
+            )
+        return 0
+    version = int(_one(raw, f"SELECT max(number) FROM {NAME}.version"))
+    if version > VERSION:
+        raise DatabaseUnusable(
+            f"{where} has schema version {version}; this program knows versions up to {VERSION}",
+            hint="upgrade with `pip install --upgrade spec-kit-memory`",
+        )
+    return version
+
+
+def _migrate(raw: Raw, where: str) -> None:
+    folder = resources.files("spec_kit_memory.index.postgres") / "migrations"
+    scripts = sorted((one for one in folder.iterdir() if one.name.endswith(".sql")), key=lambda one: one.name)
+    with raw.transaction():
+        raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        version = _version(raw, where)  # again: another process may have been first
+        if version < VERSION and not _one(raw, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
+            raise _no_vector(where)
+        for number, script in enumerate(scripts, start=1):
+            if number > version:
+                if number == 1:
+                    _make_role(raw)
+                    raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
+                raw.execute(script.read_text(encoding="utf-8").replace("@role", ROLE).encode())
+                raw.execute(f"INSERT INTO {NAME}.version (number) VALUES (%s)".encode(), (number,))
+
+
+def _make_role(raw: Raw) -> None:
+    """Roles belong to the whole server: another database of it may have made it already."""
+    if not _one(raw, "SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)):
+        try:
+            with raw.transaction():
+                raw.execute(f"CREATE ROLE {ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS".encode())
+        except (errors.DuplicateObject, errors.UniqueViolation):
+            pass  # at the same moment
+    if _one(raw, "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = %s", (ROLE,)):
+        raise DatabaseUnusable(f"the role {ROLE} may see every row", hint=f"ALTER ROLE {ROLE} NOSUPERUSER NOBYPASSRLS")
+    if not _one(raw, "SELECT pg_has_role(current_user, %s, 'SET')", (ROLE,)):
+        raw.execute(f"GRANT {ROLE} TO CURRENT_USER".encode())
+
+
+def _project(raw: Raw, name: str, *, fixed: bool, where: str) -> int:
+    known = _one(raw, f"SELECT id FROM {NAME}.project WHERE name = %s", (name,))
+    if known is not None:
+        return int(known)
+    if fixed:
+        raise DatabaseUnusable(f"there is no project {name} at {where}", hint=advise("index"))
+    with raw.transaction():
+        raw.execute(f"INSERT INTO {NAME}.project (name) VALUES (%s) ON CONFLICT DO NOTHING".encode(), (name,))
+        number = int(_one(raw, f"SELECT id FROM {NAME}.project WHERE name = %s", (name,)))
+        raw.execute(b"SELECT set_config('skm.project', %s, true)", (str(number),))
+        raw.execute(
+            f"INSERT INTO {NAME}.counter (project_id, instance) VALUES (%s, %s) ON CONFLICT DO NOTHING".encode(),
+            (number, secrets.token_hex(8)),
+        )
+    return number
+
+
+def _no_vector(where: str) -> DatabaseUnusable:
+    return DatabaseUnusable(
+        f"{where} has no extension pgvector", hint="install pgvector on the server (package postgresql-NN-pgvector)"
+    )

@@ -1,0 +1,198 @@
+"""How much is stored, and what should a reader know of it? Counts, slips in files, loose links, missing vectors."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from spec_kit_memory.core.memory import Scope, owner_of
+from spec_kit_memory.core.scope import allows
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.contract import BadFile, Remark
+from spec_kit_memory.index.postgres import conditions, declared_links, vectors
+from spec_kit_memory.index.postgres.connection import Connection, fetch, first
+from spec_kit_memory.index.postgres.view import View
+
+__all__ = ["Statistics"]
+
+
+class Statistics(View):
+    def stats(self) -> dict[str, Any]:
+        generation = self._shared.generation()
+        known = self._shared.stats.get(self._scope)
+        if known is None or known[0] != generation:
+            known = generation, self._collect()
+            self._shared.stats[self._scope] = known
+        return dict(known[1])
+
+    def _collect(self) -> dict[str, Any]:
+        seen, bound = conditions.visible(self._scope)
+        live = f"memory.presence = 'live' AND {seen}"
+        with self._database.reading() as connection:
+            last = first(
+                connection, f"SELECT max(updated_at) FROM memory WHERE memory.project_id = @p AND {seen}", bound
+            )[0]
+            return {
+                **_counts(connection, seen, bound),
+                "triggers": _count(connection, '"trigger"', live, bound),
+                "aliases": _count(connection, "alias", live, bound),
+                **_model(connection),
+                "failures": _failures(connection, live, bound),
+                "provider_failure": vectors.provider_failure(connection),
+                "size_bytes": _size(connection, self._scope),
+                "last_indexed": rows.when(last),
+            }
+
+    def remarks(self, memory_ids: Sequence[int] | None = None, *, limit: int | None = None) -> list[Remark]:
+        seen, bound = conditions.visible(self._scope)
+        where = f"memory.presence = 'live' AND {seen}"
+        if memory_ids is not None:
+            where += " AND memory.id = ANY(?::bigint[])"
+            bound = [*bound, list(memory_ids)]
+        with self._database.reading(own=True) as connection:
+            found = [
+                *_slips(connection, where, bound),
+                *_loose_links(connection, where, bound),
+                *_failed_passages(connection, where, bound),
+            ]
+        return sorted(found, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
+
+    def bad_files(self) -> list[BadFile]:
+        with self._database.reading() as connection:
+            found = fetch(
+                connection, "SELECT path, code, message, seen_at FROM bad_file WHERE project_id = @p ORDER BY path"
+            )
+        return [
+            BadFile(path, code, message, rows.moment(seen_at))
+            for path, code, message, seen_at in found
+            if allows(self._scope, path=path, owner=owner_of(path), project=None)
+        ]
+
+
+def _size(connection: Connection, scope: Scope | None) -> int:
+    """The index; for a scope that sees a part of it, its documents, since the rest is not to be told."""
+    if scope is None or scope == Scope():
+        sql = (
+            "SELECT coalesce((SELECT sum(length(text)) FROM content WHERE project_id = @p), 0)"
+            " + coalesce((SELECT sum(length(words)) FROM passage WHERE project_id = @p), 0)"
+            " + coalesce((SELECT sum(length(passages) + length(times)) FROM posting WHERE project_id = @p), 0)"
+            " + (SELECT count(*) FROM vector WHERE project_id = @p) * coalesce((SELECT 4 * max(dimensions) FROM model"
+            " WHERE project_id = @p), 0) + coalesce((SELECT sum(length(states)) FROM token_state"
+            " WHERE project_id = @p), 0)"
+        )
+        return int(first(connection, sql)[0])
+    seen, bound = conditions.visible(scope)
+    sql = (
+        f"SELECT coalesce(sum(size), 0) FROM memory JOIN document ON document.project_id = @p"
+        f" AND memory_id = memory.id WHERE memory.project_id = @p AND {seen}"
+    )
+    return int(first(connection, sql, bound)[0])
+
+
+def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, Any]:
+    """All that can be had from one pass over the memories."""
+    found = fetch(
+        connection,
+        "SELECT presence, tier, source, context_type, coalesce(vector_status, 'pending'), count(*),"
+        " coalesce(sum(passages), 0), coalesce(sum(tokens), 0), coalesce(sum(passages - embedded), 0),"
+        " sum(outdated::int)"
+        " FROM memory LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
+        f" WHERE memory.project_id = @p AND {seen} GROUP BY 1, 2, 3, 4, 5",
+        bound,
+    )
+    totals: Counter[str] = Counter()
+    groups: dict[str, Counter[str]] = {
+        name: Counter() for name in ("tiers", "sources", "context_types", "vectors", "presence")
+    }
+    for presence, tier, source, context, status, count, passages, tokens, without, outdated in found:
+        groups["presence"][presence] += count
+        if presence == "live":
+            totals.update(passages=passages, tokens=tokens, outdated=outdated)
+            totals.update({"pending_passages" if status in ("pending", "retry") else "failed_passages": without})
+            for name, value in (("tiers", tier), ("sources", source), ("context_types", context), ("vectors", status)):
+                groups[name][value] += count
+    present = groups.pop("presence")
+    return {
+        "memories": present["live"],
+        "gone": present["gone"],
+        "forgotten": present["forgotten"],
+        **{name: totals[name] for name in ("passages", "tokens", "pending_passages", "failed_passages", "outdated")},
+        **{name: dict(sorted(group.items())) for name, group in groups.items()},
+    }
+
+
+def _count(connection: Connection, table: str, live: str, bound: list[Any]) -> int:
+    sql = (
+        f"SELECT count(*) FROM {table} AS part JOIN memory ON memory.project_id = @p"
+        f" AND memory.id = part.memory_id WHERE part.project_id = @p AND {live}"
+    )
+    return int(first(connection, sql, bound)[0])
+
+
+def _model(connection: Connection) -> dict[str, Any]:
+    found = fetch(
+        connection, "SELECT name, dimensions, weights_hash FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1"
+    )
+    return dict(zip(("model", "dimensions", "weights_hash"), found[0] if found else (None, None, None), strict=True))
+
+
+def _failures(connection: Connection, live: str, bound: list[Any]) -> dict[str, int]:
+    """Why embeddings failed, with the number of passages."""
+    sql = (
+        "SELECT reason, count(DISTINCT failure.hash) FROM failure JOIN passage ON passage.project_id = @p"
+        " AND passage.hash = failure.hash"
+        f" JOIN memory ON memory.project_id = @p AND memory.id = memory_id"
+        f" WHERE failure.project_id = @p AND {live} GROUP BY reason ORDER BY 2 DESC"
+    )
+    return dict(fetch(connection, sql, bound))
+
+
+# --- remarks
+
+
+def _slips(connection: Connection, where: str, bound: list[Any]) -> list[Remark]:
+    sql = (
+        "SELECT memory.id, memory.path, warnings FROM document JOIN memory ON memory.project_id = @p"
+        " AND memory.id = document.memory_id"
+        f" WHERE document.project_id = @p AND warnings <> '[]' AND {where}"
+    )
+    return [
+        Remark(memory_id, path, "file", message, line)
+        for memory_id, path, warnings in fetch(connection, sql, bound)
+        for message, line, _ in json.loads(warnings)
+    ]
+
+
+def _loose_links(connection: Connection, where: str, bound: list[Any]) -> list[Remark]:
+    sql = (
+        "SELECT DISTINCT memory.id, memory.path, memory.title"
+        " FROM claim JOIN memory ON memory.project_id = @p AND memory.id = claim.memory_id"
+        f" WHERE claim.project_id = @p AND {where}"
+    )
+    nobody = "no memory has this id, path or title; the link is made when one does"
+    return [
+        Remark(
+            memory_id,
+            path,
+            "link",
+            f"{name} {target!r}: {'that is this memory itself' if target in (str(memory_id), path, title) else nobody}",
+        )
+        for memory_id, path, title in fetch(connection, sql, bound)
+        for name, target in declared_links.unresolved(connection, memory_id)
+    ]
+
+
+def _failed_passages(connection: Connection, where: str, bound: list[Any]) -> list[Remark]:
+    sql = (
+        "SELECT memory.id, memory.path, reason, count(DISTINCT passage.hash)"
+        " FROM failure JOIN passage ON passage.project_id = @p AND passage.hash = failure.hash"
+        f" JOIN memory ON memory.project_id = @p AND memory.id = memory_id"
+        f" WHERE failure.project_id = @p AND vector_id IS NULL AND {where} GROUP BY 1, 2, 3"
+    )
+    return [
+        Remark(memory_id, path, "vector", f"{counted(count, 'passage has', 'passages have')} no vector: {why}")
+        for memory_id, path, why, count in fetch(connection, sql, bound)
+    ]

@@ -1,0 +1,293 @@
+"""How do a memory's passages get into the text index and out of it?
+
+Words are cut by the tokenizer of every engine, FTS5's, so that all engines find and rank alike. Which passages have a
+word is kept packed (`posting`) and written once per transaction. Passage ids only rise and never change their words:
+a passage whose words or title change gets a new id. Caches of other processes rely on it.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from spec_kit_memory.core import long_lines
+from spec_kit_memory.core.memory import Passage, StoredPassage, embedded
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.postgres.connection import Connection, clean, first
+
+__all__ = [
+    "BUCKET",
+    "attach_vectors",
+    "cut",
+    "hide",
+    "index",
+    "index_words",
+    "prune_failures",
+    "prune_spare_vectors",
+    "refresh_status",
+    "show_again",
+    "stored_for",
+    "tokens",
+    "vector_text",
+]
+
+_TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # as in the schema of SQLite
+BUCKET = 512  # passages packed in one row: small enough to append to, large enough to read many at once
+_MOST_TRIES = 3
+# Vectors that are kept beside those in use: so many, and this share of the passages.
+SPARE_VECTORS = 1_000
+SPARE_SHARE = 0.5
+_MOST_TIMES = 65_535
+_COLUMNS = tuple(name.strip() for name in rows.PASSAGE_COLUMNS.split(","))
+
+
+class _Tokenizers(threading.local):
+    def __init__(self) -> None:
+        self._connection = apsw.Connection(":memory:")
+        self.words = self._connection.fts5_tokenizer(*_TOKENIZER)
+
+
+_tokenizers = _Tokenizers()
+
+
+def tokens(text: str, *, query: bool = False) -> tuple[str, ...]:
+    """The words of a text as the index has them."""
+    reason = apsw.FTS5_TOKENIZE_QUERY if query else apsw.FTS5_TOKENIZE_DOCUMENT
+    found: Any = _tokenizers.words(text.encode(), reason, None, include_offsets=False, include_colocated=False)
+    return tuple(found)
+
+
+def index(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
+    """Make these the memory's passages. `keep`: the title is the same, so unchanged words may keep their ids."""
+    old = stored_for(connection, memory_id)
+    if keep and [(one.hash, one.question) for one in old] == [(one.hash, one.question) for one in passages]:
+        _update_places(connection, old, passages)
+    else:
+        if old:
+            _remove(connection, memory_id)
+        _insert(connection, memory_id, title, passages)
+        prune_failures(connection, {passage.hash for passage in old})
+    refresh_status(connection, [memory_id])
+
+
+def stored_for(connection: Connection, memory_id: int) -> list[StoredPassage]:
+    sql = f"SELECT {rows.PASSAGE} FROM passage WHERE project_id = @p AND memory_id = ? ORDER BY ordinal"
+    return [rows.passage_from(row) for row in connection.execute(sql, (memory_id,))]
+
+
+def _update_places(connection: Connection, old: Sequence[StoredPassage], new: Sequence[Passage]) -> None:
+    """Lines moved (front matter grew, say), words did not."""
+    connection.executemany(
+        "UPDATE passage SET first_line = ?, last_line = ?, tokens = ?, anchor = ?, headings = ?, speaker = ?"
+        " WHERE project_id = @p AND id = ?",
+        [
+            (
+                passage.first_line, passage.last_line, passage.tokens, clean(passage.anchor),
+                _headings(passage), clean(passage.speaker), before.id,
+            )
+            for before, passage in zip(old, new, strict=True)
+            if not _same_place(before, passage)
+        ],
+    )  # fmt: skip
+
+
+def _same_place(old: StoredPassage, new: Passage) -> bool:
+    names = ("first_line", "last_line", "tokens", "anchor", "headings", "speaker")
+    return all(getattr(old, name) == getattr(new, name) for name in names)
+
+
+def _insert(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
+    from spec_kit_memory.core import words
+
+    if not passages:
+        return
+    title_words = tokens(clean(words.for_index(title)))
+    found: list[tuple[Any, ...]] = []
+    indexed: list[tuple[int, tuple[str, ...]]] = []
+    for number, passage in enumerate(passages, start=connection.next_id("passage", len(passages))):
+        # A conversation's title is mostly its own first words: on every turn they would only blur the match.
+        named = title_words if not passage.speaker or passage.ordinal == 0 else ()
+        body = tokens(clean(words.for_index(embedded(passage.headings, passage.text))))
+        indexed.append((number, (*named, *body)))
+        found.append((
+            number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
+            clean(passage.anchor), _headings(passage), clean(passage.speaker), clean(passage.question),
+            len(named) + len(body), _packed_words(named, body),
+        ))  # fmt: skip
+    kinds = ["bigint", "bigint", "int", "int", "int", "text", "int", "text", "text", "text", "text", "int", "text"]
+    names = (*_COLUMNS, "length", "words")
+    given = ", ".join(f"?::{kind}[]" for kind in kinds)
+    connection.execute(
+        f"INSERT INTO passage (project_id, {', '.join(names)}, vector_id)"
+        f" SELECT @p, {', '.join(f'new.{name}' for name in names)}, vector.id"
+        f" FROM unnest({given}) AS new ({', '.join(names)})"
+        " LEFT JOIN vector ON vector.project_id = @p AND vector.hash = new.hash"
+        " AND vector.model = (SELECT max(id) FROM model WHERE project_id = @p)",
+        [list(column) for column in zip(*found, strict=True)],
+    )
+    index_words(connection, indexed)
+
+
+def _packed_words(title: Sequence[str], body: Sequence[str]) -> str:
+    """A phrase is looked for in here: no word has white space, and none reaches from the title into the body."""
+    return " ".join(("", *title, "\n", *body, ""))
+
+
+def index_words(connection: Connection, passages: Iterable[tuple[int, tuple[str, ...]]]) -> None:
+    """Gather these until the transaction ends: many documents share their words."""
+    if not connection.postings:
+        connection.before_commit.append(lambda: _write_postings(connection))
+    for number, found in passages:
+        for term, times in Counter(found).items():
+            ids, counts = connection.postings.setdefault((term, number // BUCKET), ([], []))
+            ids.append(number)
+            counts.append(min(times, _MOST_TIMES))
+
+
+def _write_postings(connection: Connection) -> None:
+    ordered = sorted(connection.postings.items())
+    connection.postings.clear()
+    sql = (
+        f"INSERT INTO posting (project_id, term, bucket, passages, times) SELECT {connection.project:d}, *"
+        " FROM unnest(%b::text[], %b::bigint[], %b::bytea[], %b::bytea[]) ON CONFLICT (project_id, term, bucket)"
+        " DO UPDATE SET passages = posting.passages || excluded.passages, times = posting.times || excluded.times"
+    )
+    connection.raw.execute(
+        sql.encode(),
+        (
+            [term for (term, _), _ in ordered],
+            [bucket for (_, bucket), _ in ordered],
+            [struct.pack(f"<{len(ids)}q", *ids) for _, (ids, _) in ordered],
+            [struct.pack(f"<{len(counts)}H", *counts) for _, (_, counts) in ordered],
+        ),
+    )
+
+
+def _headings(passage: Passage) -> str:
+    return clean(rows.plain(list(passage.headings))) if passage.headings else "[]"
+
+
+def _remove(connection: Connection, memory_id: int) -> None:
+    connection.execute("DELETE FROM passage WHERE project_id = @p AND memory_id = ?", (memory_id,))
+
+
+def hide(connection: Connection, memory_id: int) -> None:
+    """Out of search. The passages stay, so that the vectors stay and it can come back without its file."""
+    connection.execute('DELETE FROM "trigger" WHERE project_id = @p AND memory_id = ?', (memory_id,))
+
+
+def show_again(connection: Connection, memory_id: int, title: str, text: str) -> None:
+    """Index what is stored, under new ids: after a return, or because the title changed."""
+    lines = text.split("\n")
+    passages = [
+        Passage(
+            ordinal=passage.ordinal,
+            first_line=passage.first_line,
+            last_line=passage.last_line,
+            text=cut(lines, passage),
+            hash=passage.hash,
+            tokens=passage.tokens,
+            anchor=passage.anchor,
+            headings=passage.headings,
+            speaker=passage.speaker,
+            question=passage.question,
+        )
+        for passage in stored_for(connection, memory_id)
+    ]
+    _remove(connection, memory_id)
+    _insert(connection, memory_id, title, passages)
+    refresh_status(connection, [memory_id])
+
+
+def cut(lines: Sequence[str], passage: StoredPassage) -> str:
+    return long_lines.text_of(lines, passage)
+
+
+# --- vectors
+
+
+def prune_failures(connection: Connection, hashes: set[str]) -> None:
+    """Failures of words that no passage has any more."""
+    if hashes:
+        connection.execute(
+            "DELETE FROM failure WHERE project_id = @p AND hash = ANY(?::text[])"
+            " AND NOT EXISTS (SELECT 1 FROM passage WHERE passage.project_id = @p AND passage.hash = failure.hash)",
+            (sorted(hashes),),
+        )
+
+
+def prune_spare_vectors(connection: Connection) -> None:
+    """Of vectors whose words no passage has, the newest stay: who switches branches gets them back without a model."""
+    vectors = first(connection, "SELECT count(*) FROM vector WHERE project_id = @p")[0]
+    passages = first(connection, "SELECT count(*) FROM passage WHERE project_id = @p")[0]
+    most = int(passages * (1 + SPARE_SHARE)) + SPARE_VECTORS
+    if vectors > most:
+        connection.execute(
+            "DELETE FROM vector WHERE project_id = @p AND id IN (SELECT id FROM vector WHERE project_id = @p AND NOT"
+            " EXISTS (SELECT 1 FROM passage WHERE passage.project_id = @p AND passage.hash = vector.hash)"
+            " ORDER BY id LIMIT ?)",
+            (vectors - most,),
+        )
+
+
+def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> int:
+    """The vectors of these words, for every passage that has them; says how many were not here yet."""
+    if not vectors:
+        return 0
+    hashes = list(vectors)
+    model = "(SELECT max(id) FROM model WHERE project_id = @p)"
+    start = connection.next_id("vector", len(hashes))
+    added = connection.execute(
+        "INSERT INTO vector (project_id, id, model, hash, vector)"
+        f" SELECT @p, ? + place - 1, {model}, hash, vector::@vector"
+        " FROM unnest(?::text[], ?::text[]) WITH ORDINALITY AS new (hash, vector, place) ON CONFLICT DO NOTHING",
+        (start, hashes, [vector_text(vector) for vector, _ in vectors.values()]),
+    ).changed
+    states = {hash_: states for hash_, (_, states) in vectors.items() if states is not None}
+    if states:
+        connection.execute(
+            "INSERT INTO token_state (project_id, vector_id, states) SELECT @p, vector.id, new.states"
+            " FROM unnest(?::text[], ?::bytea[]) AS new (hash, states)"
+            f" JOIN vector ON vector.project_id = @p AND vector.hash = new.hash AND vector.model = {model}"
+            " ON CONFLICT DO NOTHING",
+            (list(states), list(states.values())),
+        )
+    connection.execute(
+        "UPDATE passage SET vector_id = vector.id FROM vector WHERE passage.project_id = @p AND vector.project_id = @p"
+        f" AND vector.hash = passage.hash AND vector.model = {model} AND passage.hash = ANY(?::text[])"
+        " AND passage.vector_id IS DISTINCT FROM vector.id",
+        (hashes,),
+    )
+    connection.execute("DELETE FROM failure WHERE project_id = @p AND hash = ANY(?::text[])", (hashes,))
+    return added
+
+
+def vector_text(vector: bytes) -> str:
+    """As pgvector reads it: the shortest numbers that are these float32 again."""
+    import numpy as np
+
+    return f"[{','.join(map(str, np.frombuffer(vector, '<f4').tolist()))}]"
+
+
+def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
+    """The status of a memory's vectors follows from its passages."""
+    connection.execute(
+        "UPDATE document SET vector_status = counted.status, embedded = counted.done FROM ("
+        " SELECT one.memory_id, count(passage.vector_id) AS done, CASE"
+        " WHEN count(passage.vector_id) = count(passage.id) THEN 'success'"
+        " WHEN count(*) FILTER (WHERE vector_id IS NULL AND tries < :most) > 0 THEN 'retry'"
+        " WHEN count(passage.vector_id) + count(*) FILTER (WHERE vector_id IS NULL AND tries >= :most)"
+        " < count(passage.id) THEN 'pending'"
+        " WHEN count(passage.vector_id) > 0 THEN 'partial' ELSE 'failed' END AS status"
+        " FROM document AS one LEFT JOIN passage ON passage.project_id = @p AND passage.memory_id = one.memory_id"
+        " LEFT JOIN failure ON failure.project_id = @p AND failure.hash = passage.hash"
+        " WHERE one.project_id = @p AND one.memory_id = ANY(:ids::bigint[]) GROUP BY one.memory_id) AS counted"
+        " WHERE document.project_id = @p AND document.memory_id = counted.memory_id"
+        " AND (document.vector_status <> counted.status OR document.embedded <> counted.done)",
+        {"most": _MOST_TRIES, "ids": list(memory_ids)},
+    )

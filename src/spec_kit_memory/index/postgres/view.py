@@ -1,0 +1,52 @@
+"""What do all views of one handle share, and what does a view add? A project with its caches, and a scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.index.arrays.row_cache import RowCache
+from spec_kit_memory.index.postgres.connection import Database
+from spec_kit_memory.index.postgres.feed import PostgresFeed
+
+if TYPE_CHECKING:
+    from spec_kit_memory.index.arrays.matching import Arrays
+    from spec_kit_memory.index.contract import Index
+
+__all__ = ["Model", "Shared", "View"]
+
+Model = tuple[str, int, str]  # name, dimensions, hash of the weights
+
+
+class Shared:
+    whole: Index  # the handle without a scope
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.feed = PostgresFeed(database)
+        self.model: Model | None = None  # what this process embeds with
+        self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
+        self.row_cache = RowCache(self.feed)
+        self.loaded: Arrays | None = None
+
+    @property
+    def arrays(self) -> Arrays:
+        """Made at the first match: a process that only reads or writes never loads numpy."""
+        loaded = self.loaded
+        if loaded is None:
+            from spec_kit_memory.index.arrays.matching import Arrays
+
+            loaded = self.loaded = Arrays(self.feed)
+        return loaded
+
+    def generation(self) -> int:
+        return self.feed.counters().generation
+
+
+class View:
+    """A part of the contract, bound to a project and a scope."""
+
+    def __init__(self, shared: Shared, scope: Scope | None) -> None:
+        self._shared = shared
+        self._database = shared.database
+        self._scope = scope

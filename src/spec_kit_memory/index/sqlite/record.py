@@ -1,0 +1,389 @@
+"""What is recorded that no file tells? Amendments, use, links, history, ledger and sessions.
+
+Each write is one transaction. What changes a memory leaves history and ledger; what only
+counts (use, sessions) does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import apsw
+
+from spec_kit_memory.advice import advise
+from spec_kit_memory.core.ledger import Unreadable
+from spec_kit_memory.core.memory import (
+    Attention,
+    Attributes,
+    Change,
+    ContextType,
+    HistoryEntry,
+    LedgerEntry,
+    Link,
+    Memory,
+    Mutation,
+    Origin,
+    Presence,
+    Relation,
+    Scope,
+    Session,
+    Tier,
+)
+from spec_kit_memory.core.scope import session_namespace
+from spec_kit_memory.errors import BadParameter, OutOfRange, SelfLink
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.contract import UNCHANGED, Unchanged
+from spec_kit_memory.index.sqlite import conditions, declared_links, text_index
+from spec_kit_memory.index.sqlite.connection import fetch
+from spec_kit_memory.index.sqlite.documents import require, set_attributes
+from spec_kit_memory.index.sqlite.recorder import Recorder
+from spec_kit_memory.index.sqlite.view import View
+
+__all__ = ["Record", "link_of"]
+
+_LEDGER_PAGE = 2_000  # entries per read, so that no read holds the log for a whole verification
+
+
+_LIVE = "memory.presence = 'live'"
+
+
+class Record(View):
+    def amend(
+        self,
+        memory_id: int,
+        change: Change,
+        *,
+        overrides: Mapping[str, Any] | None = None,
+        outdated: bool | None = None,
+        vouched: bool | Unchanged | None = UNCHANGED,
+        validation: tuple[Decimal, int] | None = None,
+        history: Sequence[HistoryEntry] = (),
+    ) -> Memory:
+        if validation is not None and not 0 <= validation[0] <= 1:
+            raise OutOfRange(f"confidence {validation[0]} is not between 0 and 1")
+        with self._database.writing() as connection:
+            memory = require(connection, self._scope, memory_id, live=not history)
+            recorder = Recorder(connection, change)
+            if overrides is not None:
+                memory = _override(connection, recorder, memory, overrides)
+            if outdated is not None:
+                connection.execute("UPDATE memory SET outdated = ? WHERE id = ?", (outdated, memory_id))
+                memory = recorder.entry(Mutation.ARCHIVE if outdated else Mutation.UPDATE, memory, memory_id)
+            if vouched is not UNCHANGED:
+                memory = _vouch(connection, recorder, memory, vouched)
+            if validation is not None:
+                memory = _validate(connection, recorder, memory, *validation)
+            if history:
+                recorder.adopt([entry for entry in history if entry.memory_id == memory_id])
+        return memory
+
+    def use(self, counts: Mapping[int, float], at: datetime) -> None:
+        """Ids that are unknown or out of self._scope are left out: use is counted after the fact."""
+        seen, bound = conditions.visible(self._scope)
+        with self._database.writing(aside=True) as connection:
+            connection.execute("UPDATE counter SET used = used + 1")
+            used = connection.execute("SELECT used FROM counter").get
+            for memory_id, count in counts.items():
+                if connection.execute(f"SELECT 1 FROM memory WHERE id = ? AND {seen}", [memory_id, *bound]).get:
+                    connection.execute(
+                        "INSERT INTO usage (memory_id, access_count, last_access, used)"
+                        " VALUES (:id, :count, :at, :used) ON CONFLICT (memory_id) DO UPDATE SET"
+                        " access_count = access_count + :count, used = :used,"
+                        " last_access = max(coalesce(last_access, :at), :at)",
+                        {"id": memory_id, "count": count, "at": rows.micros(at), "used": used},
+                    )
+
+    def put_link(self, link: Link, change: Change) -> Link:
+        if link.source_id == link.target_id:
+            raise SelfLink(f"memory {link.source_id} cannot be linked to itself", hint="name two different memories")
+        if not 0 <= link.strength <= 1:
+            raise OutOfRange(f"strength {link.strength} is not between 0 and 1")
+        with self._database.writing() as connection:
+            before = require(connection, self._scope, link.source_id)
+            require(connection, self._scope, link.target_id)
+            key = (link.source_id, link.target_id, str(link.relation))
+            old = link_of(connection, key)
+            recorder = Recorder(connection, change)
+            taken = connection.execute("SELECT 1 FROM link WHERE id = ?", (link.id,)).get
+            undoing = change.operation is not None and change.operation.kind == "undo"
+            created_at = "excluded.created_at" if undoing else "coalesce(link.created_at, excluded.created_at)"
+            connection.execute(
+                "INSERT INTO link (id, source_id, target_id, relation, strength, evidence, origin, created_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source_id, target_id, relation) DO UPDATE SET"
+                " strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin,"
+                " claimant = NULL,"
+                f" created_at = {created_at} WHERE link.origin <> 'hand' OR excluded.origin = 'hand' OR {undoing}",
+                (
+                    link.id if link.id > 0 and not taken else None,
+                    *key,
+                    link.strength,
+                    rows.clean(link.evidence),
+                    str(link.origin),
+                    rows.micros(link.created_at or change.at),
+                ),
+            )
+            stored = link_of(connection, key)
+            recorder.entry(
+                Mutation.UPDATE,
+                before,
+                link.source_id,
+                extra_before={"link": rows.link_state(old)},
+                extra_after={"link": rows.link_state(stored)},
+                also=(link.target_id,),
+            )
+            if stored is None:
+                raise LookupError("a link vanished inside its own transaction")
+            return stored
+
+    def drop_link(self, link_id: int, change: Change) -> Link:
+        with self._database.writing() as connection:
+            row = connection.execute(f"SELECT {rows.LINK} FROM link WHERE id = ?", (link_id,)).fetchone()
+            link = rows.link_from(row) if row else None
+            if link is None or not _seen(connection, self._scope, link):
+                raise BadParameter(f"there is no link {link_id}", hint=advise("find-links"))
+            if link.origin is Origin.FILE:
+                raise BadParameter(
+                    f"link {link_id} comes from the front matter of a file",
+                    hint="take it out of causal_links there: it would come back with the next scan",
+                )
+            before = require(connection, self._scope, link.source_id, live=False)
+            recorder = Recorder(connection, change)
+            connection.execute("DELETE FROM link WHERE id = ?", (link_id,))
+            if change.operation is not None and change.operation.kind == "undo":
+                # A link by hand had taken the place of one that a file asks for.
+                for memory_id in (link.source_id, link.target_id):
+                    declared_links.resolve(connection, memory_id)
+            recorder.entry(
+                Mutation.UPDATE,
+                before,
+                link.source_id,
+                extra_before={"link": rows.link_state(link)},
+                extra_after={"link": rows.link_state(link_of(connection, (*link.ends, str(link.relation))))},
+                also=(link.target_id,),
+            )
+            return link
+
+    def links(
+        self,
+        memory_ids: Sequence[int] | None = None,
+        *,
+        relations: Collection[Relation] | None = None,
+    ) -> list[Link]:
+        """Both ends must be live and visible. With ids: links that touch one of them."""
+        seen, bound = conditions.visible(self._scope)
+        # By key for each end: as a list of all that is shown, it was made anew for every link.
+        shown = f"EXISTS (SELECT 1 FROM memory WHERE memory.id = link.{{}} AND {_LIVE} AND {seen})"
+        ends = f"{shown.format('source_id')} AND {shown.format('target_id')}"
+        test, values = "1", []
+        if memory_ids is not None:
+            given = json.dumps(sorted(set(memory_ids)))
+            one = "SELECT id FROM link WHERE {} IN (SELECT value FROM json_each(?))"
+            test, values = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})", [given, given]
+        if relations is not None:
+            test += f" AND relation IN ({', '.join('?' * len(relations))})"
+            values += [str(relation) for relation in relations]
+        sql = f"SELECT {rows.LINK} FROM link WHERE {test} AND {ends} ORDER BY link.id"
+        with self._database.reading(own=True) as connection:
+            return [rows.link_from(row) for row in connection.execute(sql, [*values, *bound, *bound])]
+
+    def history(
+        self,
+        memory_id: int | None = None,
+        *,
+        spec_folder: str | None = None,
+        ledger: Collection[int] | None = None,
+        limit: int | None = None,
+    ) -> list[HistoryEntry]:
+        """Newest first."""
+        seen, bound = conditions.visible(self._scope)
+        tests: list[str] = ["1"]
+        values: list[Any] = []
+        if memory_id is not None:
+            with self._database.reading() as connection:
+                require(connection, self._scope, memory_id, live=False)
+            tests, values = ["history.memory_id = ?"], [memory_id]
+        if spec_folder is not None:
+            tests.append("history.spec_folder = ?")
+            values.append(spec_folder)
+        if ledger is not None:
+            tests.append("ledger_sequence IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(sorted(ledger)))
+        sql = (
+            "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder, ledger_sequence"
+            " FROM history"
+            f" JOIN memory ON memory.id = history.memory_id WHERE {' AND '.join(tests)} AND {seen}"
+            f" ORDER BY at DESC, sequence DESC LIMIT {-1 if limit is None else max(0, limit):d}"
+        )
+        with self._database.reading() as connection:
+            return [rows.history_from(row) for row in connection.execute(sql, [*values, *bound])]
+
+    def ledger(
+        self,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        operation: str | None = None,
+        last: bool = False,
+    ) -> Iterator[LedgerEntry]:
+        """In order. The whole chain without a scope; a scope sees only what is about its memories."""
+        seen, values = conditions.visible(self._scope)
+        hidden = f"json_each(memory_ids) WHERE value NOT IN (SELECT id FROM memory WHERE {seen})"
+        test = "1" if self._scope is None else f"NOT EXISTS (SELECT 1 FROM {hidden})"
+        if operation is not None:
+            test, values = f"operation_id = ? AND {test}", [operation, *values]
+        if last:
+            with self._database.reading() as connection:
+                sql = f"SELECT {rows.LEDGER} FROM ledger WHERE {test} ORDER BY sequence DESC LIMIT 1"
+                yield from map(rows.ledger_from, fetch(connection, sql, values))
+            return
+        left, most = limit, _LEDGER_PAGE
+        sql = f"SELECT {{}} FROM ledger WHERE sequence > ? AND {test} ORDER BY sequence LIMIT ?"
+        while left is None or left > 0:
+            size = most if left is None else min(left, most)
+            with self._database.reading() as connection:
+                try:
+                    page = fetch(connection, sql.format(rows.LEDGER), [after, *values, size])
+                except UnicodeDecodeError as error:  # damaged: one by one up to the entry that is
+                    if size == 1:
+                        unreadable = fetch(connection, sql.format("sequence"), [after, *values, 1])[0][0]
+                        raise Unreadable(unreadable) from error
+                    most = 1
+                    continue
+            yield from (rows.ledger_from(row) for row in page)
+            if len(page) < size:
+                return
+            after = page[-1][0]
+            left = None if left is None else left - len(page)
+
+    def is_committed(self, operation_id: str) -> bool:
+        with self._database.reading() as connection:
+            found = connection.execute("SELECT 1 FROM ledger WHERE operation_id = ? LIMIT 1", (operation_id,)).get
+        return found is not None
+
+    def session(self, session_id: str) -> Session | None:
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT id, turn, loading, last_save_turn, seen_at, attention, sent FROM session"
+                " WHERE id = ? AND owner = ? AND project = ?",
+                (rows.clean(session_id), *session_namespace(self._scope)),
+            ).fetchone()
+        return session_from(row) if row else None
+
+    def put_session(self, given: Session, at: datetime) -> None:
+        attention = [(one.memory_id, one.strength, one.turn, one.via) for one in given.attention]
+        with self._database.writing(aside=True) as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO session (id, owner, project, turn, loading, last_save_turn, seen_at, attention,"
+                " sent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    rows.clean(given.id), *session_namespace(self._scope), given.turn, given.loading,
+                    given.last_save_turn, rows.micros(at), rows.plain(attention), rows.plain(sorted(given.sent)),
+                ),
+            )  # fmt: skip
+
+
+# --- amendments
+
+
+def _override(connection: apsw.Connection, recorder: Recorder, before: Memory, attributes: Mapping[str, Any]) -> Memory:
+    stored = connection.execute("SELECT attributes FROM override WHERE memory_id = ?", (before.id,)).get
+    known = json.loads(stored or "{}")
+    wanted = known | _as_json(before.attributes, attributes)
+    kept = {name: value for name, value in wanted.items() if value is not None}
+    connection.execute(
+        "INSERT OR REPLACE INTO override (memory_id, attributes) VALUES (?, ?)", (before.id, rows.plain(kept))
+    )
+    _apply(connection, recorder, before)
+    # What was overridden before cannot be told from what the document says: undo needs both.
+    return recorder.entry(None, before, before.id, extra_before={"overrides": known}, extra_after={"overrides": kept})
+
+
+def _vouch(connection: apsw.Connection, recorder: Recorder, before: Memory, vouched: bool | None) -> Memory:
+    said = connection.execute("SELECT vouched FROM memory WHERE id = ?", (before.id,)).get
+    connection.execute("UPDATE memory SET vouched = ? WHERE id = ?", (vouched, before.id))
+    _apply(connection, recorder, before)
+    # That nobody has said anything is not the same as that somebody has said no: undo needs it.
+    return recorder.entry(
+        Mutation.UPDATE,
+        before,
+        before.id,
+        extra_before={"vouched": None if said is None else bool(said)},
+        extra_after={"vouched": vouched},
+    )
+
+
+def _validate(
+    connection: apsw.Connection, recorder: Recorder, before: Memory, confidence: Decimal, count: int
+) -> Memory:
+    connection.execute(
+        "INSERT INTO usage (memory_id, validation_count, confidence) VALUES (:id, :count, :confidence)"
+        " ON CONFLICT (memory_id) DO UPDATE SET validation_count = :count, confidence = :confidence",
+        {"id": before.id, "count": count, "confidence": str(confidence)},
+    )
+    return recorder.entry(Mutation.UPDATE, before, before.id)
+
+
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "tier": Tier,
+    "context_type": ContextType,
+    "triggers": tuple,
+    "weight": float,
+}
+
+
+def _as_json(current: Attributes, given: Mapping[str, Any]) -> dict[str, Any]:
+    unknown = sorted(set(given) - set(rows.ATTRIBUTES))
+    if unknown:
+        raise BadParameter(f"{unknown[0]} is no attribute of a memory", hint=f"one of {', '.join(rows.ATTRIBUTES)}")
+    said = {name: value for name, value in given.items() if value is not None}
+    values = {name: _KINDS[name](value) if name in _KINDS else value for name, value in said.items()}
+    plain = rows.attributes_json(replace(current, **values))
+    return {name: plain[name] if name in said else None for name in given}
+
+
+def _apply(connection: apsw.Connection, recorder: Recorder, before: Memory) -> None:
+    """Attributes may follow from something that changed; the text index holds the title."""
+    after = set_attributes(connection, before.id)
+    if after != before.attributes:
+        connection.execute("UPDATE memory SET updated_at = ? WHERE id = ?", (recorder.at, before.id))
+    if after.title != before.title and before.presence is Presence.LIVE:
+        blob = connection.execute("SELECT text FROM content WHERE hash = ?", (before.content_hash,)).get
+        text_index.show_again(connection, before.id, after.title, rows.unpack(blob))
+        declared_links.others_resolved(connection, before.id, old=before)
+
+
+# --- links
+
+
+def link_of(connection: apsw.Connection, key: tuple[int, int, str]) -> Link | None:
+    """The link of that source, target and relation."""
+    sql = f"SELECT {rows.LINK} FROM link WHERE source_id = ? AND target_id = ? AND relation = ?"
+    row = connection.execute(sql, key).fetchone()
+    return rows.link_from(row) if row else None
+
+
+def _seen(connection: apsw.Connection, scope: Scope | None, link: Link) -> bool:
+    seen, bound = conditions.visible(scope)
+    sql = f"SELECT count(*) FROM memory WHERE id IN (?, ?) AND {seen}"
+    return bool(connection.execute(sql, [link.source_id, link.target_id, *bound]).get == 2)
+
+
+# --- sessions
+
+
+def session_from(row: tuple[Any, ...]) -> Session:
+    id_, turn, loading, last_save_turn, seen_at, attention, sent = row
+    return Session(
+        id=id_,
+        turn=turn,
+        loading=loading,
+        last_save_turn=last_save_turn,
+        seen_at=rows.when(seen_at),
+        attention=tuple(Attention(*parts) for parts in json.loads(attention)),
+        sent=frozenset(json.loads(sent)),
+    )

@@ -1,0 +1,116 @@
+"""Is the file sound? SQLite reads over some damage without a word, and then rows or words are just not there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import apsw
+
+from spec_kit_memory.index.sqlite.connection import Database, fetch
+from spec_kit_memory.index.sqlite.failures import damaged
+
+__all__ = ["SECONDS", "Soundness", "Watch", "integrity", "integrity_of"]
+
+SECONDS = 2.0  # what a quick check gives to a larger one
+_STEPS = 20_000  # of SQLite's machine, between two looks at the clock
+_BELIEVED_SECONDS = 60.0
+_BLINK_SECONDS = 0.05
+_LISTED = ("memory", "history")
+# What answers are looked up in, the smallest first.
+_LOOKED_AT = (
+    "counter",
+    "alias",
+    "usage",
+    "memory",
+    "document",
+    "content",
+    "history",
+    "passage",
+    "passage_fts_idx",
+    "passage_fts_data",
+    "passage_fts_docsize",
+    "passage_fts",
+)
+
+
+class Soundness:
+    """Is "there is nothing" to be believed? What was looked at for it is checked, once a minute at most."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._checked_at: dict[str, float] = {}
+
+    def require(self, *, quick: bool = False) -> None:
+        """`quick`: what lists and numbers are made of, and only for the blink of an eye."""
+        before = time.monotonic() - _BELIEVED_SECONDS
+        tables = [name for name in (_LISTED if quick else _LOOKED_AT) if self._checked_at.get(name, before) <= before]
+        if not tables:
+            return
+        watch = Watch(_BLINK_SECONDS if quick else SECONDS)
+        with self._database.apart() as fresh:
+            for table in tables:
+                faults = watch.look("integrity", partial(_sound, table=table), fresh)
+                if faults:
+                    raise damaged(self._database.path, faults[0])
+                self._checked_at[table] = time.monotonic()
+
+
+class Watch:
+    """Ends what takes too long, and remembers what was not looked at to the end. Without seconds it never does."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self.unfinished: list[str] = []
+
+    @property
+    def endless(self) -> bool:
+        return self._until is None
+
+    def is_over(self) -> bool:
+        return self._until is not None and time.monotonic() >= self._until
+
+    def look(self, name: str, at: Callable[[apsw.Connection], list[str]], connection: apsw.Connection) -> list[str]:
+        if self.endless:
+            return at(connection)
+        if not self.is_over():
+            connection.set_progress_handler(self.is_over, _STEPS)
+            try:
+                return at(connection)
+            except apsw.InterruptError:
+                pass
+            finally:
+                connection.set_progress_handler(None)
+        self.left(name)
+        return []
+
+    def left(self, name: str) -> None:
+        if name not in self.unfinished:
+            self.unfinished.append(name)
+
+
+def integrity(connection: apsw.Connection) -> list[str]:
+    said = [row[0] for row in fetch(connection, "PRAGMA integrity_check(20)") if row[0] != "ok"]
+    return said + _loose(connection)
+
+
+def integrity_of(tables: Iterable[str], connection: apsw.Connection, watch: Watch) -> list[str]:
+    """Table by table. Pages that belong to no table are left to the whole check."""
+    said: list[str] = []
+    for table in tables:
+        for part in (_sound, _loose):
+            said += watch.look("integrity", partial(part, table=table), connection)
+    return said
+
+
+def _sound(connection: apsw.Connection, *, table: str) -> list[str]:
+    return [row[0] for row in fetch(connection, f"PRAGMA integrity_check('{table}')") if row[0] != "ok"][:20]
+
+
+def _loose(connection: apsw.Connection, *, table: str = "") -> list[str]:
+    sql = f"PRAGMA foreign_key_check('{table}')" if table else "PRAGMA foreign_key_check"
+    return [
+        f"row {rowid} of {child} points to a missing row of {parent}"
+        for child, rowid, parent, _ in fetch(connection, sql)[:20]
+    ]

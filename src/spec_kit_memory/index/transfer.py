@@ -1,0 +1,138 @@
+"""How does an index move to another engine? All that is recorded with its ids, and vectors; words are indexed anew.
+
+The copy is one transaction of an empty target, and it is compared with the source before it is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from spec_kit_memory.core import long_lines
+from spec_kit_memory.core.memory import Passage
+from spec_kit_memory.errors import DatabaseUnusable
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.contract import Index
+
+__all__ = ["TABLES", "Source", "Table", "Target", "copy"]
+
+
+class Table(NamedTuple):
+    name: str
+    columns: str
+    booleans: tuple[str, ...] = ()
+
+
+# In an order in which every row finds what it refers to. Text indexes and numbers of passages are made at the target.
+TABLES = (
+    Table("content", "hash, text"),
+    Table(
+        "memory",
+        "id, path, source, spec_folder, title, tier, weight, context_type, triggers, created_at, expires_at,"
+        " session_id, channel, presence, fingerprint, content_hash, first_indexed_at, updated_at, archived_folder,"
+        " outdated, owner, project, trusted, vouched, forgotten_fingerprint, changed",
+        ("archived_folder", "outdated", "trusted", "vouched"),
+    ),
+    Table("usage", "memory_id, access_count, last_access, validation_count, confidence, used"),
+    Table("override", "memory_id, attributes"),
+    Table("citation", "memory_id, body, files"),
+    Table("link", "id, source_id, target_id, relation, strength, evidence, origin, claimant, created_at"),
+    Table(
+        "history",
+        "sequence, memory_id, event, before, after, hash_before, hash_after, actor, session, at, spec_folder,"
+        " ledger_sequence",
+    ),
+    Table("ledger", rows.LEDGER),
+    Table("session", "id, owner, project, turn, loading, last_save_turn, seen_at, attention, sent"),
+    Table(
+        "document",
+        "memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns, warnings, redactions, passages, embedded,"
+        " tokens, vector_status",
+        ("said_trusted",),
+    ),
+    Table("alias", "path, memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns"),
+    Table('"trigger"', "memory_id, phrase"),
+    Table("claim", "memory_id, ordinal, relation, target, sibling, inward, strength", ("inward",)),
+    Table("model", "id, name, dimensions, weights_hash"),
+    Table("vector", "id, model, hash, vector"),
+    Table("token_state", "vector_id, states"),
+    Table("failure", "hash, tries, reason"),
+    Table("bad_file", "path, code, message, seen_at"),
+)
+
+
+class Source(Protocol):
+    """One moment of an index, table by table."""
+
+    def rows(self, table: Table) -> Iterator[tuple[Any, ...]]: ...
+    def counters(self) -> Mapping[str, int]:
+        """generation, used and epoch."""
+        ...
+
+
+class Target(Protocol):
+    """An index inside a write transaction."""
+
+    def rows(self, table: Table) -> Iterator[tuple[Any, ...]]: ...
+    def write(self, table: Table, values: Sequence[tuple[Any, ...]]) -> None: ...
+    def index(self, memory_id: int, title: str, passages: Sequence[Passage], *, live: bool) -> None: ...
+    def finish(self, counters: Mapping[str, int]) -> None: ...
+
+
+_PAGE = 500
+
+
+def copy(source: Index, target: Index) -> dict[str, int]:
+    """Rows by table. Refused unless the target is empty; compared before it counts."""
+    with source.exported() as old, target.imported() as new:
+        if next(new.rows(TABLES[1]), None) is not None or next(new.rows(TABLES[7]), None) is not None:
+            raise DatabaseUnusable("the target project is not empty", hint="name another project, or drop that one")
+        counts = {}
+        for table in TABLES:
+            page: list[tuple[Any, ...]] = []
+            counts[table.name.strip('"')] = 0
+            for row in old.rows(table):
+                page.append(row)
+                counts[table.name.strip('"')] += 1
+                if len(page) == _PAGE:
+                    new.write(table, page)
+                    page = []
+            new.write(table, page)
+        _index(source, old, new)
+        _compare(old, new)
+        new.finish(old.counters())
+    return counts
+
+
+def _index(source: Index, old: Source, new: Target) -> None:
+    texts: dict[str, bytes] = dict(old.rows(TABLES[0]))
+    for row in old.rows(TABLES[1]):
+        memory = dict(zip((name.strip() for name in TABLES[1].columns.split(",")), row, strict=True))
+        stored = source.documents.passages(memory_id=memory["id"])
+        lines = rows.unpack(texts[memory["content_hash"]]).split("\n") if memory["content_hash"] in texts else []
+        passages = [
+            Passage(
+                ordinal=one.ordinal,
+                first_line=one.first_line,
+                last_line=one.last_line,
+                text=long_lines.text_of(lines, one),
+                hash=one.hash,
+                tokens=one.tokens,
+                anchor=one.anchor,
+                headings=one.headings,
+                speaker=one.speaker,
+                question=one.question,
+            )
+            for one in stored
+        ]
+        new.index(memory["id"], memory["title"], passages, live=memory["presence"] == "live")
+
+
+def _compare(old: Source, new: Target) -> None:
+    """Row by row: what is recorded is the same at both ends."""
+    for table in TABLES:
+        if table.name in ('"trigger"', "document"):  # what the text index of the target says of itself
+            continue
+        for before, after in zip(old.rows(table), new.rows(table), strict=True):
+            if tuple(before) != tuple(after):
+                raise DatabaseUnusable(f"{table.name} differs after copying", hint="nothing was copied; try again")

@@ -1,0 +1,511 @@
+"""What does a person want to see of an answer?
+
+Every answer becomes a few blocks: lines, tables, quoted passages. `terminal` draws them,
+with colours on a terminal and as plain text in a pipe, so the two never say different things.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from spec_kit_memory import answers
+from spec_kit_memory.advice import Text
+from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.citations import Code
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.serve.messages import for_person
+
+__all__ = ["Block", "Line", "Quote", "Table", "ago", "blocks", "size"]
+
+# A first index of an old project warns hundreds of times; these show what kind there is.
+MOST_WARNINGS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    text: str
+    style: str = ""  # title | dim | good | bad | hint | ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = frozenset()  # columns of numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Text of a memory, with the words of the question in it."""
+
+    text: str
+    terms: tuple[str, ...] = ()
+    indent: int = 2
+
+
+Block = Line | Table | Quote
+
+
+def blocks(answer: Answer, *, now: datetime | None = None, **how: Any) -> Iterator[Block]:
+    """The blocks of any answer; `how` goes to the view of that kind."""
+    view = _VIEWS.get(type(answer))
+    if view:
+        yield from view(answer, now=now or datetime.now(UTC), **how)
+    else:
+        yield Line(answer.summary)
+    for hint in answer.advice:
+        yield Line(for_person(hint), "hint")
+
+
+# --- small words ------------------------------------------------------------------------
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """How long ago, the way people say it."""
+    if moment is None:
+        return ""
+    seconds = (now - moment).total_seconds()
+    if seconds < 0:
+        return moment.date().isoformat()
+    for unit, length in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return "yesterday" if (unit, count) == ("day", 1) else f"{counted(count, unit)} ago"
+    return "just now"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def _counts(counts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in counts.items() if number) or "none"
+
+
+_ANCHOR = re.compile(r"\s*<!--\s*/?ANCHOR:[^>]*-->\s*", re.IGNORECASE)
+
+
+def _excerpt(text: str, lines: int = 8) -> str:
+    """The beginning of a passage, without the tags that only programs read."""
+    kept = "\n".join(line for line in text.split("\n") if not _ANCHOR.fullmatch(line)).strip("\n").split("\n")
+    return "\n".join([*kept[:lines], f"… {counted(len(kept) - lines, 'more line')}"] if len(kept) > lines + 1 else kept)
+
+
+# --- search --------------------------------------------------------------------------------
+
+
+def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
+    terms = tuple(answer.query.split())
+    for rule in answer.constitutional:
+        yield Line(f"Rule: {rule.title}  [{rule.id}]  {rule.path}", "hint")
+    for number, result in enumerate(answer.results, 1):
+        if isinstance(result, answers.FlatResult):
+            yield Line(f"{number}. {result.path}:{result.lines}  {result.score:.2f}", "title")
+            if result.supersedes:
+                yield Line(f"   above {', '.join(map(str, result.supersedes))}, which it supersedes", "dim")
+            yield Quote(_excerpt(result.text), terms)
+            if result.explain:
+                yield Line("   " + _explained(result.explain), "dim")
+        else:
+            yield from _result(number, result, terms, now)
+    yield Line(_how(answer), "dim")
+    if held := _held(answer.held_back):
+        yield Line(held, "dim")
+    for missing in answer.unavailable:
+        yield Line(for_person(missing), "bad")
+
+
+def _vault(name: str | None) -> str:
+    """Its path is no path of this project."""
+    return f"in your {name} memory" if name else ""
+
+
+def _result(number: int, result: answers.Result, terms: tuple[str, ...], now: datetime) -> Iterator[Block]:
+    yield Line(f"{number}. {result.title}  [{result.id}]  {result.score:.0f}/100", "title")
+    marks = [f"{result.path}:{result.lines}", result.tier.value, result.state.value, ago(result.created_at, now)]
+    if result.superseded_by:
+        marks.append("superseded by " + ", ".join(map(str, result.superseded_by)))
+    if result.supersedes:
+        marks.append(f"above {', '.join(map(str, result.supersedes))}, which it supersedes")
+    if result.contradicts:
+        marks.append("contradicts " + ", ".join(map(str, result.contradicts)))
+    if result.checkout:
+        marks.append(f"in the {result.checkout} checkout")
+    if not result.trusted:
+        marks.append("not vouched for")
+    marks.append(_vault(result.vault))
+    yield Line("   " + "  ".join(mark for mark in marks if mark), "dim")
+    if result.concepts:
+        yield Line(
+            "   " + ", ".join(f"{name} ({count or 'by meaning'})" for name, count in result.concepts.items()), "dim"
+        )
+    if result.code:
+        yield Line("   " + _code(result.code), "bad")
+    if result.question:
+        yield Line(f"   answers: {result.question}", "dim")
+    if result.already_sent:
+        yield Line("   already sent to this session", "dim")
+    if result.content or result.sections:
+        for text in (result.content, *result.sections.values()):
+            if text:
+                yield Quote(text, terms)
+    elif result.text:
+        yield Quote(_excerpt(result.text), terms)
+    if result.missing_anchors:
+        yield Line("   no section " + ", ".join(result.missing_anchors), "bad")
+    if result.explain:
+        yield Line("   " + _explained(result.explain), "dim")
+
+
+def _code(code: Code) -> str:
+    kinds = (("changed since", code.changed), ("gone", code.gone), ("moved", code.moved))
+    return "code " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds if names)
+
+
+def _explained(parts: Mapping[str, Any]) -> str:
+    shown = [f"{name} {_said(part)}" for name, part in parts.items() if not isinstance(part, Mapping | list | tuple)]
+    if texts := parts.get("texts"):  # the query's first, then those of --also
+        shown.append(f"relevance by text {' + '.join(_said(part) for part in texts)}")
+    return ", ".join(shown)
+
+
+def _said(value: object) -> str:
+    """A value as a person writes it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+def _how(answer: answers.SearchAnswer) -> str:
+    shown = len(answer.results)
+    found = f"{shown} of {answer.total_found}" if answer.total_found > shown else str(shown)
+    milliseconds = f", {answer.meta.latency_ms:.0f} ms" if answer.meta.latency_ms else ""
+    return f"{found} found by {answer.method}{milliseconds}{', cached' if answer.meta.cache_hit else ''}"
+
+
+def _held(held: answers.HeldBack) -> str:
+    counts = {
+        "archived": held.archived,
+        "dormant": held.dormant,
+        "expired": held.expired,
+        "below the minimum score": held.min_score,
+        "about code that changed": held.stale,
+    }
+    if not any(counts.values()):
+        return ""
+    best = "; ".join(f"{each.title} [{each.id}] {each.score:.0f}/100" for each in held.best)
+    return f"Held back: {_counts(counts)}" + (f" (best: {best})" if best else "")
+
+
+# --- reading -----------------------------------------------------------------------------
+
+
+def _load(answer: answers.LoadAnswer, *, now: datetime) -> Iterator[Block]:
+    card = answer.memory
+    yield Line(f"{card.title}  [{card.id}]", "title")
+    yield Line(
+        "  ".join(each for each in (f"{card.path}:{answer.lines}", card.tier, ago(card.created_at, now)) if each), "dim"
+    )
+    if answer.code:
+        yield Line(_code(answer.code), "bad")
+    yield Quote(answer.text.removesuffix("\n"), indent=0)
+    if answer.next_line:
+        yield Line(f"… goes on at line {answer.next_line}", "dim")
+    if answer.tokens_saved:
+        yield Line(f"{counted(answer.tokens_saved, 'token')} saved by reading one section", "dim")
+
+
+def _get(answer: answers.GetAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Quote(answer.text.removesuffix("\n"), indent=0)
+
+
+def _list(answer: answers.ListAnswer, *, now: datetime) -> Iterator[Block]:
+    yield cards(answer.memories, now)
+    alike: dict[Text, list[str]] = {}
+    for card in answer.memories:
+        for problem in card.problems:
+            alike.setdefault(problem, []).append(str(card.id))
+    for problem, ids in list(alike.items())[:MOST_WARNINGS]:
+        yield Line(f"[{', '.join(ids)}] {for_person(problem)}", "hint")
+    yield Line(answer.summary, "dim")
+
+
+def cards(memories: Iterable[answers.Card], now: datetime) -> Table:
+    rows = tuple(
+        (
+            str(card.id),
+            card.title,
+            card.spec_folder or "",
+            card.tier.value,
+            card.state.value,
+            ago(card.created_at or card.updated_at, now),
+        )
+        for card in memories
+    )
+    return Table(("id", "title", "folder", "tier", "state", "created"), rows, frozenset({0}))
+
+
+def _context(answer: answers.ContextAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Quote(answer.text, indent=0)
+    for offer in answer.offers:
+        named = f" {offer.title or ''}  [{offer.id}]" if offer.id is not None else ""
+        yield Line(f"{offer.choice}{named}", "dim")
+
+
+def _triggers(answer: answers.TriggerAnswer, *, now: datetime) -> Iterator[Block]:
+    for match in answer.matches:
+        via = f"  ({match.via})" if match.via else ""
+        sure = f"  {match.confidence:.2f}" if match.confidence is not None else ""
+        yield Line(f"{match.title}  [{match.id}]{sure}{via}", "title")
+        marks = [match.path, ", ".join(match.phrases), _vault(match.vault)]
+        yield Line("   " + "  ".join(filter(None, marks)), "dim")
+        if match.content:
+            yield Quote(_excerpt(match.content))
+    for suggestion in answer.suggestions:
+        yield Line(f"Suggests: {suggestion.kind} ({suggestion.phrase})", "hint")
+    if not answer.matches:
+        yield Line(answer.summary, "dim")
+
+
+# --- looking after ------------------------------------------------------------------------
+
+
+def _index(answer: answers.IndexAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    for bad in answer.bad:
+        yield Line(f"{bad.code} {bad.path}: {for_person(bad.message)}", "bad")
+    for group in answer.skipped:
+        more = ", …" if group.count > len(group.paths) else ""
+        yield Line(f"not read, {group.reason}: {group.count} ({', '.join(group.paths)}{more})", "dim")
+    if answer.undiscovered:
+        others = counted(answer.undiscovered, "markdown file is no memory", "markdown files are no memories")
+        yield Line(f"{others}; memory.extraPaths can name some", "dim")
+    if answer.archived:
+        put_away = counted(answer.archived, "file is in an archive folder", "files are in archive folders")
+        yield Line(f"{put_away}; search finds what is there with --include-archived", "dim")
+    yield from _warnings(answer.warnings)
+
+
+def _warnings(warnings: Sequence[answers.FileWarning]) -> Iterator[Block]:
+    """The first of each file, so that one broken file does not hide the others; then as many more as there is room."""
+    by_file: dict[str, list[answers.FileWarning]] = {}
+    for warning in warnings:
+        by_file.setdefault(warning.path, []).append(warning)
+    files = list(by_file.items())[:MOST_WARNINGS]
+    room = MOST_WARNINGS - len(files)
+    for path, found in files:
+        shown = found[: 1 + room]
+        room -= len(shown) - 1
+        for warning in shown:
+            line = f":{warning.line}" if warning.line else ""
+            yield Line(f"{path}{line}: {for_person(warning.message)}", "dim")
+        if len(found) > len(shown):
+            yield Line(f"{path}: {counted(len(found) - len(shown), 'more warning')}; --json lists all", "dim")
+    if len(by_file) > len(files):
+        yield Line(f"… and {counted(len(by_file) - len(files), 'more file')} with warnings; --json lists all", "dim")
+
+
+def _watched(answer: answers.WatchAnswer, *, now: datetime) -> Iterator[Block]:
+    style = {"problem": "bad", "files": "good", "vectors": ""}.get(answer.kind, "dim")
+    yield Line(f"{answer.at.astimezone():%H:%M:%S}  {answer.summary}", style)
+    for bad in answer.bad:
+        yield Line(f"          {bad.code} {bad.path}: {bad.message}", "bad")
+
+
+def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "title")
+    last = ago(answer.last_indexed, now) or "never"
+    facts: list[tuple[str, str]] = [
+        ("tiers", _counts(answer.tiers)),
+        ("states", _counts(answer.states)),
+        ("sources", _counts(answer.sources)),
+        ("vectors", _counts(answer.vectors)),
+        ("links", _counts({name: n for name, n in answer.links.items() if isinstance(n, int | float)})),
+        (
+            "embedding",
+            ", ".join(str(each) for each in answer.embedding.values() if each and not isinstance(each, dict)),
+        ),
+        *(("no vector", f"{count}: {why}") for why, count in (answer.embedding.get("failures") or {}).items()),
+        ("transactions", _counts(answer.transactions)),
+        ("size", size(answer.size_bytes)),
+        ("last indexed", last),
+    ]
+    yield Table(("what", "how much"), tuple(facts))
+    if answer.folders:
+        rows = tuple((row.name, str(row.count), ago(row.newest, now)) for row in answer.folders)
+        yield Table(("folder", "memories", "newest"), rows, frozenset({1}))
+
+
+def _health(answer: answers.HealthAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good" if answer.healthy else "bad")
+    yield Table(("check", "finding"), tuple((name, str(found)) for name, found in answer.checks.items()))
+    for problem in answer.problems:
+        yield Line(f"{problem.check}: {problem.message}", "bad")
+        if problem.hint:
+            yield Line(for_person(problem.hint), "hint")
+    if answer.repaired:
+        yield Line("Repaired: " + _counts(answer.repaired), "good")
+
+
+# --- changing -----------------------------------------------------------------------------
+
+
+def _save(answer: answers.SaveAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    for each in answer.similar:
+        yield Line(f"Similar: {each.title}  [{each.id}]  {each.path}", "dim")
+    if answer.redacted:
+        yield Line("Secrets replaced: " + _counts(answer.redacted), "bad")
+    for warning in answer.warnings:
+        yield Line(for_person(warning), "bad")
+    if answer.triggers:
+        yield Line("Triggers: " + ", ".join(answer.triggers), "dim")
+    if answer.text:
+        yield Quote(answer.text, indent=0)
+
+
+def _chats(answer: answers.ChatAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    rows = tuple((str(each.id), each.title, str(each.turns)) for each in answer.imported)
+    yield Table(("id", "title", "turns"), rows, frozenset({0, 2}))
+
+
+def _original(answer: answers.ImportAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    for path in answer.unmatched[:10]:
+        yield Line(f"no memory here: {path}", "dim")
+    if len(answer.unmatched) > 10:
+        yield Line(f"… and {len(answer.unmatched) - 10} more; --json lists all", "dim")
+
+
+def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]:
+    rows = tuple(
+        (
+            ago(entry.at, now),
+            entry.event.value,
+            str(entry.memory_id),
+            entry.actor.value,
+            _changed(entry.before, entry.after),
+        )
+        for entry in answer.entries
+    )
+    yield Table(("when", "event", "memory", "by", "what"), rows, frozenset({2}))
+    yield Line(answer.summary, "dim")
+    if answer.ledger:
+        yield Line(f"Ledger: {_chain(answer.ledger)}", "dim" if answer.ledger.get("ok") else "bad")
+
+
+def _chain(ledger: Mapping[str, Any]) -> str:
+    broken = f"the chain breaks at entry {ledger['brokenAt']}" if ledger.get("brokenAt") else "the chain is broken"
+    return f"{counted(ledger['entries'], 'entry')}, {'every link holds' if ledger['ok'] else broken}"
+
+
+def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
+    """The fields that changed; of what came, went or came back, its title."""
+    if before is None or after is None or before.get("presence") != after.get("presence"):
+        return str((after or before or {}).get("title") or "")
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    words = [{"content_hash": "file"}.get(name, name.replace("_", " ")) for name in changed if name != "fingerprint"]
+    return ", ".join(words[:6])
+
+
+def _checkpoints(answer: answers.CheckpointListAnswer, *, now: datetime) -> Iterator[Block]:
+    rows = tuple(
+        (
+            each.name,
+            each.spec_folder or "all",
+            str(each.memories),
+            size(each.size_bytes),
+            _when(each.created_at, now),
+            each.description or "",
+        )
+        for each in answer.checkpoints
+    )
+    yield Table(("name", "folder", "memories", "size", "created", "description"), rows, frozenset({2, 3}))
+    yield Line(answer.summary, "dim")
+
+
+def _when(moment: object, now: datetime) -> str:
+    return ago(moment, now) if isinstance(moment, datetime) else str(moment or "")
+
+
+def _diff(answer: answers.CheckpointDiffAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary)
+    signs = (
+        ("+", "good", answer.added),
+        ("-", "bad", answer.removed),
+        ("~", "", answer.changed),
+    )
+    for sign, style, rows in signs:
+        for row in rows:
+            changed = f"  ({', '.join(row.changed)})" if row.changed else ""
+            yield Line(f"{sign} {row.title}  [{row.id}]  {row.path}{changed}", style)
+    links = (
+        ("+", "good", answer.links_added),
+        ("-", "bad", answer.links_removed),
+        ("~", "", answer.links_changed),
+    )
+    for sign, style, changes in links:
+        for link in changes:
+            yield Line(f"{sign} link #{link.source_id} {link.relation} #{link.target_id} ({link.strength})", style)
+
+
+def _restored(answer: answers.CheckpointAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good")
+    for path in answer.files_written:
+        yield Line(f"wrote {path}", "dim")
+    for path in answer.files_refused:
+        yield Line(f"not written: {path}", "bad")
+    if answer.safety:
+        yield Line(f"The state before is in checkpoint {answer.safety}", "dim")
+
+
+def _ledger(answer: answers.LedgerAnswer, *, now: datetime) -> Iterator[Block]:
+    yield Line(answer.summary, "good" if answer.ok else "bad")
+
+
+def _why(answer: answers.WhyAnswer, *, now: datetime, form: str = "tree") -> Iterator[Block]:
+    from spec_kit_memory.serve.cli import graph
+
+    yield Quote(graph.draw(answer, form), indent=0)
+    if form == "tree":
+        yield Line(answer.summary, "dim")
+        if named := {step.link.id: step.link for step in answer.steps if step.link.id}:
+            said = (f"{id_} (#{one.source_id} {one.relation.value} #{one.target_id})" for id_, one in named.items())
+            yield Line("links, for `skm unlink`: " + ", ".join(said), "dim")
+
+
+_VIEWS: Mapping[type[Answer], Callable[..., Iterator[Block]]] = {
+    answers.SearchAnswer: _search,
+    answers.LoadAnswer: _load,
+    answers.GetAnswer: _get,
+    answers.ListAnswer: _list,
+    answers.ContextAnswer: _context,
+    answers.TriggerAnswer: _triggers,
+    answers.IndexAnswer: _index,
+    answers.WatchAnswer: _watched,
+    answers.StatsAnswer: _stats,
+    answers.HealthAnswer: _health,
+    answers.SaveAnswer: _save,
+    answers.ChatAnswer: _chats,
+    answers.ImportAnswer: _original,
+    answers.HistoryAnswer: _history,
+    answers.CheckpointListAnswer: _checkpoints,
+    answers.CheckpointDiffAnswer: _diff,
+    answers.CheckpointAnswer: _restored,
+    answers.LedgerAnswer: _ledger,
+    answers.WhyAnswer: _why,
+}

@@ -1,0 +1,132 @@
+"""What did one command line ask for, and how does its answer get out?
+
+Everything on standard output is the answer; `--json` makes it the tool's own envelope and nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.parameters import Edge, Request, read
+
+if TYPE_CHECKING:
+    from spec_kit_memory.answers import Answer
+    from spec_kit_memory.serve.cli.answer_view import Block
+    from spec_kit_memory.settings import Settings
+    from spec_kit_memory.workspace import Workspace
+
+__all__ = [
+    "FAILED",
+    "INTERRUPTED",
+    "OK",
+    "USAGE",
+    "CommandFailed",
+    "Invocation",
+    "ReaderLeft",
+    "call",
+    "checked",
+    "command_edge",
+]
+
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+class CommandFailed(Exception):  # noqa: N818 - it reads as what happened
+    """The command ends with this error shown; `code` is the exit code."""
+
+    def __init__(self, error: BaseException, *, code: int = FAILED) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.code = code
+
+
+@dataclass
+class Invocation:
+    """What the options that every command takes have said."""
+
+    workspace: str | None = None
+    json: bool = False
+    flags: dict[str, object] = field(default_factory=dict)
+    exit_code: int = OK
+
+    def settings(self) -> Settings:
+        from spec_kit_memory import settings
+
+        return settings.load(settings.find_root(workspace=self.workspace), overrides=self.flags)
+
+    def open(self) -> Workspace:
+        from spec_kit_memory.workspace import Workspace
+
+        return Workspace(self.settings(), personal=True)
+
+    @property
+    def interactive(self) -> bool:
+        return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+    def show(self, answer: Answer, *, verb: str = "", blocks: Iterable[Block] | None = None, **how: Any) -> None:
+        if self.json:
+            from spec_kit_memory.serve import messages, render, tools
+
+            tool = next((tool.name for tool in tools.TOOLS if tool.verb == verb), "")
+            self.write(render.compact(render.envelope(answer, tool=tool, say=messages.for_person)))
+        else:
+            from spec_kit_memory.serve.cli import answer_view, terminal
+
+            with _readers_may_leave():
+                terminal.show(answer_view.blocks(answer, **how) if blocks is None else blocks)
+
+    def flush(self) -> None:
+        """Whoever reads a pipe sees what was shown so far."""
+        with _readers_may_leave():
+            sys.stdout.flush()
+
+    def write(self, text: str) -> None:
+        with _readers_may_leave():
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+    def say(self, text: str) -> None:
+        """To the person, never to a program that reads the answer."""
+        if not self.json:
+            sys.stderr.write(text + "\n")
+
+
+@contextmanager
+def _readers_may_leave() -> Iterator[None]:
+    """A reader that had enough (`| head`) is no error; click would make it one."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderLeft from None
+
+
+class ReaderLeft(Exception):  # noqa: N818 - no error
+    pass
+
+
+def call(session: Invocation, kind: type[Request], given: Mapping[str, Any], **more: Any) -> Any:
+    """Check what was given, open the workspace, call the verb. `more` is what no option can say."""
+    request = checked(kind, given)
+    with session.open() as workspace:
+        return getattr(workspace, kind.verb)(request.replace(**more) if more else request)
+
+
+def checked(kind: type[Request], given: Mapping[str, Any]) -> Request:
+    try:
+        return read(kind, given, command_edge(kind))
+    except SpecKitMemoryError as error:
+        raise CommandFailed(error, code=USAGE) from error
+
+
+def command_edge(kind: type[Request]) -> Edge:
+    """A person is told of commands and options."""
+    return Edge(
+        f"skm {kind.command}",
+        lambda parameter: parameter.flag,
+        lambda visible: f"`skm {kind.command} --help` shows every option.",
+        ("everywhere", "command"),
+    )

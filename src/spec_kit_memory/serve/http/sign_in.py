@@ -1,0 +1,328 @@
+"""Whose access token is this, and what may it do? We are an OAuth 2.1 resource server, and no more than that.
+
+Tokens are JWTs that the issuer signed for us. A request without a good one is answered with where to get it
+(RFC 9728), one whose token may not do what it asks for, with all the scopes that are needed. The caller, and with it
+what is seen, comes from the token of each request. Static tokens, where the operator gave one, are taken beside them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import anyio.to_thread
+import jwt
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from pydantic import AnyHttpUrl, TypeAdapter
+
+from spec_kit_memory.caller import Caller
+from spec_kit_memory.errors import AccessDenied
+from spec_kit_memory.parameters import Request
+from spec_kit_memory.serve.http.issuer import ALGORITHMS, Issuer, IssuerUnavailable, checked_url
+from spec_kit_memory.serve.tools import BY_NAME, Tool
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["SCOPES", "SignIn", "TokenChecker", "authorize", "caller_of", "needed_scopes", "user_id"]
+
+logger = logging.getLogger(__name__)
+
+READ, WRITE, ADMIN = "memory:read", "memory:write", "memory:admin"
+SCOPES = (READ, WRITE, ADMIN)
+# What changes the memories of everybody at once, or cannot be taken back.
+ADMIN_TOOLS = frozenset(("checkpoint_restore", "checkpoint_delete"))
+# Only with this argument does the tool change anything, and then it is the operator's business.
+ADMIN_ARGUMENTS: Mapping[str, str] = {"memory_health": "repair", "memory_index_scan": "force"}
+
+# RFC 9068's, and what issuers write that do not follow it; others (of logouts, of proofs) are for something else.
+TOKEN_TYPES = frozenset(("at+jwt", "jwt"))
+LONGEST_TOKEN = 16 * 1024
+LONGEST_SUBJECT = 500
+LEEWAY_SECONDS = 30.0  # clocks differ
+STATIC_ISSUER = "local"
+PATH_OF_METADATA = "/.well-known/oauth-protected-resource"
+
+
+# --- scopes ----------------------------------------------------------------------------------------
+
+
+def needed_scopes(tool: str, arguments: object = None) -> tuple[str, ...]:
+    """All scopes that a call needs. Saving and correcting show what is there, so they need reading as well."""
+    found = BY_NAME.get(tool)
+    given = arguments if isinstance(arguments, Mapping) else {}
+    if found is None or found.reads:
+        return (READ,)
+    asked = ADMIN_ARGUMENTS.get(tool)
+    if tool in ADMIN_TOOLS or (asked and given.get(asked) not in (None, False, "", "false")):
+        return SCOPES
+    return (READ,) if tool == "memory_health" else (READ, WRITE)
+
+
+def authorize(ctx: Any, tool: Tool, request: Request) -> None:
+    """The same once more where the tool is called, on what is called: two readers of one body may differ."""
+    asked = ADMIN_ARGUMENTS.get(tool.name)
+    arguments = {asked: getattr(request, asked)} if asked else {}
+    missing = set(needed_scopes(tool.name, arguments)) - set(_access(ctx).scopes)
+    if missing:
+        raise AccessDenied(
+            f"{tool.name} needs the scope {' '.join(sorted(missing))}, which this access token does not have.",
+            hint="Sign in again and allow it.",
+        )
+
+
+def _access(ctx: Any) -> AccessToken:
+    user = ctx.request.scope.get("user") if ctx.request is not None else None
+    if not isinstance(user, AuthenticatedUser):
+        raise AccessDenied("Nobody is signed in.", hint="Send an access token.")
+    return user.access_token
+
+
+# --- who asks --------------------------------------------------------------------------------------
+
+
+def user_id(issuer: str, subject: str) -> str:
+    """The name of a person's namespace: theirs alone, the same for ever, and a folder on any file system."""
+    readable = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40].strip("-")
+    unique = hashlib.sha256(f"{issuer}\0{subject}".encode()).hexdigest()[:32]
+    return f"{readable}-{unique}" if readable else unique
+
+
+def caller_of(ctx: Any, caller: Caller) -> Caller:
+    """The process's caller as the person who signed in; with a static token, as it is."""
+    access = _access(ctx)
+    connection = str(ctx.request.headers.get("mcp-session-id", ""))
+    if access.subject is None:
+        return replace(caller, connection=connection)
+    issuer = str((access.claims or {})["iss"])
+    scope = replace(caller.scope, user=user_id(issuer, access.subject))
+    return replace(caller, scope=scope, connection=connection)
+
+
+# --- tokens ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TokenChecker:
+    """The SDK's `TokenVerifier`: an access token that holds, or None. What it returns has no token in it."""
+
+    issuer: Issuer
+    audience: str
+    static_token: str | None = field(default=None, repr=False)
+    now: Callable[[], float] = time.time
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        if self.static_token is not None and _same(token, self.static_token):
+            return AccessToken(token="", client_id=STATIC_ISSUER, scopes=list(SCOPES), claims={"iss": STATIC_ISSUER})
+        if len(token) > LONGEST_TOKEN:
+            return None
+        # Keys may have to be fetched, which must not hold up everybody else.
+        return await anyio.to_thread.run_sync(self.check, token)
+
+    def check(self, token: str) -> AccessToken | None:
+        try:
+            claims = self._claims(token)
+            expires_at = int(claims["exp"])
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            # Its kind only: a message may repeat parts of the token.
+            logger.info("an access token was refused: %s", type(error).__name__)
+            return None
+        subject = claims["sub"]
+        client = claims.get("client_id") or claims.get("azp") or subject
+        return AccessToken(
+            token="",
+            client_id=str(client)[:LONGEST_SUBJECT],
+            scopes=[scope for scope in _scopes(claims) if scope in SCOPES],
+            expires_at=expires_at,
+            resource=self.audience,
+            subject=subject,
+            claims={"iss": claims["iss"]},
+        )
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        header = jwt.get_unverified_header(token)
+        algorithm, key_id = header.get("alg"), header.get("kid")
+        if algorithm not in ALGORITHMS or "crit" in header:
+            raise jwt.InvalidAlgorithmError
+        if str(header.get("typ") or "JWT").lower().removeprefix("application/") not in TOKEN_TYPES:
+            raise jwt.InvalidTokenError
+        key = self.issuer.find_key(key_id if isinstance(key_id, str) else None, str(algorithm))
+        if key is None:
+            raise jwt.InvalidKeyError
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            key.key,
+            algorithms=[str(algorithm)],
+            options={
+                "require": ["exp", "iss", "aud", "sub"],
+                # Times are held against our own clock below, which can be given.
+                "verify_exp": False,
+                "verify_nbf": False,
+                "verify_iat": False,
+            },
+            # As it was given, and as our metadata spells it for clients to ask for.
+            audience=[self.audience, str(_url(self.audience))],
+            issuer=self.issuer.url,
+        )
+        self._check_times(claims)
+        subject = claims["sub"]
+        # A token that is bound to a key of its client (`cnf`) needs a proof that we cannot check.
+        if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT or "cnf" in claims:
+            raise jwt.InvalidTokenError
+        return claims
+
+    def _check_times(self, claims: Mapping[str, Any]) -> None:
+        now = self.now()
+        times = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
+        if any(isinstance(value, bool) or not isinstance(value, int | float) for value in times.values()):
+            raise jwt.DecodeError
+        if not now - LEEWAY_SECONDS < times["exp"]:
+            raise jwt.ExpiredSignatureError
+        if any(times.get(name, now) > now + LEEWAY_SECONDS for name in ("nbf", "iat")):
+            raise jwt.ImmatureSignatureError
+
+
+def _same(given: str, wanted: str) -> bool:
+    one, other = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, wanted))
+    return hmac.compare_digest(one, other)
+
+
+def _scopes(claims: Mapping[str, Any]) -> list[str]:
+    """As RFC 9068 has them (`scope`, one text), or as some issuers do (`scp`, a text or a list)."""
+    value = claims.get("scope", claims.get("scp", ""))
+    return value.split() if isinstance(value, str) else [name for name in value if isinstance(name, str)]
+
+
+# --- requests --------------------------------------------------------------------------------------
+
+
+class SignIn:
+    """Lets those requests through that carry a token for what they ask; says to all others what is needed."""
+
+    def __init__(self, app: ASGIApp, checker: TokenChecker, *, largest_body_bytes: int) -> None:
+        self._app = app
+        self._checker = checker
+        self._largest = largest_body_bytes
+        self._metadata_url = str(build_resource_metadata_url(_url(checker.audience)))
+
+    @staticmethod
+    def routes(issuer: Issuer, audience: str) -> list[Route]:
+        """Where a client finds the issuer (RFC 9728); readable by everybody."""
+        return create_protected_resource_routes(
+            resource_url=_url(checked_url(audience, option="--audience")),
+            authorization_servers=[_url(issuer.url)],
+            scopes_supported=list(SCOPES),
+            resource_name="Spec Kit Memory",
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _has_token_in_query(scope):
+            # Addresses end up in logs and histories, so such a token is as good as public.
+            text = "An access token belongs into the Authorization header."
+            await self._refuse(send, 400, error="invalid_request", text=text)
+            return
+        if scope["path"].startswith(PATH_OF_METADATA):
+            await self._app(scope, receive, send)
+            return
+        given = [value for name, value in scope.get("headers", ()) if name.lower() == b"authorization"]
+        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        if scheme.lower() != b"bearer" or not token.strip():
+            await self._refuse(send, 401, scopes=(READ,), text="Sign in first: an access token is needed.")
+            return
+        try:
+            access = await self._checker.verify_token(token.strip().decode("latin-1"))
+        except IssuerUnavailable:
+            text = "The issuer's keys cannot be fetched, so that no token can be checked now."
+            await self._refuse(send, 503, text=text)
+            return
+        if access is None:
+            text = "The access token is not valid, or not for this server."
+            await self._refuse(send, 401, error="invalid_token", scopes=(READ,), text=text)
+            return
+        body = b""
+        if scope["method"] == "POST":
+            body, receive = await _read_body(receive, self._largest)
+        needed = _needed_by(body)
+        if set(needed) - set(access.scopes):
+            text = "The access token does not allow this."
+            await self._refuse(send, 403, error="insufficient_scope", scopes=needed, text=text)
+            return
+        await self._app({**scope, "user": AuthenticatedUser(access)}, receive, send)
+
+    async def _refuse(
+        self, send: Send, status: int, *, text: str, error: str | None = None, scopes: Sequence[str] = ()
+    ) -> None:
+        """As RFC 6750 and RFC 9728 have it; nothing of what was sent is repeated."""
+        parts = [f'error="{error}", error_description="{text}"'] if error else []
+        parts += [f'scope="{" ".join(scopes)}"'] if scopes else []
+        parts.append(f'resource_metadata="{self._metadata_url}"')
+        content: dict[str, str] = {"code": "E011", "message": text, "hint": f"{self._metadata_url} names the issuer."}
+        body = json.dumps({"error": content}).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        headers += [(b"retry-after", b"30")] if status == 503 else []
+        headers += [(b"www-authenticate", f"Bearer {', '.join(parts)}".encode())] if status in (400, 401, 403) else []
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _url(text: str) -> AnyHttpUrl:
+    return TypeAdapter(AnyHttpUrl, config={"url_preserve_empty_path": True}).validate_python(text)
+
+
+def _has_token_in_query(scope: Scope) -> bool:
+    query = scope.get("query_string", b"").decode("latin-1")
+    return any(name.lower() in ("access_token", "token") for name, _ in parse_qsl(query, keep_blank_values=True))
+
+
+def _needed_by(body: bytes) -> tuple[str, ...]:
+    """All scopes that the messages of a request need together; what is no message is left to the SDK."""
+    try:
+        content = json.loads(body) if body else {}
+    except (ValueError, RecursionError):
+        return (READ,)
+    needed = {READ}
+    for message in content if isinstance(content, list) else [content]:
+        params = message.get("params") if isinstance(message, dict) else None
+        if isinstance(params, dict) and message.get("method") == "tools/call":
+            needed |= set(needed_scopes(str(params.get("name")), params.get("arguments")))
+    return tuple(scope for scope in SCOPES if scope in needed)
+
+
+async def _read_body(receive: Receive, largest: int) -> tuple[bytes, Receive]:
+    """The body, and what gives it to the next reader; one that is too large is passed on as it comes, unread."""
+    messages: list[Message] = []
+    size = 0
+    while size <= largest:
+        message = await receive()
+        messages.append(message)
+        size += len(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            break
+    waiting = iter(messages)
+
+    async def again() -> Message:
+        return next(waiting, None) or await receive()
+
+    whole = b"".join(message.get("body", b"") for message in messages)
+    return (whole if size <= largest else b""), again

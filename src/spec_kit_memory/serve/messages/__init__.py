@@ -1,0 +1,77 @@
+"""How is advice said to whom? Below this room it is a code with values; `table` has the words of each code.
+
+A template in the table names a call as Python makes it, `` `load({id})` ``. `spelling` writes it as the reader makes
+it: "memory_load with memoryId 5" for a model, "`skm load 5`" for a person. Where a model and a person need different
+advice, the table has words for each.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from functools import cache
+from string import Formatter
+from typing import Any
+
+from spec_kit_memory.advice import Advice, Text
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.serve.messages import spelling
+from spec_kit_memory.serve.messages.table import TABLE, Words
+
+__all__ = ["Say", "advice_for_python", "for_model", "for_person"]
+
+Say = Callable[[Text], str]
+
+
+def for_model(text: Text) -> str:
+    return text if isinstance(text, str) else _MODEL.said(text)
+
+
+def for_person(text: Text) -> str:
+    return text if isinstance(text, str) else _PERSON.said(text)
+
+
+def advice_for_python(text: Text) -> str:
+    return text if isinstance(text, str) else _PYTHON.said(text)
+
+
+class _Reader(Formatter):
+    """Fills templates in for one kind of reader.
+
+    `{count:file}` counts ("3 files"), `{count:file is|files are}` where more than the noun changes; `{names!p}` are
+    parameters, spelled as this reader gives them. In a call a value is written as the reader would type it.
+    """
+
+    def __init__(self, edge: spelling.Edge, words: Callable[[Words], str]) -> None:
+        self._edge = edge
+        self._words = words
+
+    def said(self, advice: Advice) -> str:
+        return self.vformat(_template(self._edge, self._words, advice.code), (), dict(advice.fields))
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        if conversion == "p":
+            return ", ".join(spelling.parameter(name, edge=self._edge) for name in value)
+        if conversion == "q":
+            return shlex.quote(str(value))
+        return super().convert_field(value, conversion)
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec:
+            one, _, many = format_spec.partition("|")
+            return counted(int(value), one, many) if many else counted(int(value), one)
+        if isinstance(value, Advice):
+            return self.said(value)
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return ", ".join(self.format_field(part, "") for part in value)
+        return str(value)
+
+
+@cache
+def _template(edge: spelling.Edge, words: Callable[[Words], str], code: str) -> str:
+    return spelling.spelled(words(TABLE[code]), edge=edge)
+
+
+_MODEL = _Reader("model", lambda words: words.model)
+_PERSON = _Reader("person", lambda words: words.person)
+_PYTHON = _Reader("python", lambda words: words.python)

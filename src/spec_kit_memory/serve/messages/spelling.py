@@ -1,0 +1,142 @@
+"""How does each reader write a call? Templates name calls as Python makes them, in backticks.
+
+The names come from the requests and the table of tools, so none is written twice. What stands in backticks and is
+neither a verb of the workspace nor an argument of one stays as it is. `{field}` in a call stands for a value.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal
+
+from spec_kit_memory import requests
+from spec_kit_memory.parameters import Parameter, Request
+from spec_kit_memory.serve.tools import TOOLS
+
+__all__ = ["Edge", "parameter", "spelled"]
+
+Edge = Literal["model", "person", "python"]
+
+_QUOTED = re.compile(r"`([^`\n]+)`")
+_SLOT = re.compile(r"\{(\w+)\}")
+_MARK = "slot_"
+
+
+class _Slot(str):
+    """The name of a value that is filled in later."""
+
+    __slots__ = ()
+
+
+def spelled(template: str, *, edge: Edge) -> str:
+    """The template with its calls as this reader makes them; values in them are quoted as the reader needs it."""
+
+    def replace(quoted: re.Match[str]) -> str:
+        if edge == "python":
+            return _SLOT.sub(r"{\1!r}", quoted[0])
+        found = _read(_SLOT.sub(rf"{_MARK}\1", quoted[1]))
+        if found is None:
+            return quoted[0]
+        kind, given = found
+        if isinstance(kind, Parameter):
+            return _argument(kind, given.get(kind.argument), edge=edge)
+        return _as_tool(kind, given) if edge == "model" else _as_command(kind, given)
+
+    return _QUOTED.sub(replace, template)
+
+
+def parameter(name: str, *, edge: Edge) -> str:
+    return f"`{name}`" if edge == "python" else _argument(_parameters()[name], None, edge=edge)
+
+
+def _argument(declared: Parameter, value: Any, *, edge: Edge) -> str:
+    if edge == "person":
+        return _as_option(declared, value)
+    return declared.name if value is None else f"{declared.name}: {_json(value)}"
+
+
+@cache
+def _verbs() -> Mapping[str, type[Request]]:
+    return {kind.verb: kind for kind in requests.BY_COMMAND.values()}
+
+
+@cache
+def _parameters() -> Mapping[str, Parameter]:
+    # Where two verbs have a parameter of one name, it is spelled alike.
+    return {name: declared for kind in requests.BY_COMMAND.values() for name, declared in kind.declared.items()}
+
+
+def _read(words: str) -> tuple[type[Request] | Parameter, dict[str, Any]] | None:
+    """A call of a verb with its arguments, or one argument; None where it is neither."""
+    if re.fullmatch(r"[a-z_]+", words):
+        named = _parameters().get(words)
+        return (named, {}) if named is not None else None
+    try:
+        tree = ast.parse(words if words.endswith(")") else f"_({words})", mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+        return None
+    given = {keyword.arg: _value(keyword.value) for keyword in tree.keywords if keyword.arg}
+    if tree.func.id == "_":
+        named = _parameters().get(next(iter(given), ""))
+        return (named, given) if named is not None and len(given) == 1 and not tree.args else None
+    kind = _verbs().get(tree.func.id)
+    if kind is None:
+        return None
+    places = [name for name, declared in kind.declared.items() if not declared.kw_only]
+    given = dict(zip(places, map(_value, tree.args), strict=False)) | given
+    return (kind, given) if given.keys() <= kind.declared.keys() else None
+
+
+def _value(node: ast.expr) -> Any:
+    """A literal; a name stands for what the reader has to put there, or for a value that is filled in."""
+    if isinstance(node, ast.Name):
+        return _Slot(node.id.removeprefix(_MARK)) if node.id.startswith(_MARK) else node.id
+    return ast.literal_eval(node)
+
+
+# --- to a model ---------------------------------------------------------------------------
+
+
+def _as_tool(kind: type[Request], given: Mapping[str, Any]) -> str:
+    tool = next((tool for tool in TOOLS if tool.request is kind), None)
+    if tool is None or any(kind.declared[name].reach != "everywhere" for name in given):
+        return f"{_as_command(kind, given)} (for the user to run)"
+    said = [f"{kind.declared[name].name} {_json(value)}" for name, value in given.items()]
+    return f"{tool.name} with {' and '.join(said)}" if said else tool.name
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, _Slot):
+        return f"{{{value}}}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# --- to a person --------------------------------------------------------------------------
+
+
+def _as_command(kind: type[Request], given: Mapping[str, Any]) -> str:
+    words = ["skm", *kind.command.split()]
+    for name, value in given.items():
+        declared = kind.declared[name]
+        words.append(
+            _typed(value) if not declared.kw_only and not isinstance(value, bool) else _as_option(declared, value)
+        )
+    return f"`{' '.join(words)}`"
+
+
+def _as_option(declared: Parameter, value: Any) -> str:
+    if value is None or value is True:
+        return declared.flag
+    if value is False:
+        return declared.off or f"--no-{declared.flag[2:]}"
+    return f"{declared.flag} {_typed(value)}"
+
+
+def _typed(value: Any) -> str:
+    return f"{{{value}!q}}" if isinstance(value, _Slot) else shlex.quote(str(value))

@@ -1,0 +1,203 @@
+"""Who may see the page? Whoever opened the address that this process printed, or gave its token; from here only.
+
+The token of an address is exchanged once for a cookie. Host and Origin are checked, so that a page of another site
+can neither reach this one through a name of its own nor post a form to it; every change carries a token of its
+session as well. What a browser may load is named in the Content-Security-Policy: nothing but our own files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["HEADERS", "Access", "Checked", "Notice", "Visit"]
+
+SESSION_SECONDS = 12 * 3600
+MOST_SESSIONS = 200
+CHANGING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    # Not "no-referrer": with it browsers send the Origin "null" with a form.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a change did, shown once on the next page, with what takes it back."""
+
+    text: str
+    hints: tuple[str, ...] = ()
+    operation: str = ""  # for undo
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class Visit:
+    """One browser that was let in."""
+
+    csrf: str
+    until: float
+    notices: list[Notice] = field(default_factory=list)
+
+    def take_notices(self) -> list[Notice]:
+        taken, self.notices = self.notices, []
+        return taken
+
+
+class Access:
+    """The sessions of one server. `token` opens one by a form, again and again; `open_to_all`: nobody needs any."""
+
+    def __init__(
+        self,
+        *,
+        names: Sequence[str],
+        token: str | None = None,
+        open_to_all: bool = False,
+        port: int = 0,
+        secure: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.names = tuple(name.lower() for name in names)
+        self.port = port
+        self.secure = secure
+        self.open_to_all = open_to_all
+        self.has_token = token is not None
+        self._token = None if token is None else _digest(token)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._invitations: set[bytes] = set()
+        self._visits: dict[bytes, Visit] = {}
+
+    @property
+    def cookie(self) -> str:
+        """Its name has the port: browsers send cookies to every port of a host, and each server must know its own."""
+        return f"skm_{self.port}"
+
+    def invite(self) -> str:
+        """A token for an address. It works once."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            self._invitations.add(_digest(token))
+        return token
+
+    def exchange(self, token: str) -> str | None:
+        """The cookie for an invitation; None if it was used or never made."""
+        digest = _digest(token)
+        with self._lock:
+            if digest not in self._invitations:
+                return None
+            self._invitations.remove(digest)
+        return self.admit()
+
+    def sign_in(self, token: str) -> str | None:
+        """The cookie for the server's own token."""
+        return self.admit() if self._token and hmac.compare_digest(_digest(token), self._token) else None
+
+    def admit(self) -> str:
+        value, now = secrets.token_urlsafe(32), self._clock()
+        with self._lock:
+            self._visits = {key: visit for key, visit in self._visits.items() if visit.until > now}
+            while len(self._visits) >= MOST_SESSIONS:
+                del self._visits[next(iter(self._visits))]
+            self._visits[_digest(value)] = Visit(csrf=secrets.token_urlsafe(32), until=now + SESSION_SECONDS)
+        return value
+
+    def visit(self, request: Request) -> Visit | None:
+        value = request.cookies.get(self.cookie, "")
+        with self._lock:
+            visit = self._visits.get(_digest(value)) if value else None
+        return visit if visit is not None and visit.until > self._clock() else None
+
+    def leave(self, request: Request) -> None:
+        with self._lock:
+            self._visits.pop(_digest(request.cookies.get(self.cookie, "")), None)
+
+    # --- where a request comes from
+
+    def is_named(self, host: str) -> bool:
+        """Is it one of our own names? A name that an attacker points at this machine is not."""
+        return _name_of(f"//{host}") in self.names
+
+    def is_from_here(self, headers: Mapping[str, str]) -> bool:
+        """Does a change come from a page of ours? Browsers say so; what says nothing has no cookie to abuse."""
+        origin = headers.get("origin")
+        if origin is not None:
+            parts = urlsplit(origin)
+            same = parts.scheme in ("http", "https") and parts.netloc.lower() == headers.get("host", "").lower()
+            if not same or _name_of(origin) not in self.names:
+                return False
+        return headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+
+    def is_meant(self, visit: Visit, given: str) -> bool:
+        return hmac.compare_digest(_digest(given), _digest(visit.csrf))
+
+
+def _name_of(address: str) -> str:
+    try:
+        name = (urlsplit(address).hostname or "").lower()
+    except ValueError:
+        return ""
+    return f"[{name}]" if ":" in name else name
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
+
+class Checked:
+    """Refuses what comes under another name, and gives every answer its headers."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # nothing else is spoken here
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                if b"cache-control" not in there:
+                    added.append((b"cache-control", b"no-store"))
+                message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in there)]
+            await send(message)
+
+        if len(hosts) != 1 or not self._access.is_named(hosts[0]):
+            from starlette.responses import PlainTextResponse
+
+            refusal = PlainTextResponse("This server is not reached by that name.\n", status_code=421)
+            await refusal(scope, receive, send_with_headers)
+            return
+        await self._app(scope, receive, send_with_headers)

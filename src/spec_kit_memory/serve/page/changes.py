@@ -1,0 +1,194 @@
+"""What can be changed from a page? Each form is one call of a verb, told where it was made, with what takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.advice import advise
+from spec_kit_memory.errors import BadParameter, MissingParameter
+from spec_kit_memory.serve.messages import for_person
+from spec_kit_memory.serve.page.access import Notice
+
+if TYPE_CHECKING:
+    from spec_kit_memory.answers import Answer
+    from spec_kit_memory.workspace import Workspace
+
+__all__ = ["CHANGES", "Done", "Sent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a form sent, and what stands in its address."""
+
+    path: Mapping[str, Any]
+    form: Mapping[str, str]
+
+    @property
+    def id(self) -> int:
+        return int(self.path["id"])
+
+    def text(self, name: str) -> str:
+        return self.form.get(name, "").strip()
+
+    def needed(self, name: str) -> str:
+        if not (text := self.text(name)):
+            raise MissingParameter(f"{name.replace('_', ' ')} is missing.", hint="Fill it in. Nothing was changed.")
+        return text
+
+    def number(self, name: str) -> int:
+        text = self.needed(name).removeprefix("#")
+        if not text.isdigit() or len(text) > 15:
+            raise BadParameter(f"{name.replace('_', ' ')} is {text!r}.", hint="Give a memory's number.")
+        return int(text)
+
+    def flag(self, name: str) -> bool:
+        return self.text(name) in ("1", "true", "on", "yes")
+
+    def lines(self, name: str) -> list[str]:
+        return [line.strip() for line in self.form.get(name, "").splitlines() if line.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    notice: Notice
+    to: str = ""  # "": back to where the form was
+
+
+def _told(workspace: Workspace, answer: Answer, memory_id: int | None, *, to: str = "") -> Done:
+    """With the operation that takes it back: the newest of this memory, which is the one just made."""
+    latest = workspace.changes(memory_id, limit=1).changes if memory_id is not None else ()
+    hints = tuple(
+        for_person(hint) for hint in answer.advice if hint not in (advise("take-back"), advise("take-back-personal"))
+    )
+    return Done(Notice(_sentence(answer), hints=hints, operation=latest[0].operation if latest else ""), to=to)
+
+
+def _sentence(answer: Answer) -> str:
+    return answer.summary[:1].upper() + answer.summary[1:]
+
+
+def update(workspace: Workspace, sent: Sent) -> Done:
+    """Only what differs from what is there is written."""
+    card = workspace.examine(sent.id).memory
+    given: dict[str, Any] = {}
+    if (title := sent.needed("title")) != card.title:
+        given["title"] = title
+    if (tier := sent.needed("tier")) != card.tier:
+        given["importance_tier"] = tier
+    if (kind := sent.needed("type")) != card.context_type:
+        given["context_type"] = kind
+    if (phrases := sent.lines("phrases")) != list(card.triggers):
+        given["trigger_phrases"] = phrases
+    if not given:
+        return Done(Notice("Nothing was changed: everything is as it was."))
+    return _told(workspace, workspace.update(sent.id, confirm=sent.flag("confirm"), **given), sent.id)
+
+
+def judge(workspace: Workspace, sent: Sent) -> Done:
+    verdict = sent.needed("verdict")
+    given: dict[str, dict[str, Any]] = {
+        "useful": {"was_useful": True},
+        "not-useful": {"was_useful": False},
+        "outdated": {"outdated": True},
+        "holds": {"outdated": False},
+        "promote": {"promote": True},
+    }
+    if verdict not in given:
+        raise BadParameter(f"there is no verdict {verdict!r}", hint="Use a button of the page.")
+    return _told(workspace, workspace.validate(sent.id, **given[verdict]), sent.id)
+
+
+def trust(workspace: Workspace, sent: Sent) -> Done:
+    return _told(workspace, workspace.trust(sent.id, trusted=sent.text("trusted") != "0"), sent.id)
+
+
+def forget(workspace: Workspace, sent: Sent) -> Done:
+    return _told(workspace, workspace.delete(sent.id, delete_file=sent.flag("file")), sent.id)
+
+
+def merge(workspace: Workspace, sent: Sent) -> Done:
+    """`id` gives way; the other one stays, and that is where one looks next."""
+    into = sent.number("into")
+    return _told(workspace, workspace.merge(sent.id, into), into, to=sent.text("then"))
+
+
+def link(workspace: Workspace, sent: Sent) -> Done:
+    target, relation = sent.number("target"), sent.needed("relation")
+    ends = (target, sent.id) if sent.flag("inward") else (sent.id, target)
+    return _told(workspace, workspace.link(*ends, relation, evidence=sent.text("evidence") or None), ends[0])
+
+
+def unlink(workspace: Workspace, sent: Sent) -> Done:
+    answer = workspace.unlink(sent.id)
+    return _told(workspace, answer, answer.link.source_id)
+
+
+def undo(workspace: Workspace, sent: Sent) -> Done:
+    answer = workspace.undo(operation=sent.needed("operation"))
+    return Done(Notice(_sentence(answer)))
+
+
+def keep(workspace: Workspace, sent: Sent) -> Done:
+    answer = workspace.keep(sent.needed("key"), kept=sent.text("kept") != "0")
+    return Done(
+        Notice(
+            answer.summary[:1].upper()
+            + answer.summary[1:]
+            + ("; it is among what was set aside" if answer.kept else "")
+        )
+    )
+
+
+def remove_phrase(workspace: Workspace, sent: Sent) -> Done:
+    return _told(workspace, workspace.update(sent.id, remove_trigger_phrases=[sent.needed("phrase")]), sent.id)
+
+
+def checkpoint_create(workspace: Workspace, sent: Sent) -> Done:
+    answer = workspace.checkpoint_create(sent.needed("name"), description=sent.text("description") or None)
+    return _told(workspace, answer, None)
+
+
+def checkpoint_restore(workspace: Workspace, sent: Sent) -> Done:
+    if not sent.flag("confirm"):
+        raise BadParameter("Restoring was not confirmed.", hint="Tick the box beside the button. Nothing was changed.")
+    answer = workspace.checkpoint_restore(
+        sent.path["name"], clear_existing=sent.flag("clear"), restore_files=sent.flag("files")
+    )
+    latest = workspace.changes(limit=1).changes
+    undoable = latest[0].operation if latest and latest[0].kind == "restore" else ""
+    return Done(Notice(_sentence(answer), operation=undoable))
+
+
+def checkpoint_delete(workspace: Workspace, sent: Sent) -> Done:
+    if not sent.flag("confirm"):
+        raise BadParameter("Deleting was not confirmed.", hint="Tick the box beside the button. Nothing was changed.")
+    return _told(workspace, workspace.checkpoint_delete(sent.path["name"]), None, to="/time")
+
+
+def index(workspace: Workspace, sent: Sent) -> Done:
+    return _told(workspace, workspace.index(), None)
+
+
+def repair(workspace: Workspace, sent: Sent) -> Done:
+    return _told(workspace, workspace.health(repair=True), None)
+
+
+CHANGES: Mapping[str, Callable[[Workspace, Sent], Done]] = {
+    "/memory/{id:int}/update": update,
+    "/memory/{id:int}/judge": judge,
+    "/memory/{id:int}/trust": trust,
+    "/memory/{id:int}/forget": forget,
+    "/memory/{id:int}/merge": merge,
+    "/memory/{id:int}/link": link,
+    "/memory/{id:int}/phrase/remove": remove_phrase,
+    "/link/{id:int}/remove": unlink,
+    "/undo": undo,
+    "/care/keep": keep,
+    "/time/checkpoint": checkpoint_create,
+    "/time/checkpoint/{name}/restore": checkpoint_restore,
+    "/time/checkpoint/{name}/delete": checkpoint_delete,
+    "/index": index,
+    "/repair": repair,
+}

@@ -1,0 +1,105 @@
+"""How is a memory's text shown? As HTML that can do nothing: its author is anybody.
+
+Markdown is rendered without raw HTML, and what comes out is cleaned once more by a sanitiser. Pictures become words,
+links lead only to other sites, and signs that turn the direction of a line are shown instead of obeyed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import nh3
+from markdown_it import MarkdownIt
+
+if TYPE_CHECKING:
+    from spec_kit_memory.answers import Section
+
+__all__ = ["LONGEST", "html_of", "section_id", "visible"]
+
+LONGEST = 200_000  # characters that are rendered; the rest is one link away, as plain text
+_TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_TAGS = {
+    "a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
+    "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+_NAMED = ("h1", "h2", "h3", "h4", "h5", "h6", "p", "ul", "blockquote")  # blocks that a section may begin with
+_ATTRIBUTES = {"a": {"href"}, "div": {"class", "tabindex"}, "ol": {"id", "start"}, **{tag: {"id"} for tag in _NAMED}}
+_SCHEMES = {"http", "https", "mailto"}
+_SAFE_ID = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def visible(text: str) -> str:
+    """A text in which nothing turns the direction of what follows."""
+    return _TURNING.sub(lambda sign: f"[U+{ord(sign[0]):04X}]", text)
+
+
+def section_id(name: str) -> str:
+    """The id of a section in our page: never one that a script of ours looks for."""
+    return f"section-{_SAFE_ID.sub('-', name)[:80]}"
+
+
+def html_of(text: str, *, sections: Sequence[Section] = (), first_line: int = 1) -> str:
+    """Clean HTML of markdown; `sections` get ids. `first_line` is the line of the file that the text begins with."""
+    reader = _reader()
+    tokens = reader.parse(visible(text[:LONGEST]))
+    _name_sections(tokens, sections, first_line)
+    return nh3.clean(
+        reader.renderer.render(tokens, reader.options, {}),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        attribute_filter=_kept,
+        url_schemes=_SCHEMES,
+        link_rel="noopener noreferrer nofollow",
+    )
+
+
+def _kept(tag: str, name: str, value: str) -> str | None:
+    if name == "href":
+        return value if value.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)) else None
+    if name == "class":
+        return value if value == "wide" else None
+    if name == "tabindex":
+        return "0"
+    return value
+
+
+def _name_sections(tokens: Sequence[Any], sections: Sequence[Section], first_line: int) -> None:
+    """Each section's id goes to the first block that begins in it."""
+    blocks = [token for token in tokens if token.level == 0 and token.nesting == 1 and token.map]
+    for section in sections:
+        for token in blocks:
+            line = token.map[0] + first_line
+            if section.first_line <= line <= section.last_line and not token.attrGet("id"):
+                token.attrSet("id", section_id(section.id))
+                break
+
+
+@cache
+def _reader() -> MarkdownIt:
+    reader = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable(["table", "strikethrough"])
+    reader.add_render_rule("html_block", _raw)
+    reader.add_render_rule("html_inline", _raw)
+    reader.add_render_rule("image", _picture)
+    reader.add_render_rule("table_open", lambda *_: '<div class="wide" tabindex="0"><table>')
+    reader.add_render_rule("table_close", lambda *_: "</table></div>")
+    reader.add_render_rule("s_open", lambda *_: "<del>")
+    reader.add_render_rule("s_close", lambda *_: "</del>")
+    return reader
+
+
+def _raw(_self: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
+    """A comment says something to programs; any other HTML is shown as it is written."""
+    content = tokens[index].content
+    if content.lstrip().startswith("<!--"):
+        return ""
+    shown = escape(content)
+    return f"<pre><code>{shown}</code></pre>" if tokens[index].type == "html_block" else shown
+
+
+def _picture(_self: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
+    token = tokens[index]
+    return f"<em>[picture: {escape(token.content or str(token.attrGet('src') or ''))}]</em>"

@@ -1,0 +1,125 @@
+"""How do templates say dates, numbers and names? The one environment of the page's templates."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from enum import Enum
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.serve import render
+from spec_kit_memory.serve.page.document import section_id, visible
+from spec_kit_memory.serve.page.static_files import address
+
+__all__ = ["html"]
+
+# Every tier and state has a sign beside its colour.
+SIGNS = {
+    "constitutional": "◆",
+    "critical": "▲",
+    "important": "●",
+    "normal": "○",
+    "temporary": "◌",
+    "deprecated": "✕",
+    "HOT": "▰▰▰▰",
+    "WARM": "▰▰▰▱",
+    "COLD": "▰▰▱▱",
+    "DORMANT": "▰▱▱▱",
+    "ARCHIVED": "▱▱▱▱",
+}
+
+
+def html(template: str, **values: Any) -> str:
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("spec_kit_memory.serve.page", "templates"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "ago": _ago,
+        "day": _day,
+        "minute": _minute,
+        "number": lambda value: f"{value:,}",
+        "size": _size,
+        "section_id": section_id,
+        "json": _json,
+        "advice": _advice,
+        "excerpt": _excerpt,
+        "address": lambda name: quote(str(name), safe="/"),
+    }
+    made.globals |= {"static": address, "counted": counted, "with_query": _with_query, "signs": SIGNS}
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """What is put in: enums by their value, and no text that turns the direction of the page."""
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return visible(value)
+    return "" if value is None else value
+
+
+def _advice(text: str) -> str:
+    """Advice without what names a command: here are buttons for that."""
+    clauses = [clause for clause in re.split(r"(?<=[:;.]) ", str(text)) if "`" not in clause]
+    return " ".join(clauses).rstrip(":;. ")
+
+
+def _excerpt(text: str) -> str:
+    """The words of a passage: without headings and tags, unless there is nothing else."""
+    lines = [line for line in str(text).split("\n") if line.strip()]
+    plain = [line for line in lines if not line.lstrip().startswith(("#", "<!--", "---", "```"))]
+    return "\n".join(plain or lines)
+
+
+def _with_query(path: str, query: Mapping[str, str], **changed: str | None) -> str:
+    """An address with some parameters changed; None or nothing takes one out."""
+    merged = {name: value for name, value in ({**query, **changed}).items() if value}
+    return f"{path}?{urlencode(merged)}" if merged else path
+
+
+def _ago(moment: datetime | None) -> str:
+    if moment is None:
+        return "never"
+    seconds = (datetime.now(UTC) - moment).total_seconds()
+    for unit, length in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{counted(int(seconds // length), unit)} ago"
+    return "just now"
+
+
+def _day(moment: datetime | date | None) -> str:
+    return f"{moment:%Y-%m-%d}" if moment else ""
+
+
+def _minute(moment: datetime | None) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}" if moment else ""
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(render.value(value), ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,244 @@
+"""Which addresses does the page have, and how does an answer of the workspace become one of them?
+
+Every page has its JSON beside it, at the same address with `.json`. Pages are made in worker threads, with a
+workspace as an observer has it: looking at a memory is no use of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from spec_kit_memory.errors import MemoryNotFound, SpecKitMemoryError
+from spec_kit_memory.serve import render
+from spec_kit_memory.serve.messages import for_person
+from spec_kit_memory.serve.page import changes, views
+from spec_kit_memory.serve.page.access import Access, Checked, Notice, Visit
+from spec_kit_memory.serve.page.jinja import html
+from spec_kit_memory.serve.page.static_files import serve_static
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
+
+__all__ = ["page_app"]
+
+logger = logging.getLogger(__name__)
+
+LARGEST_FORM_BYTES = 200_000
+THEMES = ("light", "dark", "system")
+THEME_SECONDS = 365 * 86_400
+
+
+def page_app(live: LiveWorkspace, access: Access) -> ASGIApp:
+    page = _Page(live, access)
+    routes = [
+        Route("/", page.front, methods=["GET"]),
+        Route("/sign-in", page.sign_in, methods=["GET", "POST"]),
+        Route("/sign-out", page.sign_out, methods=["POST"]),
+        Route("/theme", page.theme, methods=["GET"]),
+        Route("/static/{name:path}", serve_static, methods=["GET"]),
+    ]
+    for path, view in views.PAGES.items():
+        # The address with .json first: a folder's name may have anything in it.
+        routes.append(Route(f"{path}.json", partial(page.show, view, True), methods=["GET"]))
+        routes.append(Route(path, partial(page.show, view, False), methods=["GET"]))
+    routes += [Route(path, partial(page.change, act), methods=["POST"]) for path, act in changes.CHANGES.items()]
+    handlers: Mapping[Any, Any] = {404: page.missing, 405: page.missing}
+    return Checked(Starlette(routes=routes, exception_handlers=handlers), access)
+
+
+class _Page:
+    def __init__(self, live: LiveWorkspace, access: Access) -> None:
+        self._live = live
+        self._access = access
+
+    # --- who comes in
+
+    async def front(self, request: Request) -> Response:
+        """The address that was printed leads here, with its token; who is in already goes on to search."""
+        token = request.query_params.get("token")
+        if token is not None:
+            value = self._access.exchange(token)
+            if value is not None:
+                return self._let_in(value)
+            if self._access.visit(request) is None:
+                return self._sign_in_page(request, "That address was used already, or the server was started again.")
+        return RedirectResponse("/search", status_code=303)
+
+    def _let_in(self, value: str, *, to: str = "/search") -> Response:
+        answer = RedirectResponse(to, status_code=303)
+        answer.set_cookie(
+            self._access.cookie, value, httponly=True, samesite="lax", secure=self._access.secure, path="/"
+        )
+        return answer
+
+    def _sign_in_page(self, request: Request, problem: str = "", *, to: str = "/search") -> Response:
+        shown = html(
+            "sign_in.html", problem=problem, to=to, theme=_theme(request), by_form=not self._access.open_to_all
+        )
+        return Response(shown, status_code=401, media_type="text/html")
+
+    async def sign_in(self, request: Request) -> Response:
+        if request.method == "GET":
+            return self._sign_in_page(request)
+        if not self._access.is_from_here(request.headers):
+            return PlainTextResponse("This form was sent from another site.\n", status_code=403)
+        form = await _form(request)
+        value = self._access.sign_in(form.get("token", "").strip())
+        if value is None:
+            return self._sign_in_page(request, "That is not the token of this server.", to=_local(form.get("to", "")))
+        return self._let_in(value, to=_local(form.get("to", "")))
+
+    async def sign_out(self, request: Request) -> Response:
+        visit = self._access.visit(request)
+        form = await _form(request)
+        if visit is None or not self._may_change(request, visit, form):
+            return PlainTextResponse("Nothing was changed.\n", status_code=403)
+        self._access.leave(request)
+        answer = RedirectResponse("/sign-in", status_code=303)
+        answer.delete_cookie(self._access.cookie, path="/")
+        return answer
+
+    async def theme(self, request: Request) -> Response:
+        """Light or dark is the browser's own affair: no session, no change."""
+        wanted = request.query_params.get("to", "")
+        answer = RedirectResponse(_local(request.query_params.get("next", "")), status_code=303)
+        if wanted in THEMES:
+            answer.set_cookie("skm_theme", wanted, max_age=THEME_SECONDS, samesite="lax", httponly=True, path="/")
+        return answer
+
+    # --- pages
+
+    async def show(self, view: Callable[..., views.View], as_json: bool, request: Request) -> Response:
+        visit = self._access.visit(request)
+        if visit is None:
+            if self._access.open_to_all:
+                return self._let_in(self._access.admit(), to=_here(request))
+            if as_json:
+                return JSONResponse({"error": {"code": "E011", "message": "Open the page first."}}, status_code=401)
+            return self._sign_in_page(request, to=_here(request))
+        return await anyio.to_thread.run_sync(partial(self._shown, view, as_json, request, visit))
+
+    def _shown(self, view: Callable[..., views.View], as_json: bool, request: Request, visit: Visit) -> Response:
+        try:
+            made = self._view(view, request)
+            if as_json:
+                shown = {name: render.envelope(answer, say=for_person) for name, answer in made.answers.items()}
+                return Response(render.compact(shown), media_type="application/json")
+            partly = request.headers.get("hx-request") == "true" and made.part
+            return self._html(request, visit, made.part if partly else made.template, made)
+        except Exception as error:  # noqa: BLE001 - the edge: a page that says what is wrong
+            return self._failure(request, visit, error, as_json=as_json)
+
+    def _view(self, view: Callable[..., views.View], request: Request) -> views.View:
+        with self._live.use() as workspace:
+            observer = workspace.for_caller(replace(workspace.caller, observer=True))
+            return view(observer, views.Asked(request.path_params, request.query_params))
+
+    def _html(self, request: Request, visit: Visit, template: str, made: views.View, *, status: int = 200) -> Response:
+        with self._live.use() as workspace:
+            root = workspace.settings.root
+        shown = html(
+            template,
+            **made.values,
+            title=made.title,
+            section=made.section,
+            answers=made.answers,
+            csrf=visit.csrf,
+            notices=[] if template == made.part else visit.take_notices(),
+            here=_here(request),
+            theme=_theme(request),
+            workspace=root.name,
+            workspace_path=str(root),
+        )
+        return Response(shown, status_code=status, media_type="text/html", headers={"Vary": "HX-Request"})
+
+    def _failure(self, request: Request, visit: Visit, error: Exception, *, as_json: bool) -> Response:
+        if not isinstance(error, SpecKitMemoryError):
+            logger.error("a page failed in a way nobody foresaw", exc_info=error)
+        told = render.error(error, say=for_person)
+        status = 404 if isinstance(error, MemoryNotFound) else 400 if isinstance(error, SpecKitMemoryError) else 500
+        if as_json:
+            return JSONResponse({"error": told}, status_code=status)
+        made = views.View("error.html", title="Not shown", values={"error": told, "status": status})
+        try:
+            return self._html(request, visit, made.template, made, status=status)
+        except Exception:  # noqa: BLE001 - the workspace itself cannot be opened
+            return PlainTextResponse(f"{told['code']} {told['message']}\n{told['hint']}\n", status_code=status)
+
+    async def missing(self, request: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 404)
+        visit = self._access.visit(request)
+        if visit is None or request.url.path.endswith(".json"):
+            return PlainTextResponse("There is no such page.\n", status_code=status)
+        told = {"code": str(status), "message": "There is no such page.", "hint": "Search, or choose a page above."}
+        made = views.View("error.html", title="No such page", values={"error": told, "status": status})
+        return await anyio.to_thread.run_sync(partial(self._html, request, visit, made.template, made, status=status))
+
+    # --- changes
+
+    def _may_change(self, request: Request, visit: Visit, form: Mapping[str, str]) -> bool:
+        given = form.get("csrf") or request.headers.get("x-csrf-token", "")
+        return self._access.is_from_here(request.headers) and self._access.is_meant(visit, given)
+
+    async def change(self, act: Callable[..., changes.Done], request: Request) -> Response:
+        visit = self._access.visit(request)
+        form = await _form(request)
+        if visit is None or not self._may_change(request, visit, form):
+            return PlainTextResponse("Nothing was changed: open the page again, and try once more.\n", status_code=403)
+        done = await anyio.to_thread.run_sync(partial(self._done, act, request, form))
+        if request.headers.get("hx-request") == "true":
+            shown = html("done.html", notice=done.notice, csrf=visit.csrf, here=_local(form.get("next", "")))
+            return Response(shown, media_type="text/html")
+        visit.notices.append(done.notice)
+        return RedirectResponse(done.to or _local(form.get("next", "")), status_code=303)
+
+    def _done(self, act: Callable[..., changes.Done], request: Request, form: Mapping[str, str]) -> changes.Done:
+        try:
+            with self._live.use() as workspace:
+                return act(workspace, changes.Sent(request.path_params, form))
+        except Exception as error:
+            if not isinstance(error, SpecKitMemoryError):
+                logger.error("a change failed in a way nobody foresaw", exc_info=error)
+            told = render.error(error, say=for_person)
+            return changes.Done(Notice(told["message"], hints=(told["hint"],), failed=True))
+
+
+def _here(request: Request) -> str:
+    path = quote(request.url.path.removesuffix(".json"))
+    return f"{path}?{request.url.query}" if request.url.query else path
+
+
+def _local(address: str) -> str:
+    """An address of this page, whatever was sent: never one of another site."""
+    local = address.startswith("/") and not address.startswith(("//", "/\\")) and "\\" not in address
+    return address if local and address.isprintable() else "/search"
+
+
+def _theme(request: Request) -> str:
+    wanted = request.cookies.get("skm_theme", "system")
+    return wanted if wanted in THEMES else "system"
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """What a form sent; nothing where it is no form of ours, or too long."""
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return {}
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST_FORM_BYTES:
+            return {}
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=200))

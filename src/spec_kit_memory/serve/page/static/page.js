@@ -1,0 +1,161 @@
+/* Keys, plots and the graph. Everything here only adds to pages that work without it. */
+"use strict";
+(() => {
+  const list = () => [...document.querySelectorAll("[data-item]")];
+  const typing = (target) => target.closest("input, textarea, select, [contenteditable]");
+  let going = false;
+
+  const current = () => document.querySelector("[data-item].current");
+  const choose = (item) => {
+    if (!item) return;
+    current()?.classList.remove("current");
+    item.classList.add("current");
+    item.focus({ preventScroll: true });
+    item.scrollIntoView({ block: "nearest" });
+  };
+  const move = (step) => {
+    const items = list();
+    if (!items.length) return;
+    const at = items.indexOf(current());
+    choose(items[at < 0 ? (step > 0 ? 0 : items.length - 1) : Math.min(items.length - 1, Math.max(0, at + step))]);
+  };
+
+  const help = () => document.getElementById("keys")?.showModal();
+
+  const press = (key) => {
+    // Of the item that is chosen, else of what was just done, else of the page as a whole.
+    const item = current();
+    const inside = item?.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    const done = key === "z" && document.querySelector('.notice [data-key="z"]');
+    const page = [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].find((one) => !one.closest("[data-item]"));
+    const found = inside || done || page;
+    found?.click();
+    return Boolean(found);
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (document.querySelector("dialog[open]")) return;
+    // The browser's own Escape would empty the box as well.
+    if (event.key === "Escape" && typing(event.target)) { event.preventDefault(); event.target.blur(); return; }
+    if (typing(event.target)) return;
+    if (going) {
+      going = false;
+      const link = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+      if (link) { event.preventDefault(); link.click(); }
+      return;
+    }
+    const act = {
+      j: () => move(1), k: () => move(-1), ArrowDown: null, g: () => { going = true; },
+      "/": () => { const box = document.getElementById("q"); if (box) { box.focus(); box.select(); } else { location.href = "/search"; } },
+      "?": help,
+      Enter: () => (document.activeElement === current() ? current()?.querySelector("[data-open]")?.click() : null),
+    }[event.key];
+    if (event.key === "Enter") {
+      if (document.activeElement === current() && current()) { event.preventDefault(); act(); }
+      return;
+    }
+    if (act) { event.preventDefault(); act(); return; }
+    if (event.key.length === 1 && press(event.key)) event.preventDefault();
+  });
+
+  document.querySelectorAll("[data-help]").forEach((button) => { button.hidden = false; button.addEventListener("click", help); });
+  document.addEventListener("focusin", (event) => {
+    const item = event.target.closest("[data-item]");
+    if (item && item !== current()) { current()?.classList.remove("current"); item.classList.add("current"); }
+  });
+  // After a change inside a list, what was done stays chosen: j goes on from there, z takes it back.
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.matches?.("[data-item]") || event.detail.elt?.matches?.("[data-done]")) {
+      choose(document.querySelector("[data-done]:not([data-seen])"));
+      document.querySelectorAll("[data-done]").forEach((one) => { one.dataset.seen = ""; });
+    }
+  });
+  document.addEventListener("htmx:responseError", (event) => {
+    if ([401, 403].includes(event.detail.xhr.status)) location.reload();
+  });
+
+  // --- plots
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const axis = () => ({ stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } });
+  const day = (text) => Date.parse(`${text}T00:00:00Z`) / 1000;
+  const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [1, 2], [10, 4]];
+  const TIERS = ["--part-tier", "--hot", "--warm", "--part-relevance", "--cold", "--archived"];
+
+  const plots = {
+    use: (values) => [
+      { scales: { x: { time: true }, tokens: { range: (_, least, most) => [0, Math.max(most, 1)] }, y: { range: (_, least, most) => [0, Math.max(most, 1)] } },
+        axes: [axis(), { ...axis(), label: "uses", labelSize: 18 }, { ...axis(), scale: "tokens", side: 1, label: "tokens", labelSize: 18, size: 60, grid: { show: false } }],
+        series: [{ value: "{YYYY}-{MM}-{DD}" }, { label: "uses", stroke: colour("--part-relevance"), width: 2, points: { show: false } }, { label: "tokens sent", scale: "tokens", stroke: colour("--part-recency"), width: 1.5, dash: [5, 4], points: { show: false } }] },
+      [values.days.map(day), values.uses, values.tokens],
+    ],
+    decay: (values) => {
+      const data = [[...values.days]];
+      const series = [{ label: "days" }];
+      values.curves.forEach((curve, at) => {
+        data.push(curve.left);
+        series.push({ label: `${curve.tier} (${curve.memories.reduce((a, b) => a + b, 0)})`, stroke: colour(TIERS[at % TIERS.length]), width: 2, dash: DASHES[at % DASHES.length],
+          // The more memories stand at a place of the curve, the larger its point.
+          points: { show: true, size: 1, paths: (plot, index) => {
+            const path = new Path2D();
+            curve.memories.forEach((count, i) => {
+              if (!count) return;
+              const radius = Math.min(14, 2 + 2.2 * Math.sqrt(count)) * devicePixelRatio / 2;
+              const x = plot.valToPos(values.days[i], "x", true), y = plot.valToPos(curve.left[i], "y", true);
+              path.moveTo(x + radius, y);
+              path.arc(x, y, radius, 0, 2 * Math.PI);
+            });
+            return { stroke: path, fill: path };
+          } } });
+      });
+      return [{ scales: { x: { time: false }, y: { range: [0, 1.08] } }, axes: [{ ...axis(), label: "days since it was used", labelSize: 18 }, { ...axis(), label: "left", labelSize: 18 }], series }, data];
+    },
+  };
+  const draw = () => document.querySelectorAll("[data-chart]").forEach((box) => {
+    if (!window.uPlot) return;
+    const [options, data] = plots[box.dataset.chart](JSON.parse(box.dataset.values));
+    box.replaceChildren();
+    const line = (plot, at) => ((plot.series[at].dash ?? []).length ? ["dashed", "dotted"][(at + 1) % 2] : "solid");
+    new window.uPlot({ width: box.clientWidth, height: 240, legend: { markers: { width: 2, dash: line } }, ...options }, data, box);
+  });
+  draw();
+  let later;
+  addEventListener("resize", () => { clearTimeout(later); later = setTimeout(draw, 150); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+
+  // --- the graph of a neighbourhood
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const make = (parent, name, attributes, text) => {
+    const made = document.createElementNS(SVG, name);
+    Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
+    if (text !== undefined) made.textContent = text;
+    parent.append(made);
+    return made;
+  };
+  const short = (text) => (text.length > 34 ? `${text.slice(0, 33)}…` : text);
+  document.querySelectorAll("[data-graph]").forEach((box) => {
+    if (!window.d3?.forceSimulation) return;
+    const { centre, nodes, links } = JSON.parse(box.dataset.graph);
+    const width = box.clientWidth, height = box.clientHeight;
+    nodes.forEach((node) => { if (node.id === centre) { node.fx = width / 2; node.fy = height / 2; } });
+    window.d3.forceSimulation(nodes).stop()
+      .force("link", window.d3.forceLink(links).id((node) => node.id).distance(Math.min(170, width / 4)))
+      .force("charge", window.d3.forceManyBody().strength(-900))
+      .force("x", window.d3.forceX(width / 2).strength(0.05)).force("y", window.d3.forceY(height / 2).strength(0.2))
+      .force("room", window.d3.forceCollide(40)).tick(300);
+    nodes.forEach((node) => { node.x = Math.min(width - 110, Math.max(110, node.x)); node.y = Math.min(height - 26, Math.max(18, node.y)); });
+    const picture = make(box, "svg", { viewBox: `0 0 ${width} ${height}` });
+    links.forEach(({ source, target, relation }) => {
+      make(picture, "line", { x1: source.x, y1: source.y, x2: target.x, y2: target.y });
+      make(picture, "text", { class: "relation", x: (source.x + target.x) / 2, y: (source.y + target.y) / 2 - 3, "text-anchor": "middle" }, `${relation.replaceAll("_", " ")} ${source.x <= target.x ? "→" : "←"}`);
+    });
+    nodes.forEach((node) => {
+      const link = make(picture, "a", { href: `/memory/${node.id}`, class: node.id === centre ? "centre" : "", tabindex: "-1" });
+      make(link, "circle", { cx: node.x, cy: node.y, r: node.id === centre ? 8 : 6 });
+      make(link, "text", { x: node.x, y: node.y + 20, "text-anchor": "middle" }, short(node.title));
+      make(link, "title", {}, node.title);
+    });
+  });
+})();

@@ -1,0 +1,322 @@
+"""Every operation that changes something, workspaces to try them on, and what is looked at afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from spec_kit_memory.index.sqlite.engine import SqliteIndex
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.workspace import Workspace
+
+FOLDER = "specs/001-core/memory"
+OLD_INDEX = Path(__file__).parents[1] / "upgrade" / "workspace-0.1.0.tar.gz"
+NOTES = {
+    f"{FOLDER}/plan.md": "---\ntitle: Plan\n---\n\n# Plan\n\nThe numbat digs for termites.\n",
+    f"{FOLDER}/other.md": "---\ntitle: Other\n---\n\n# Other\n\nThe bilby has long ears.\n",
+    f"{FOLDER}/third.md": "# Third\n\nA text without front matter.\n",
+    "memory/rule.md": "# Elsewhere\n\nThe quoll hunts at night.\n",
+}
+
+
+def open_at(root: Path, *, busy_seconds: float | None = None) -> Workspace:
+    settings = Settings(root=root, semantic=Semantic(model="none"), watch="off")
+    store = None if busy_seconds is None else SqliteIndex(settings.index_path, busy_seconds=busy_seconds)
+    return Workspace(settings, now=lambda: datetime(2026, 3, 2, 12, 0, tzinfo=UTC), store=store)
+
+
+def write_note(root: Path, path: str, text: str) -> Path:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    return file
+
+
+def build(root: Path) -> None:
+    """Three notes of one folder, two of them alike, and a rule elsewhere; a conversation to import lies beside."""
+    for path, text in NOTES.items():
+        write_note(root, path, text)
+    turns = [{"role": ("user", "assistant")[turn % 2], "content": f"The quagga{turn} ran."} for turn in range(4)]
+    write_note(root, "talk.jsonl", "\n".join(json.dumps(turn) for turn in turns))
+    with open_at(root) as workspace:
+        workspace.index()
+
+
+def id_of(workspace: Workspace, name: str) -> int:
+    return next(card.id for card in workspace.list(limit=100).memories if card.path.endswith(name))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is done before, and the call that is tried.
+
+    `resumes`: it is made of many steps, each of which may be done or not; doing it again completes it. `optional`:
+    files that may be lacking after it was done, since nobody was promised them. `opens`: opening the workspace is
+    what is tried, too. `keeps_text`: where the index refuses it, the text stays in a file that the error names.
+    """
+
+    act: Callable[[Workspace], object]
+    prepare: Callable[[Workspace], object] = lambda workspace: None
+    resumes: bool = False
+    optional: frozenset[str] = frozenset()
+    opens: bool = False
+    keeps_text: bool = False
+    make: Callable[[Path], None] = build
+
+
+def _save(workspace: Workspace) -> object:
+    context = {"title": "Night walk", "sessionSummary": "The potoroo eats truffles.", "nextSteps": ["Count them."]}
+    return workspace.save(context=context, spec_folder="001-core")
+
+
+def _save_fact(workspace: Workspace) -> object:
+    return workspace.save(text="The potoroo eats truffles.", spec_folder="001-core")
+
+
+def _save_in_new_folder(workspace: Workspace) -> object:
+    context = {"title": "Night walk", "sessionSummary": "The potoroo eats truffles."}
+    return workspace.save(context=context, spec_folder="007-night", create=True)
+
+
+def _save_file(workspace: Workspace) -> object:
+    return workspace.save(file_path=f"{FOLDER}/new.md")
+
+
+def _new_file(workspace: Workspace) -> None:
+    write_note(workspace.settings.root, f"{FOLDER}/new.md", "# New\n\nThe potoroo eats truffles.\n")
+
+
+def _save_merging(workspace: Workspace) -> object:
+    context = {"title": "Night walk", "sessionSummary": "The potoroo eats truffles at night, says the warden."}
+    return workspace.save(context=context, spec_folder="001-core", on_similar="merge")
+
+
+def _delete(workspace: Workspace) -> object:
+    return workspace.delete(id_of(workspace, "plan.md"), delete_file=True)
+
+
+def _forget(workspace: Workspace) -> object:
+    return workspace.delete(id_of(workspace, "plan.md"))
+
+
+def _delete_folder(workspace: Workspace) -> object:
+    return workspace.delete(spec_folder="001-core", confirm=True, delete_file=True)
+
+
+def _update(workspace: Workspace) -> object:
+    return workspace.update(id_of(workspace, "plan.md"), title="Changed", trigger_phrases=["numbat food"])
+
+
+def _merge(workspace: Workspace) -> object:
+    return workspace.merge(id_of(workspace, "other.md"), id_of(workspace, "plan.md"))
+
+
+def _undo(workspace: Workspace) -> object:
+    return workspace.undo()
+
+
+def _checkpoint(workspace: Workspace) -> None:
+    """A checkpoint, after which one file is changed, one deleted and one moved to another folder."""
+    root = workspace.settings.root
+    workspace.checkpoint_create("then")
+    _update(workspace)
+    workspace.delete(id_of(workspace, "other.md"), delete_file=True)
+    (root / "specs/002-next/memory").mkdir(parents=True)
+    (root / FOLDER / "third.md").rename(root / "specs/002-next/memory/third.md")
+    workspace.index()
+
+
+def _forgotten_since(workspace: Workspace) -> None:
+    """A checkpoint, after which the index forgets one memory, and its file stays."""
+    workspace.checkpoint_create("then")
+    workspace.delete(id_of(workspace, "other.md"))
+
+
+def _restore(workspace: Workspace) -> object:
+    return workspace.checkpoint_restore("then", clear_existing=True)
+
+
+def _restore_files(workspace: Workspace) -> object:
+    return workspace.checkpoint_restore("then", clear_existing=True, restore_files=True)
+
+
+def _restored(workspace: Workspace) -> None:
+    _checkpoint(workspace)
+    _restore_files(workspace)
+
+
+def _link(workspace: Workspace) -> object:
+    return workspace.link(id_of(workspace, "other.md"), id_of(workspace, "plan.md"), "supports", evidence="seen")
+
+
+def _import_chat(workspace: Workspace) -> object:
+    return workspace.chat_import([workspace.settings.root / "talk.jsonl"])
+
+
+def _chat_id(workspace: Workspace) -> int:
+    return next(card.id for card in workspace.list(source="chat").memories)
+
+
+def _edited(workspace: Workspace) -> None:
+    """A file more, one changed, one gone, one moved: what a scan finds after a pull."""
+    root = workspace.settings.root
+    _new_file(workspace)
+    write_note(root, f"{FOLDER}/plan.md", "---\ntitle: Plan\n---\n\n# Plan\n\nThe numbat digs for more termites.\n")
+    (root / FOLDER / "other.md").unlink()
+    (root / "specs/002-next/memory").mkdir(parents=True)
+    (root / FOLDER / "third.md").rename(root / "specs/002-next/memory/third.md")
+
+
+def _old_workspace(root: Path) -> None:
+    with tarfile.open(OLD_INDEX) as archive:
+        archive.extractall(root, filter="data")
+    inner = [path for path in root.iterdir() if path.is_dir()]
+    if len(inner) == 1 and not (root / ".spec-kit-memory").exists():
+        for path in list(inner[0].iterdir()):
+            path.rename(root / path.name)
+
+
+def _notes_only(root: Path) -> None:
+    for path, text in NOTES.items():
+        write_note(root, path, text)
+
+
+METADATA = frozenset(("metadata.json",))
+OPERATIONS: Mapping[str, Operation] = {
+    "save": Operation(_save, optional=METADATA, keeps_text=True),
+    "save of a fact": Operation(_save_fact, optional=METADATA, keeps_text=True),
+    "save in a new folder": Operation(_save_in_new_folder, optional=METADATA, keeps_text=True),
+    "save of a file": Operation(_save_file, _new_file, resumes=True),
+    "update": Operation(_update),
+    "delete": Operation(_delete),
+    "delete without its file": Operation(_forget),
+    "delete a folder": Operation(_delete_folder),
+    "merge": Operation(_merge),
+    "undo of a delete": Operation(_undo, _delete),
+    "undo of a folder's delete": Operation(_undo, _delete_folder),
+    "undo of an update": Operation(_undo, _update),
+    "undo of a merge": Operation(_undo, _merge),
+    "validate": Operation(lambda workspace: workspace.validate(id_of(workspace, "plan.md"), was_useful=True)),
+    "validate as outdated": Operation(lambda workspace: workspace.validate(id_of(workspace, "plan.md"), outdated=True)),
+    "link": Operation(_link),
+    "unlink": Operation(lambda workspace: workspace.unlink(1), _link),
+    "import of a chat": Operation(_import_chat, resumes=True),
+    "trust": Operation(lambda workspace: workspace.trust(_chat_id(workspace)), _import_chat),
+    "forgetting a chat": Operation(lambda workspace: workspace.chat_forget(str(_chat_id(workspace))), _import_chat),
+    "checkpoint": Operation(lambda workspace: workspace.checkpoint_create("then")),
+    "delete a checkpoint": Operation(lambda workspace: workspace.checkpoint_delete("then"), _forgotten_since),
+    "restore": Operation(_restore, _forgotten_since),
+    "restore with its files": Operation(_restore_files, _checkpoint),
+    "undo of a restore": Operation(_undo, _restored),
+    "scan": Operation(lambda workspace: workspace.index(), _edited, resumes=True),
+    "rebuild": Operation(lambda workspace: workspace.index(rebuild=True), resumes=True),
+    "first scan": Operation(lambda workspace: workspace.index(), resumes=True, opens=True, make=_notes_only),
+    "upgrade of an index of 0.1": Operation(lambda workspace: None, resumes=True, opens=True, make=_old_workspace),
+}
+
+
+# --- looking ----------------------------------------------------------------------------
+
+_RECORDED = {
+    "memories": "SELECT id, path, source, spec_folder, title, tier, weight, context_type, triggers, presence,"
+    " fingerprint, content_hash, outdated, trusted, vouched, forgotten_fingerprint FROM memory ORDER BY id",
+    "links": "SELECT source_id, target_id, relation, strength, evidence, origin FROM link ORDER BY 1, 2, 3",
+    "validations": "SELECT memory_id, validation_count, confidence FROM usage WHERE validation_count > 0 ORDER BY 1",
+    "overrides": "SELECT memory_id, attributes FROM override ORDER BY 1",
+    "history": "SELECT memory_id, event FROM history ORDER BY sequence",
+    "ledger": "SELECT type, memory_ids FROM ledger ORDER BY sequence",
+}
+WORDS = ("numbat termites", "bilby ears", "text without front matter", "quoll night", "potoroo truffles", "quagga1")
+
+
+def state_of(root: Path) -> dict[str, Any]:
+    """Files and index as somebody finds them who opens the workspace again."""
+    with open_at(root) as workspace:
+        return look(workspace)
+
+
+def look(workspace: Workspace) -> dict[str, Any]:
+    root = workspace.settings.root
+    with closing(apsw.Connection(str(workspace.settings.index_path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        recorded = {name: connection.execute(sql).fetchall() for name, sql in _RECORDED.items()}
+    return {
+        "files": dict(_files(root)),
+        "trash": sorted(text for path, text in _files(root / ".spec-kit-memory/trash", all_=True)),
+        **recorded,
+        "found": [[result.path for result in workspace.search(query, limit=3).results] for query in WORDS],
+        "checkpoints": sorted(row["name"] for row in workspace.checkpoint_list().checkpoints),
+        "head": workspace.ledger_head().head,
+    }
+
+
+def _files(folder: Path, *, all_: bool = False) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.rglob("*")):
+        below = path.relative_to(folder).as_posix()
+        ours = below.startswith(".spec-kit-memory/") or below.endswith(".skm.tmp")  # a scan removes those of the dead
+        if path.is_file() and (all_ or not ours):
+            yield below, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def unhealthy(root: Path) -> list[str]:
+    """What is wrong after an ordinary start: problems of health, and files of ours that nobody needs."""
+    with open_at(root) as workspace:
+        scanned = workspace.index()
+        problems = [
+            f"{one['check']}: {one['message']}"
+            for one in workspace.health(full=True).problems
+            if one["check"] != "held back"  # what an operation did on purpose
+        ]
+        verified = workspace.ledger_verify()
+    problems += [] if verified.ok else [f"the ledger: {verified.summary}"]
+    problems += [f"indexed again: {scanned.summary}"] if scanned.indexed or scanned.deleted else []
+    pending = root / ".spec-kit-memory/pending"
+    problems += [f"left in pending: {path.name}" for path in sorted(pending.glob("*"))]
+    problems += [f"left: {path}" for path in sorted(root.rglob("*.skm.tmp"))]
+    return problems
+
+
+def is_done(state: Mapping[str, Any], after: Mapping[str, Any], optional: frozenset[str] = frozenset()) -> bool:
+    """As after it. The ids of operations make every ledger another one, so its head says nothing."""
+    names = [name for name in after if name not in ("head", "files")]
+    return all(state[name] == after[name] for name in names) and _needed(state, optional) == _needed(after, optional)
+
+
+def _needed(state: Mapping[str, Any], optional: frozenset[str]) -> dict[str, str]:
+    return {path: digest for path, digest in state["files"].items() if path.rsplit("/", 1)[-1] not in optional}
+
+
+def is_undone(state: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """As before; what a dead process had written anew may be in the trash besides, and the checkpoint that is made
+    before something large is undertaken may stay."""
+    kept = not Counter(before["trash"]) - Counter(state["trash"])
+    more = set(state["checkpoints"]) - set(before["checkpoints"])
+    safe = set(before["checkpoints"]) <= set(state["checkpoints"]) and all(name.startswith("before-") for name in more)
+    others = (name for name in before if name not in ("trash", "checkpoints", "head"))
+    return kept and safe and all(state[name] == before[name] for name in others)
+
+
+def difference(state: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """In which parts two states differ, and in what."""
+    return "; ".join(
+        f"{name} {_only(state[name], other[name])} instead of {_only(other[name], state[name])}"
+        for name in other
+        if name != "head" and state[name] != other[name]
+    )[:800]
+
+
+def _only(one: Any, other: Any) -> list[str]:
+    rest = [str(item) for item in (other.items() if isinstance(other, dict) else other)]
+    items = [str(item) for item in (one.items() if isinstance(one, dict) else one)]
+    return [item[:90] for item in items if item not in rest]

@@ -1,0 +1,146 @@
+"""Each call that changes something on disk, ours or SQLite's, may fail, be cut short, or be the last one.
+
+A sample of the calls of every operation, with each kind of fault; `python -m benchmarks.faults` tries all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
+from spec_kit_memory.index.sqlite.engine import SqliteIndex
+from tests.faults import operations, sweep
+from tests.faults.calls import Calls, watched
+from tests.faults.operations import OPERATIONS
+from tests.faults.power_cut import EVERYTHING, Disk
+from tests.faults.sweep import CUT, KILL, KINDS, Ready
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks, and its VFS stands on the one of Unix")
+
+MOST = int(os.environ.get("SKM_TEST_FAULTS", "4"))  # calls of each operation and kind, besides the first and the last
+# Refused as a whole while somebody else writes. Others read first, come in several steps, or only touch files.
+AT_ONCE = [
+    name
+    for name, operation in OPERATIONS.items()
+    if not operation.resumes and not operation.keeps_text and "checkpoint" not in name
+]
+
+
+@pytest.fixture(scope="module")
+def quick_disk() -> Iterator[Path]:
+    """In memory where that can be: thousands of syncs are waited for otherwise."""
+    memory = Path("/dev/shm")
+    place = Path(tempfile.mkdtemp(prefix="skm-test-", dir=memory if os.access(memory, os.W_OK) else None)).resolve()
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def tmp_path(quick_disk: Path) -> Iterator[Path]:
+    place = Path(tempfile.mkdtemp(dir=quick_disk))
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.fixture(scope="module")
+def ready(quick_disk: Path) -> Iterator[dict[str, Ready]]:
+    yield {name: sweep.prepare(name, quick_disk / f"operation-{number}") for number, name in enumerate(OPERATIONS)}
+    sweep.close_looker()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_whatever_a_call_does_the_operation_is_done_or_undone(
+    ready: dict[str, Ready], tmp_path: Path, name: str, kind: str
+) -> None:
+    most = MOST // 2 if kind == CUT else MOST  # each moment of a power cut is tried in four ways
+    tried = sweep.sweep(ready[name], kind, sweep.some(most, seed=f"{name} {kind}"), tmp_path / "tried")
+    assert tried.problems == []
+    # Linking, say, changes no file of ours: there is nothing to interrupt then.
+    assert tried.points >= min(tried.calls, 2)
+    assert tried.points or kind == "interrupted"
+
+
+@pytest.mark.timeout(600)
+def test_a_rebuild_that_is_killed_at_any_step_leaves_the_old_index_or_a_whole_new_one(
+    ready: dict[str, Ready], tmp_path: Path
+) -> None:
+    tried = sweep.sweep(ready["rebuild"], KILL, sweep.some(40, seed="rebuild"), tmp_path / "tried")
+    assert tried.problems == []
+    assert tried.points > 30
+
+
+def test_the_model_of_a_disk_that_loses_nothing_is_the_disk(ready: dict[str, Ready], tmp_path: Path) -> None:
+    """What power cuts are tried with knows all that happened: with nothing lost it is what stands there."""
+    for name in ("save", "delete a folder", "restore with its files"):
+        root = shutil.copytree(ready[name].folder / "ready", tmp_path / name / "it", symlinks=True)
+        calls, disk = Calls(), Disk(root)
+        with watched(calls, disk), operations.open_at(root) as workspace:
+            OPERATIONS[name].act(workspace)
+        left = disk.left_after(len(disk), EVERYTHING, tmp_path / name / "left")
+        assert _files(left) == _files(root), name
+
+
+def _files(root: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and not path.name.endswith("-shm")  # mapped by SQLite, and made anew by whoever comes first
+    }
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_while_another_process_holds_the_index_nothing_changes(
+    ready: dict[str, Ready], tmp_path: Path, name: str
+) -> None:
+    root = shutil.copytree(ready[name].folder / "ready", tmp_path / "work", symlinks=True)
+    before = ready[name].before
+    with (
+        operations.open_at(root, busy_seconds=0.05) as workspace,
+        closing(apsw.Connection(str(workspace.settings.index_path))) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseBusy):
+            OPERATIONS[name].act(workspace)
+        assert operations.is_undone(operations.look(workspace), before)
+        other.execute("ROLLBACK")
+        OPERATIONS[name].act(workspace)
+    assert operations.is_done(operations.state_of(root), ready[name].after)
+    assert operations.unhealthy(root) == []
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_an_index_that_cannot_be_written_any_more_takes_the_files_back(
+    ready: dict[str, Ready], tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full when the transaction is committed: the last moment at which an operation can fail."""
+    root = shutil.copytree(ready[name].folder / "ready", tmp_path / "work", symlinks=True)
+    with operations.open_at(root) as workspace:
+        together = type(workspace._runtime.whole).together
+
+        @contextmanager
+        def full(index: SqliteIndex) -> Iterator[None]:
+            with together(index):
+                yield
+                raise DatabaseUnusable("the disk is full; nothing was changed", hint="free some space and try again")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteIndex, "together", full)
+            try:
+                OPERATIONS[name].act(workspace)
+            except DatabaseUnusable:
+                assert operations.is_undone(operations.look(workspace), ready[name].before)
+            else:  # a single write, which SQLite itself does or undoes
+                assert operations.is_done(operations.look(workspace), ready[name].after)
+                return
+    assert operations.is_undone(operations.state_of(root), ready[name].before)
+    assert operations.unhealthy(root) == []

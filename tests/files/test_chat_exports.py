@@ -1,0 +1,286 @@
+"""Are data exports of ChatGPT and Claude.ai read, and can one of them do harm?"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spec_kit_memory.errors import BadPath, Invalid, SpecKitMemoryError, TooLarge
+from spec_kit_memory.files import chat_exports
+from spec_kit_memory.files.chat_transcripts import read_conversations, read_transcript, transcripts_in
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.workspace import Workspace
+
+
+def node(id_: str, parent: str | None, role: str, *parts: object, at: float = 1.0, **more: Any) -> dict[str, Any]:
+    content = {"content_type": "text", "parts": list(parts)}
+    message = {"id": id_, "author": {"role": role}, "content": content, "create_time": 1_700_000_000 + at, **more}
+    return {"id": id_, "parent": parent, "children": [], "message": message}
+
+
+def chatgpt(*nodes: dict[str, Any], current: str | None, **more: Any) -> dict[str, Any]:
+    mapping: dict[str, Any] = {"root": {"id": "root", "parent": None, "children": [], "message": None}}
+    mapping |= {one["id"]: one for one in nodes}
+    return {"title": "Caching", "conversation_id": "c-1", "mapping": mapping, "current_node": current, **more}
+
+
+TREE = chatgpt(
+    node("system", "root", "system", "You are helpful."),
+    node("q", "system", "user", "Where is the cache?", at=2),
+    node("a1", "q", "assistant", "The first answer, thrown away.", at=3),
+    node("a2", "q", "assistant", "In Redis.", at=4),
+    node("q2-old", "a2", "user", "A question that was edited.", at=5),
+    node("q2", "a2", "user", "And the sessions?", {"content_type": "image_asset_pointer"}, at=6),
+    node("tool", "q2", "assistant", "search('x')", at=7, recipient="browser"),
+    node("result", "tool", "tool", "found", at=8),
+    node("hidden", "result", "user", "context", at=8, metadata={"is_visually_hidden_from_conversation": True}),
+    node("a3", "hidden", "assistant", "In PostgreSQL.", at=9),
+    current="a3",
+)
+CLAUDE = {
+    "uuid": "u-1",
+    "name": "Sessions",
+    "created_at": "2026-01-20T10:00:00Z",
+    "chat_messages": [
+        {"sender": "human", "text": "Which database?", "content": [], "created_at": "2026-01-20T10:00:01Z"},
+        {
+            "sender": "assistant",
+            "text": "ignored where there are blocks",
+            "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "PostgreSQL."}],
+            "created_at": "2026-01-20T10:00:02Z",
+        },
+    ],
+}
+
+
+def zipped(folder: Path, files: dict[str, object], *, name: str = "export.zip") -> Path:
+    path = folder / name
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, value in files.items():
+            archive.writestr(member, value if isinstance(value, bytes) else json.dumps(value))
+    return path
+
+
+def said(path: Path) -> list[list[tuple[str, str]]]:
+    return [[(turn.speaker, turn.text) for turn in one.turns] for one in read_conversations(path)]
+
+
+SPOKEN = [
+    ("user", "Where is the cache?"),
+    ("assistant", "In Redis."),
+    ("user", "And the sessions?"),
+    ("assistant", "In PostgreSQL."),
+]
+
+
+def test_chatgpt_tells_the_branch_that_was_last_shown(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([TREE]), encoding="utf-8")
+    (conversation,) = read_conversations(path)
+    assert [(turn.speaker, turn.text) for turn in conversation.turns] == SPOKEN
+    assert (conversation.id, conversation.title, conversation.origin) == ("c-1", "Caching", "chatgpt")
+    assert conversation.started_at is not None
+    assert conversation.started_at.year == 2023
+
+
+def test_without_a_current_node_the_newest_end_counts(tmp_path: Path) -> None:
+    for current in (None, "nowhere", 7):
+        path = tmp_path / "conversations.json"
+        path.write_text(json.dumps([TREE | {"current_node": current}]), encoding="utf-8")
+        assert said(path) == [SPOKEN]
+
+
+def test_claude_ai_is_read_with_its_text_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([CLAUDE]), encoding="utf-8")
+    (conversation,) = read_conversations(path)
+    assert [(turn.speaker, turn.text) for turn in conversation.turns] == [
+        ("user", "Which database?"),
+        ("assistant", "PostgreSQL."),
+    ]
+    assert (conversation.id, conversation.title, conversation.origin) == ("u-1", "Sessions", "claude.ai")
+
+
+def test_a_zip_is_read_as_it_was_downloaded_in_one_part_or_several(tmp_path: Path) -> None:
+    one = zipped(tmp_path, {"conversations.json": [TREE], "user.json": {"id": "x"}, "chat.html": b"<html>"})
+    assert said(one) == [SPOKEN]
+    second = TREE | {"conversation_id": "c-2"}
+    several = zipped(
+        tmp_path, {"data/conversations-000.json": [TREE], "data/conversations-001.json": [second]}, name="more.zip"
+    )
+    assert said(several) == [SPOKEN, SPOKEN]
+
+
+def test_of_a_folder_with_an_export_only_the_conversations_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "export").mkdir()
+    for name, value in {"conversations.json": [CLAUDE], "users.json": [{"uuid": "x"}], "memories.json": []}.items():
+        (tmp_path / "export" / name).write_text(json.dumps(value), encoding="utf-8")
+    (tmp_path / "other.jsonl").write_text('{"role": "user", "content": "hello"}\n', encoding="utf-8")
+    assert [path.name for path in transcripts_in(tmp_path)] == ["conversations.json", "other.jsonl"]
+
+
+def test_a_workspace_imports_an_export_once_and_takes_in_what_grew(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    with Workspace(Settings(root=root, semantic=Semantic(model="none"), watch="off")) as workspace:
+        path = zipped(tmp_path, {"conversations.json": [TREE, CLAUDE]})
+        assert len(workspace.chat_import([path]).imported) == 2
+        assert workspace.chat_import([path]).unchanged == 2
+        grown = json.loads(json.dumps(TREE))
+        grown["mapping"]["q3"] = node("q3", "a3", "user", "Since when?", at=20)
+        grown["current_node"] = "q3"
+        assert len(workspace.chat_import([zipped(tmp_path, {"conversations.json": [grown]})]).imported) == 1
+        found = workspace.search("since when", source="chat").results[0]
+        assert "Since when?" in found.text
+        assert not list(root.rglob("*.json"))
+
+
+# --- exports that mean harm --------------------------------------------------------------
+
+
+def test_a_bomb_is_refused_before_it_bursts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_exports, "ALWAYS_EXPANDED", 1_000_000)
+    bomb = zipped(tmp_path, {"conversations.json": b"[" + b" " * 50_000_000 + b"]"})
+    assert bomb.stat().st_size < 100_000
+    with pytest.raises(TooLarge, match="far larger"):
+        read_transcript(bomb)
+
+
+def test_a_member_that_lies_about_its_size_is_not_believed(tmp_path: Path) -> None:
+    path = zipped(tmp_path, {"conversations.json": [TREE]})
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"PK\x01\x02")
+    data[at + 24 : at + 28] = (1).to_bytes(4, "little")  # the uncompressed size in the listing
+    path.write_bytes(bytes(data))
+    with pytest.raises(Invalid):
+        read_transcript(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../conversations.json", "/etc/conversations.json", "..\\conversations.json", "a/b/c/d/e/conversations.json"],
+)
+def test_no_member_leads_anywhere_because_nothing_is_written(tmp_path: Path, name: str) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    path = zipped(tmp_path, {name: [TREE]})
+    with suppress(Invalid):
+        read_transcript(path)
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, path])
+
+
+def test_a_link_in_a_zip_is_only_text(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_text(json.dumps([TREE]), encoding="utf-8")
+    path = tmp_path / "export.zip"
+    info = zipfile.ZipInfo("conversations.json")
+    info.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(info, str(secret))
+    with pytest.raises(Invalid):
+        read_transcript(path)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"PK", b"PK\x03\x04" + b"\x00" * 100, b"PK\x05\x06" + b"\x00" * 18, b"\x00" * 5000, b"not a zip"]
+)
+def test_what_is_no_zip_says_so(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "export.zip"
+    path.write_bytes(data)
+    with pytest.raises(SpecKitMemoryError):
+        read_transcript(path)
+
+
+def test_a_zip_without_conversations_or_with_a_password_says_so(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"no conversations\.json"):
+        read_transcript(zipped(tmp_path, {"user.json": {}}))
+    path = zipped(tmp_path, {"conversations.json": [TREE]}, name="locked.zip")
+    data = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(mark) + offset] |= 1  # encrypted
+    path.write_bytes(bytes(data))
+    with pytest.raises(Invalid, match="cannot be read"):
+        read_transcript(path)
+
+
+def test_a_tree_that_runs_in_a_circle_or_hangs_in_the_air_ends(tmp_path: Path) -> None:
+    circle = chatgpt(node("a", "b", "user", "one"), node("b", "a", "assistant", "two"), current="a")
+    loose = chatgpt(node("x", "nowhere", "user", "alone"), current="x", conversation_id="c-2")
+    itself = chatgpt(node("y", "y", "user", "self"), current="y", conversation_id="c-3")
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([circle, loose, itself]), encoding="utf-8")
+    assert [len(turns) for turns in said(path)] == [2, 1, 1]
+
+
+def test_a_very_long_thread_is_read_in_time_that_grows_with_it(tmp_path: Path) -> None:
+    nodes = [
+        node(f"n{n}", f"n{n - 1}" if n else "root", "user" if n % 2 else "assistant", f"m{n}") for n in range(20_000)
+    ]
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([chatgpt(*nodes, current="n19999")]), encoding="utf-8")
+    assert len(read_conversations(path)[0].turns) == 20_000
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"mapping": st.dictionaries(st.text(max_size=2), JSON, max_size=4)},
+        optional={"current_node": JSON, "title": JSON},
+    )
+    | st.fixed_dictionaries({"chat_messages": st.lists(JSON, max_size=4)}, optional={"uuid": JSON, "name": JSON})
+)
+def test_whatever_an_export_holds_it_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, entry: Any) -> None:
+    path = tmp_path_factory.mktemp("x") / "conversations.json"
+    path.write_text(json.dumps([entry]), encoding="utf-8")
+    with suppress(SpecKitMemoryError):
+        read_transcript(path)
+
+
+def test_an_export_on_one_very_long_line_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spec_kit_memory.files.chat_transcripts.LONGEST_LINE", 100)
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([TREE]), encoding="utf-8")
+    assert said(path) == [SPOKEN]
+
+
+HUGE = 10**400  # more than a float can be
+
+
+def test_times_that_are_no_times_are_left_out(tmp_path: Path) -> None:
+    spoken = {**CLAUDE, "chat_messages": [{"sender": "human", "text": "Which database?", "created_at": HUGE}]}
+    lost = chatgpt(node("q", "root", "user", "Where is the cache?"), node("r", "root", "user", "There."), current=None)
+    lost["mapping"]["q"]["message"]["create_time"] = HUGE
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([spoken, lost]), encoding="utf-8")
+    turns = [turn for one in read_conversations(file) for turn in one.turns]
+    assert [(turn.text, turn.time) for turn in turns] == [("Which database?", ""), ("Where is the cache?", "")]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_only_the_compression_of_real_exports_is_read(tmp_path: Path, method: int) -> None:
+    """The dictionary that LZMA asks for can be as large as the memory."""
+    with zipfile.ZipFile(tmp_path / "export.zip", "w", method) as archive:
+        archive.writestr("conversations.json", json.dumps([CLAUDE]))
+    with pytest.raises(Invalid, match="compressed"):
+        read_transcript(tmp_path / "export.zip")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such pipes")
+@pytest.mark.parametrize("name", ["export.zip", "chat.jsonl"])
+def test_a_pipe_in_place_of_a_transcript_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(BadPath, match="regular file"):
+        read_transcript(tmp_path / name)

@@ -1,0 +1,123 @@
+"""Does the first hour of a large workspace begin with what matters, and tell the truth about how long it takes?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.embed import Embedding
+from spec_kit_memory.embed.hashing import HashingEmbedder
+from spec_kit_memory.features.background import Pace
+from spec_kit_memory.files import vector_queue
+from spec_kit_memory.index.contract import VectorWork
+from spec_kit_memory.settings import Semantic, Settings
+from spec_kit_memory.workspace import Workspace
+
+
+class Noting(HashingEmbedder):
+    """Notes what it is given, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
+        self.texts += texts
+        return super().embed_documents(texts)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = Path(os.path.realpath(tmp_path)) / "work"
+    (root / "memory").mkdir(parents=True)
+    return root
+
+
+def note(root: Path, name: str, text: str, *, day: int = 1) -> None:
+    (root / f"memory/{name}.md").write_text(f"---\ncreated: 2026-01-{day:02d}\n---\n{text}\n", encoding="utf-8")
+
+
+def opened(root: Path, embedder: HashingEmbedder) -> Workspace:
+    settings = Settings(root=root, semantic=Semantic(model="hashing"), watch="off")
+    return Workspace(settings, embedder=embedder, now=lambda: datetime(2026, 2, 1, tzinfo=UTC))
+
+
+def test_what_is_used_comes_first_then_the_newest(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_queue, "ROUND", 1)
+    for day in (3, 9, 5, 1):
+        note(root, f"day-{day}", f"# Day {day}\n\nWhat happened on day {day}.", day=day)
+    embedder = Noting()
+    with opened(root, embedder) as workspace:
+        workspace.index(embed=False)
+        used = next(card.id for card in workspace.list().memories if "day-1" in card.path)
+        for _ in range(8):
+            workspace.load(memory_id=used)
+        workspace._runtime.flush()
+        workspace.index()
+    assert [text.split("What happened on ")[1] for text in embedder.texts] == ["day 1.", "day 9.", "day 5.", "day 3."]
+
+
+def test_words_that_many_files_have_are_embedded_once(root: Path) -> None:
+    for number in range(20):
+        folder = root / f"specs/{number:03d}-x"
+        (folder / "memory").mkdir(parents=True)
+        (folder / "memory/a.md").write_text("## Form\n\nThe same words of a template.\n", encoding="utf-8")
+    embedder = Noting()
+    with opened(root, embedder) as workspace:
+        workspace.index()
+        assert workspace.stats().vectors == {"success": 20}
+    assert len(embedder.texts) == 1
+
+
+def test_progress_counts_passages_that_share_their_words_and_ends_where_it_said(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_queue, "ROUND", 4)
+    monkeypatch.setattr(vector_queue, "BATCH", 2)
+    for number in range(12):
+        folder = root / f"specs/{number:03d}-x"
+        (folder / "memory").mkdir(parents=True)
+        (folder / "memory/a.md").write_text(f"## Form\n\nTemplate {number // 2}.\n", encoding="utf-8")
+    steps: list[tuple[int, int]] = []
+    with opened(root, Noting()) as workspace:
+        workspace.index(embed=False)
+        workspace.index(progress=lambda stage, done, total: steps.append((done, total)) if stage == "vectors" else None)
+    assert {total for _, total in steps} == {12}
+    assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+    assert steps[-1] == (12, 12)
+
+
+def test_batches_are_of_like_length_and_the_pace_of_the_first_is_that_of_the_rest() -> None:
+    work = [VectorWork(1, str(n), "x" * n) for n in range(1, 641)]
+    batches = list(vector_queue._batches(list(work)))
+    assert sorted(one.passage_hash for batch in batches for one in batch) == sorted(one.passage_hash for one in work)
+    assert all(
+        max(len(one.embedded) for one in batch) - min(len(one.embedded) for one in batch) < 32 for batch in batches
+    )
+    assert len(batches[0][0].embedded) == 640
+    whole = sum(len(one.embedded) for one in work)
+    for share in (4, 10, 16):
+        done = [one for batch in batches[:share] for one in batch]
+        foretold = sum(len(one.embedded) for one in done) * len(work) / len(done)
+        assert foretold == pytest.approx(whole, rel=0.02)
+
+
+def test_the_time_to_go_is_told_when_it_is_known() -> None:
+    now = [0.0]
+    pace = Pace(clock=lambda: now[0])
+    assert pace.to_go() == ""
+    pace.step("vectors", 32, 14_032)
+    now[0] = 2.0
+    pace.step("vectors", 232, 14_032)
+    assert pace.to_go() == ""  # too early
+    now[0] = 10.0
+    pace.step("vectors", 1_032, 14_032)
+    assert pace.to_go() == ": 1,032 of 14,032 passages, about 2 minutes to go"
+    pace.step("vectors", 14_000, 14_032)
+    assert pace.to_go().endswith("less than a minute to go")
+    pace.step("vectors", 14_032, 14_032)
+    assert pace.to_go() == ""

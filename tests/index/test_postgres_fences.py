@@ -1,0 +1,207 @@
+"""Does a project on PostgreSQL stay to itself, by every verb and by SQL? Statements name it, and rows guard it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from spec_kit_memory.core.memory import Actor, Change, Filter, Link, Relation, Session
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.index import postgres
+from spec_kit_memory.index.postgres import schema
+from spec_kit_memory.index.postgres.engine import PostgresIndex
+from tests.index.material import BY_USER, NOON, change, embed_all, entry, sha
+from tests.postgres_server import Server
+
+SECRET = "zebra crossing at dawn"
+
+
+@pytest.fixture
+def pair(server: Server) -> Iterator[tuple[PostgresIndex, PostgresIndex]]:
+    """A project with a secret, and a stranger's with a note of its own."""
+    run = uuid4().hex
+    own, strange = (PostgresIndex(server.url(), f"{run}-{name}") for name in ("own", "strange"))
+    with own.bulk():
+        own.documents.put(entry("memory/secret.md", SECRET, triggers=["zebra"], spec_folder="001-a"), BY_USER)
+        own.documents.put(entry("memory/b.md", "zebra stripes", spec_folder="001-a"), BY_USER)
+    embed_all(own)
+    own.record.put_link(Link(0, 1, 2, Relation.CAUSED), BY_USER)
+    own.record.put_session(Session(id="s", turn=3), NOON)
+    own.record.use({1: 2.0}, NOON)
+    strange.vectors.use_model("test-model", 3, "weights")
+    yield own, strange
+    own.close()
+    strange.close()
+
+
+READS: dict[str, Callable[[PostgresIndex], Any]] = {
+    "get by path": lambda s: s.documents.get(path="memory/secret.md", any_presence=True),
+    "many": lambda s: s.documents.many([1, 2]),
+    "alike": lambda s: s.documents.many(fingerprint=sha(SECRET)[:16]),
+    "find": lambda s: s.documents.find(),
+    "count": lambda s: s.documents.count(),
+    "tally": lambda s: s.documents.tally(),
+    "text of a hash": lambda s: s.documents.text(content_hash=sha(SECRET)),
+    "passages": lambda s: s.documents.passages([1, 2]),
+    "passages of a memory": lambda s: s.documents.passages(memory_id=1),
+    "stored": lambda s: s.documents.stored(),
+    "stored below": lambda s: s.documents.stored(below=["memory"]),
+    "stored alike": lambda s: s.documents.stored(alike=sha(SECRET)[:16]),
+    "triggers": lambda s: s.documents.triggers(),
+    "match": lambda s: s.documents.match(["zebra"], Filter(), 10),
+    "match a phrase": lambda s: s.documents.match(["zebra crossing"], Filter(), 10),
+    "match a vector": lambda s: s.vectors.match([1.0, 1.0, 1.0], Filter(), 10),
+    "token states": lambda s: s.vectors.token_states([1, 2]),
+    "vectors": lambda s: list(s.vectors.get([sha(SECRET)])),
+    "vector work": lambda s: s.vectors.work(10),
+    "links": lambda s: s.record.links(),
+    "links of a memory": lambda s: s.record.links([1]),
+    "history": lambda s: s.record.history(),
+    "ledger": lambda s: list(s.record.ledger()),
+    "session": lambda s: s.record.session("s"),
+    "bad files": lambda s: s.care.bad_files(),
+    "remarks": lambda s: s.care.remarks(),
+    "snapshot": lambda s: [row for row in s.care.snapshot() if row["kind"] != "header"],
+    "memories counted": lambda s: s.care.stats()["memories"],
+    "size": lambda s: s.care.stats()["size_bytes"],
+}
+
+
+@pytest.mark.parametrize("verb", READS)
+def test_a_stranger_reads_nothing(pair: tuple[PostgresIndex, PostgresIndex], verb: str) -> None:
+    assert not READS[verb](pair[1])
+
+
+WRITES: dict[str, Callable[[PostgresIndex], Any]] = {
+    "get": lambda s: s.documents.get(1),
+    "text": lambda s: s.documents.text(1),
+    "forget": lambda s: s.documents.forget(1, BY_USER),
+    "recall": lambda s: s.documents.recall(1, BY_USER),
+    "put as that memory": lambda s: s.documents.put(entry("memory/x.md", "mine"), BY_USER, memory_id=1),
+    "amend": lambda s: s.record.amend(1, BY_USER, outdated=True),
+    "link": lambda s: s.record.put_link(Link(0, 1, 2, Relation.SUPPORTS), BY_USER),
+    "drop link": lambda s: s.record.drop_link(1, BY_USER),
+    "history of": lambda s: s.record.history(1),
+}
+
+
+@pytest.mark.parametrize("verb", WRITES)
+def test_a_stranger_changes_nothing(pair: tuple[PostgresIndex, PostgresIndex], verb: str) -> None:
+    own, strange = pair
+    before = list(own.record.ledger()), own.documents.find(), own.record.links()
+    with pytest.raises(SpecKitMemoryError):
+        WRITES[verb](strange)
+    assert (list(own.record.ledger()), own.documents.find(), own.record.links()) == before
+
+
+def test_what_a_stranger_writes_is_its_own(pair: tuple[PostgresIndex, PostgresIndex]) -> None:
+    own, strange = pair
+    put = strange.documents.put(entry("memory/secret.md", SECRET), change(minutes=1))
+    assert put.memory_id == 1, "ids are a project's own"
+    assert put.created, "the same text elsewhere is not a copy of it"
+    strange.vectors.failed("no", [sha(SECRET)])
+    strange.documents.vanish("memory/secret.md", change(minutes=2))
+    strange.care.repair(Change(Actor.USER, NOON))
+    strange.record.use({1: 5.0}, NOON)
+    assert own.documents.get(1).access_count == 2.0
+    assert own.documents.text(1) == SECRET
+    assert len(own.documents.match(["zebra"], Filter(), 10)) == 2
+
+
+@pytest.mark.parametrize("pretending", [None, "0", "-1", "", "no number"])
+def test_by_sql_too_a_transaction_sees_its_own_project_only(
+    pair: tuple[PostgresIndex, PostgresIndex], server: Server, pretending: str | None
+) -> None:
+    own, strange = pair
+    tables = [
+        str(row[0])
+        for row in server.execute(
+            f"SELECT DISTINCT table_name FROM information_schema.columns WHERE table_schema = '{schema.NAME}'"
+            " AND column_name = 'project_id' ORDER BY 1"
+        )
+    ]
+    assert len(tables) == 21
+    with psycopg.connect(server.url()) as connection:
+        for table in tables:
+            with connection.transaction(force_rollback=True):
+                connection.execute(f"SET LOCAL ROLE {schema.ROLE}".encode())
+                if pretending is not None:
+                    connection.execute("SELECT set_config('skm.project', %s, true)", (pretending,))
+                counted = f'SELECT count(*) FROM {schema.NAME}."{table}"'.encode()
+                if pretending == "no number":
+                    with pytest.raises(psycopg.Error):
+                        connection.execute(counted)
+                else:
+                    assert connection.execute(counted).fetchall() == [(0,)], table
+            with connection.transaction(force_rollback=True):
+                connection.execute(f"SET LOCAL ROLE {schema.ROLE}".encode())
+                number = strange._database.project
+                connection.execute("SELECT set_config('skm.project', %s, true)", (str(number),))
+                asked = f'SELECT count(*) FROM {schema.NAME}."{table}" WHERE project_id = {own._database.project}'
+                assert connection.execute(asked.encode()).fetchall() == [(0,)], table
+
+
+def test_a_row_cannot_be_written_into_another_project(
+    pair: tuple[PostgresIndex, PostgresIndex], server: Server
+) -> None:
+    own, strange = pair
+    with psycopg.connect(server.url()) as connection:
+        connection.execute(f"SET LOCAL ROLE {schema.ROLE}".encode())
+        connection.execute("SELECT set_config('skm.project', %s, true)", (str(strange._database.project),))
+        moved = f"UPDATE {schema.NAME}.counter SET project_id = {own._database.project}"
+        given = f"INSERT INTO {schema.NAME}.bad_file VALUES ({own._database.project}, 'x', 'x', 'x', 0)"
+        for sql in (moved, given):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
+                connection.execute(sql.encode())
+
+
+@pytest.mark.parametrize("table", ["history", "ledger"])
+def test_what_is_recorded_cannot_be_changed_by_sql(
+    pair: tuple[PostgresIndex, PostgresIndex], server: Server, table: str
+) -> None:
+    for sql in (f"UPDATE {schema.NAME}.{table} SET actor = 'x'", f"DELETE FROM {schema.NAME}.{table}"):
+        with pytest.raises(psycopg.errors.RaiseException, match="append-only"):
+            server.execute(sql)
+
+
+STATEMENT = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE)\b")
+TABLES = (
+    "memory|usage|override|citation|link|history|ledger|session|document|alias|passage|trigger|claim|model|vector|token_state"
+    "|failure|bad_file|content|counter|posting"
+)
+NAMES_PROJECT = re.compile(r"@p\b|connection\.project|conditions\.MEMORY")
+NAMED = re.compile(rf'\b(?:FROM|INTO|UPDATE|JOIN) "?(?:{TABLES})\b')
+
+
+def test_every_statement_names_its_project() -> None:
+    """Each literal that reads or writes one of our tables has @p in it; parts are joined in what surrounds them."""
+    folder = Path(str(postgres.__file__)).parent
+    nameless = []
+    for path in sorted(folder.glob("*.py")):
+        if path.name == "schema.py":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        parts = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+        for node in ast.walk(tree):
+            whole = isinstance(node, ast.JoinedStr) or node not in parts
+            text = _literal(node) if whole else ""
+            if STATEMENT.match(text) and NAMED.search(text) and not NAMES_PROJECT.search(text):
+                nameless.append(f"{path.name}:{getattr(node, 'lineno', 0)}: {text[:80]}")
+    assert not nameless, "\n".join(nameless)
+
+
+def _literal(node: ast.AST) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_literal(part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return ast.unparse(node.value)
+    return ""

@@ -1,0 +1,267 @@
+"""What happens when the server or the way to it fails? Clear errors, nothing acknowledged lost, nothing twice."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from spec_kit_memory.core import ledger
+from spec_kit_memory.core.memory import Filter
+from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory.index.postgres import failures, schema
+from spec_kit_memory.index.postgres.engine import PostgresIndex
+from tests import postgres_server
+from tests.index.material import BY_USER, entry
+from tests.postgres_server import Server
+
+DEADLINE = 60.0
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """One that a test may kill."""
+    made = postgres_server.started()
+    yield made
+    postgres_server.ended(made)
+
+
+def until_written(store: PostgresIndex, number: int) -> None:
+    """Try until it works: what failed must have left nothing, or all of it."""
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        try:
+            store.documents.put(entry(f"memory/{number}.md", f"zebra {number}"), BY_USER)
+            return
+        except SpecKitMemoryError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("mode", ["immediate", "fast"])
+def test_a_server_that_is_killed_or_restarted_loses_nothing_and_reads_come_back(own_server: Server, mode: str) -> None:
+    store = PostgresIndex(own_server.url(), "p", busy_seconds=2)
+    for number in range(3):
+        store.documents.put(entry(f"memory/{number}.md", f"zebra {number}"), BY_USER)
+    assert len(store.documents.match(["zebra"], Filter(), 9)) == 3
+    own_server.stop(mode=mode)
+    with pytest.raises((DatabaseUnusable, DatabaseBusy)):
+        store.documents.find()
+    with pytest.raises((DatabaseUnusable, DatabaseBusy)):
+        store.documents.put(entry("memory/never.md", "zebra never"), BY_USER)
+    own_server.start()
+    assert len(store.documents.find()) == 3, "the handle that was open goes on"
+    assert len(store.documents.match(["zebra"], Filter(), 9)) == 3
+    assert store.documents.get(path="memory/never.md") is None
+    store.documents.put(entry("memory/3.md", "zebra 3"), BY_USER)
+    assert ledger.verify(store.record.ledger()) is None
+    assert len(list(store.record.ledger())) == 4
+    store.close()
+
+
+def test_backends_that_are_killed_in_the_middle_leave_whole_writes(own_server: Server) -> None:
+    store = PostgresIndex(own_server.url(), "p", busy_seconds=5)
+    store.documents.put(entry("memory/0.md", "zebra 0"), BY_USER)
+    stopping = threading.Event()
+
+    def kill() -> None:
+        with psycopg.connect(own_server.url(), autocommit=True) as connection:
+            while not stopping.is_set():
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'spec-kit-memory'"
+                )
+                stopping.wait(0.4)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        for number in range(1, 30):
+            until_written(store, number)
+    finally:
+        stopping.set()
+        killer.join()
+    assert store.documents.count() == 30
+    assert ledger.verify(store.record.ledger()) is None
+    added = [one for one in store.record.history() if one.event == "ADD"]
+    assert len(added) == 30, "nothing is there twice"
+    assert all(not said for said in store.care.check().values())
+    store.close()
+
+
+class Proxy:
+    """A way to the server that can be cut."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self._open: list[socket.socket] = []
+        self._pumps: list[threading.Thread] = []
+        self.is_cut = False
+        self._accepting = threading.Thread(target=self._accept)
+        self._accepting.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                if self.is_cut:
+                    client.close()
+                    continue
+                server = socket.create_connection(("127.0.0.1", self._target))
+                self._open += [client, server]
+                pumps = [threading.Thread(target=self._pump, args=way) for way in ((client, server), (server, client))]
+                self._pumps += pumps
+                for pump in pumps:
+                    pump.start()
+
+    def _pump(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65_536):
+                other.sendall(data)
+        for end in (one, other):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        self.is_cut = True
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.cut()
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for thread in (self._accepting, *self._pumps):
+            thread.join()
+        for one in self._open:
+            one.close()
+
+
+def test_a_network_that_is_cut_is_said_and_comes_back(server: Server) -> None:
+    proxy = Proxy(server.port)
+    store = PostgresIndex(server.url(port=proxy.port), uuid4().hex, busy_seconds=2)
+    store.documents.put(entry("memory/a.md", "zebra"), BY_USER)
+    proxy.cut()
+    with pytest.raises((DatabaseUnusable, DatabaseBusy)):
+        store.documents.put(entry("memory/b.md", "lost"), BY_USER)
+    proxy.is_cut = False
+    assert [memory.path for memory in store.documents.find()] == ["memory/a.md"]
+    assert store.documents.put(entry("memory/b.md", "zebra too"), BY_USER).created
+    store.close()
+    proxy.close()
+
+
+def test_a_server_without_free_connections_is_busy(own_server: Server) -> None:
+    own_server.stop()
+    own_server.settings = ("max_connections=5", "superuser_reserved_connections=0", "reserved_connections=0")
+    own_server.start()
+    store = PostgresIndex(own_server.url(), "p")
+    held = []
+    with suppress(psycopg.OperationalError):
+        while True:
+            held.append(psycopg.connect(own_server.url()))
+    with pytest.raises(DatabaseBusy, match="connections"):
+        PostgresIndex(own_server.url(), "p")
+    for connection in held:
+        connection.close()
+    assert store.documents.count() == 0
+    store.close()
+
+
+def test_a_server_that_can_only_be_read_is_read(own_server: Server) -> None:
+    store = PostgresIndex(own_server.url(), "p")
+    store.documents.put(entry("memory/a.md", "zebra"), BY_USER)
+    store.close()
+    own_server.stop()
+    own_server.settings = ("default_transaction_read_only=on",)
+    own_server.start()
+    reader = PostgresIndex(own_server.url(), "p")
+    assert reader.read_only
+    assert len(reader.documents.match(["zebra"], Filter(), 9)) == 1
+    with pytest.raises(DatabaseUnusable, match="only be read"):
+        reader.documents.put(entry("memory/b.md", "x"), BY_USER)
+    with pytest.raises(DatabaseUnusable, match="no project"):
+        PostgresIndex(own_server.url(), "another")
+    reader.close()
+
+
+def test_a_wrong_password_and_a_missing_database_are_said(own_server: Server) -> None:
+    own_server.execute("CREATE ROLE ana LOGIN PASSWORD 'right'")
+    rules = own_server.data / "pg_hba.conf"
+    rules.write_text("host all ana 127.0.0.1/32 scram-sha-256\n" + rules.read_text(encoding="utf-8"), encoding="utf-8")
+    own_server.execute("SELECT pg_reload_conf()")
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        try:
+            psycopg.connect(own_server.url(user="ana")).close()
+        except psycopg.OperationalError:
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    with pytest.raises(DatabaseUnusable, match="sign-in") as raised:
+        PostgresIndex(own_server.url(user="ana:wrong-secret"), "p")
+    assert "wrong-secret" not in f"{raised.value.message}{raised.value.hint}"
+    assert "PGPASSWORD" in raised.value.hint
+    with pytest.raises(DatabaseUnusable, match="does not exist"):
+        PostgresIndex(own_server.url("nowhere"), "p")
+
+
+def test_a_newer_schema_and_a_strange_one_are_left_alone(server: Server) -> None:
+    newer, strange = f"newer_{uuid4().hex}", f"strange_{uuid4().hex}"
+    for name in (newer, strange):
+        server.execute(f"CREATE DATABASE {name}")
+    PostgresIndex(server.url(newer), "p").close()
+    server.execute(f"INSERT INTO {schema.NAME}.version (number) VALUES (99)", database=newer)
+    with pytest.raises(DatabaseUnusable, match="schema version 99") as raised:
+        PostgresIndex(server.url(newer), "p")
+    assert "upgrade" in raised.value.hint
+    server.execute(f"CREATE SCHEMA {schema.NAME}", database=strange)
+    with pytest.raises(DatabaseUnusable, match="not ours"):
+        PostgresIndex(server.url(strange), "p")
+
+
+def test_a_server_without_pgvector_is_refused(own_server: Server, tmp_path: Path) -> None:
+    name = "bare"
+    own_server.execute(f"CREATE DATABASE {name}")
+    PostgresIndex(own_server.url(name), "p").close()
+    own_server.execute("DROP EXTENSION vector CASCADE", database=name)
+    with pytest.raises(DatabaseUnusable, match="pgvector") as raised:
+        PostgresIndex(own_server.url(name), "p")
+    assert "install" in raised.value.hint
+
+
+def test_an_owner_who_is_no_superuser_has_all_it_needs(own_server: Server) -> None:
+    """As the how-to page sets it up."""
+    own_server.execute("CREATE ROLE memory LOGIN CREATEROLE")
+    own_server.execute("CREATE DATABASE notes OWNER memory")
+    own_server.execute("CREATE EXTENSION vector", database="notes")
+    store = PostgresIndex(own_server.url("notes", user="memory"), "p")
+    other = PostgresIndex(own_server.url("notes", user="memory"), "q")
+    store.documents.put(entry("memory/a.md", "zebra"), BY_USER)
+    assert len(store.documents.match(["zebra"], Filter(), 9)) == 1
+    assert other.documents.find() == []
+    store.close()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://ana:geheim@db/x",
+        "host=db password=geheim user=ana",
+        "postgresql://db/x?password=geheim&sslmode=require",
+        "password = 'geheim' host=db",
+    ],
+)
+def test_no_message_repeats_a_password(text: str) -> None:
+    assert "geheim" not in failures.masked(f"connection to {text} failed")

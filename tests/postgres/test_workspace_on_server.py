@@ -1,0 +1,174 @@
+"""Does a workspace whose index is on PostgreSQL work as any other, by commands, over MCP and in Python?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from spec_kit_memory.errors import BadParameter, DatabaseUnusable
+from spec_kit_memory.index import open_index
+from spec_kit_memory.settings import load
+from spec_kit_memory.settings.keys import IndexPlace, Semantic, Settings
+from spec_kit_memory.workspace import Workspace
+from tests.postgres_server import Server
+
+NOTES = {
+    "memory/retry.md": "# Retry\n\nUse exponential backoff for flaky tests.\n",
+    "memory/colour.md": "# Colours\n\nThe palette is teal and sand.\n",
+    "specs/001-x/memory/choice.md": "# Choice\n\nWe chose tokens over sessions because of the proxies.\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in NOTES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def on_server(root: Path, server: Server, *, project: str | None = None) -> Settings:
+    place = IndexPlace(url=server.url(), project=project or uuid4().hex)
+    return Settings(root=root, index=place, semantic=Semantic(model="hashing"))
+
+
+def skm(root: Path, *arguments: str, url: str, code: int = 0) -> Any:
+    environment = {**os.environ, "SPEC_KIT_MEMORY_INDEX_URL": url, "SPEC_KIT_MEMORY_SEMANTIC_MODEL": "hashing"}
+    done = subprocess.run(
+        [sys.executable, "-m", "spec_kit_memory", *arguments, "--workspace", str(root), "--json"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_commands_serve_a_workspace_from_nothing(root: Path, server: Server) -> None:
+    url = server.url()
+    assert skm(root, "index", url=url)["data"]["new"] == 3
+    assert skm(root, "search", "exponential backoff", url=url)["data"]["results"][0]["path"] == "memory/retry.md"
+    saved = skm(root, "save", "--text", "The gate opens at nine", url=url)["data"]
+    assert skm(root, "search", "when does the gate open", url=url)["data"]["results"][0]["id"] == saved["id"]
+    assert skm(root, "checkpoint", "create", "one", url=url)["data"]["memories"] == 4
+    skm(root, "delete", str(saved["id"]), url=url)
+    assert skm(root, "checkpoint", "restore", "one", "--yes", url=url)["data"]["restored"] == 1
+    skm(root, "undo", url=url)
+    assert skm(root, "ledger", "verify", url=url)["data"]["ok"] is True
+    checks = skm(root, "health", "--full", url=url)["data"]["checks"]
+    assert {checks[name] for name in ("documents", "links", "text index", "vectors", "ledger")} == {"ok"}
+    assert skm(root, "index", "--rebuild", url=url)["data"]["reindexed"] == 3
+    assert skm(root, "search", "teal palette", url=url)["data"]["results"][0]["path"] == "memory/colour.md"
+    assert not list((root / ".spec-kit-memory").glob("index.sqlite*")), "nothing is kept beside it"
+
+
+def test_both_engines_answer_a_workspace_alike(root: Path, server: Server) -> None:
+    for number in range(40):
+        text = f"# Note {number}\n\nRetry {number % 7} of the palette, tokens {number % 5} and the gate {number % 3}.\n"
+        (root / f"memory/n{number}.md").write_text(text, encoding="utf-8")
+    settings = on_server(root, server)
+    with (
+        Workspace(settings) as there,
+        Workspace(Settings(root=root, semantic=Semantic(model="hashing"))) as here,
+    ):
+        there.index()
+        here.index()
+        for query in ("retry palette", "tokens over sessions", '"the gate"', "why did we choose", "note 7 gate 1"):
+            shown = [
+                [(card.path, card.score) for card in workspace.search(query, limit=20).results]
+                for workspace in (there, here)
+            ]
+            assert [path for path, _ in shown[0]] == [path for path, _ in shown[1]], query
+            assert all(abs(a - b) <= 0.1 for (_, a), (_, b) in zip(*shown, strict=True))
+
+
+def test_two_workspaces_of_one_server_see_nothing_of_each_other(root: Path, server: Server, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "memory").mkdir(parents=True)
+    first, second = load(root, environ={}), load(other, environ={})
+    assert first.index_project != second.index_project
+    url = server.url()
+    skm(root, "index", url=url)
+    skm(other, "index", url=url)
+    assert skm(other, "list", url=url)["data"]["memories"] == []
+
+
+def test_a_repository_cannot_name_a_server(root: Path) -> None:
+    (root / ".spec-kit-memory").mkdir()
+    config = root / ".spec-kit-memory" / "config.jsonc"
+    config.write_text('{"index.url": "postgresql://elsewhere/notes"}', encoding="utf-8")
+    with pytest.raises(BadParameter, match=r"index\.url"):
+        load(root, environ={})
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://ana:secret@db/notes", "postgresql://db/notes?password=secret", "mysql://db/notes"]
+)
+def test_an_address_with_a_password_or_of_another_kind_is_refused_without_repeating_it(root: Path, url: str) -> None:
+    with pytest.raises(BadParameter) as raised:
+        Workspace(Settings(root=root, index=IndexPlace(url=url)))
+    assert "secret" not in f"{raised.value.message} {raised.value.hint}"
+
+
+def test_without_the_extra_the_error_says_what_to_install(tmp_path: Path) -> None:
+    script = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("psycopg", "psycopg_pool"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
+sys.meta_path.insert(0, Missing())
+from spec_kit_memory.errors import DatabaseUnusable
+from spec_kit_memory.index import open_index
+try:
+    open_index("postgresql://localhost/notes", project="x")
+except DatabaseUnusable as error:
+    print(error.hint)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert "spec-kit-memory[team]" in done.stdout
+
+
+def test_a_workspace_with_a_file_never_loads_the_driver(root: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from spec_kit_memory.settings import load;"
+        "from spec_kit_memory.workspace import Workspace; w = Workspace(load(Path(sys.argv[1])));"
+        "w.index(); w.search('retry'); w.close(); sys.exit('psycopg' in sys.modules)"
+    )
+    environment = {**os.environ, "SPEC_KIT_MEMORY_SEMANTIC_MODEL": "hashing"}
+    subprocess.run([sys.executable, "-c", script, str(root)], check=True, timeout=120, env=environment)
+
+
+def test_a_server_that_is_not_there_is_said_with_the_way_out() -> None:
+    with pytest.raises(DatabaseUnusable, match="cannot be reached") as raised:
+        open_index("postgresql://127.0.0.1:9/notes", project="x")
+    assert "running" in raised.value.hint
+
+
+def test_a_workspace_moves_to_a_server_and_back(root: Path, server: Server, tmp_path: Path) -> None:
+    name = f"moved_{uuid4().hex}"
+    server.execute(f"CREATE DATABASE {name}")
+    url = server.url(name)
+    skm(root, "index", url="sqlite")
+    saved = skm(root, "save", "--text", "The gate opens at nine", url="sqlite")["data"]
+    copied = skm(root, "index", "--copy-to", url, url="sqlite")["data"]["copied"]
+    assert copied["memory"] == 4
+    assert copied["vector"] == 4
+    head = skm(root, "ledger", "verify", url="sqlite")["data"]["head"]
+    assert skm(root, "ledger", "verify", url=url)["data"]["head"] == head
+    assert skm(root, "search", "when does the gate open", url=url)["data"]["results"][0]["id"] == saved["id"]
+    assert "not empty" in skm(root, "index", "--copy-to", url, url="sqlite", code=1)["error"]["message"]
+    for file in (root / ".spec-kit-memory").glob("index.sqlite*"):
+        file.unlink()
+    skm(root, "index", "--copy-to", "sqlite", url=url)
+    assert skm(root, "ledger", "verify", url="sqlite")["data"]["head"] == head
+    assert skm(root, "index", url="sqlite")["data"]["unchanged"] == 4

