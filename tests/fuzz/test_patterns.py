@@ -1,8 +1,8 @@
 """Does every regular expression of the package take time that grows with the text, and not with its square?
 
 The source is read for patterns and for how each is used; for every repetition in a pattern a text is made that goes
-into it again and again and then does not fit. Four thousand characters take a linear pattern well under a
-millisecond, and one that grows with the square a hundred times that.
+into it again and again and then does not fit. Four times the text takes a linear pattern four times as long, and one
+that grows with the square sixteen times: it is the ratio that decides, not the speed of the machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from spec_kit_memory.core.patterns import Pattern
 SOURCE = Path(spec_kit_memory.__file__).parent
 # Each length only if the one before was quick: some patterns double their time with every character.
 LENGTHS = (16, 22, 28, 34, 40, 48, 60, 250, 1_000, 4_000)
-MOST_SECONDS = 0.010
+HOPELESS_SECONDS = 0.5
+# The square of four thousand steps takes every machine longer than this; what takes less need not be compared.
+LONG_TEXT, WORTH_COMPARING_SECONDS = 16_000, 0.001
+LINEAR_GROWTH, SQUARE_GROWTH = LONG_TEXT / LENGTHS[-1], (LONG_TEXT / LENGTHS[-1]) ** 2
+MOST_GROWTH = (LINEAR_GROWTH * SQUARE_GROWTH) ** 0.5
 AT_A_PLACE = {"match", "fullmatch"}
 ANYWHERE = {"search", "sub", "subn", "finditer", "findall", "split"}
 # Grow with the square, on texts that have an end.
@@ -267,6 +271,10 @@ def seconds(work: Callable[[str], object], text: str) -> float:
     return time.process_time() - started
 
 
+def repeated(start: str, unit: str, end: str, length: int) -> str:
+    return (start + unit * (length // len(unit) + 1))[:length] + end
+
+
 def slowest(used: Used) -> str:
     pattern = re.compile(used.pattern, used.flags)
 
@@ -277,12 +285,18 @@ def slowest(used: Used) -> str:
             for _ in pattern.finditer(text):
                 pass
 
+    def least(text: str) -> float:
+        return min(seconds(work, text) for _ in range(3))
+
     for start, unit, end in hostile(used):
         for length in LENGTHS:
-            text = (start + unit * (length // len(unit) + 1))[:length] + end
-            # Looked at again before it is believed: another program may have been in the way.
-            if seconds(work, text) > MOST_SECONDS and min(seconds(work, text) for _ in range(3)) > MOST_SECONDS:
+            text = repeated(start, unit, end, length)
+            took = seconds(work, text)
+            if took > HOPELESS_SECONDS:
                 return f"{text[:40]!r} … {text[-10:]!r}, {length} characters"
+        longer = repeated(start, unit, end, LONG_TEXT)
+        if took > WORTH_COMPARING_SECONDS and least(longer) > least(text) * MOST_GROWTH:
+            return f"{text[:40]!r} … {text[-10:]!r}, four times as long: {least(longer) / least(text):.0f} times"
     return ""
 
 

@@ -130,8 +130,24 @@ def test_a_version_that_nobody_speaks_is_refused_as_the_sdk_refuses_it(root: Pat
     process = started(root)
     # A connection that has begun is the SDK's, and so is its answer.
     say(process, MODERN_LIST, DISCOVER_FUTURE)
-    theirs = next(answer for answer in ended(process) if answer["id"] == "probe")
+    theirs = next(answer for answer in ended(process, answers=2) if answer["id"] == "probe")
     assert ours == theirs
+
+
+def test_requests_that_are_piped_in_are_answered_though_the_pipe_is_closed(root: Path) -> None:
+    messages = b"".join(map(line, (INITIALIZE, INITIALIZED, CALL, {**CALL, "id": 4})))
+    done = subprocess.run(
+        [sys.executable, "-m", "spec_kit_memory", "serve"],
+        input=messages,
+        capture_output=True,
+        env=environment(root),
+        cwd=root,
+        timeout=120,
+        check=True,
+    )
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert sorted(answers) == [1, 3, 4]
+    assert all("Token decision" in answers[number]["result"]["content"][0]["text"] for number in (3, 4))
 
 
 def test_a_question_that_comes_late_does_not_decide_the_era(root: Path) -> None:

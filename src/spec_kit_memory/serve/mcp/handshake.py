@@ -21,16 +21,14 @@ import sys
 import threading
 from collections.abc import Sequence
 
-TYPE_CHECKING = False  # as of typing, which need not be loaded for it
-if TYPE_CHECKING:
-    from typing import Any
-
 __all__ = ["FirstAnswers", "Front", "running", "start", "wants_stdio"]
 
 # Which lists are the same in every workspace? Hosts ask for them at once, and some go on without what comes late.
 LISTS = ("tools/list", "prompts/list", "resources/templates/list")
 HEAD_START_SECONDS = 0.02  # imports wait this long for the host's first message, which is mostly there already
 CHUNK_BYTES = 65_536
+# Whoever pipes requests in and closes the pipe still wants their answers; whoever wants an end at once sends a signal.
+LAST_ANSWERS_SECONDS = 20.0
 UNSUPPORTED = -32022  # the SDK's code for a version that it does not speak
 _META_PREFIX = "io.modelcontextprotocol/"
 
@@ -143,6 +141,8 @@ class Front:
         self._answers = FirstAnswers(lean=lean)
         self._pending: list[bytes] = []  # lines that the SDK has not seen
         self._answered: set[str] = set()  # requests, as JSON, whose second answer is dropped
+        self._open: set[str] = set()  # requests that the SDK has and has not answered
+        self._all_answered = threading.Condition()
         self._buffer = b""
         self._ended = False
         self._first = threading.Event()
@@ -193,7 +193,7 @@ class Front:
         if wanted:
             self._pending.append(line)
             if answer is not None:
-                self._answered.add(json.dumps(json.loads(line)["id"]))
+                self._answered.add(_request_key(line.decode("utf-8", "replace"), answer=False))
 
     def _send(self, data: bytes) -> None:
         view = memoryview(data)
@@ -211,33 +211,63 @@ class Front:
         """The next line for the SDK; empty at the end. Blocks: it is called in a thread."""
         while True:
             if self._pending:
-                return self._pending.pop(0).decode("utf-8", "replace")
+                return self._given(self._pending.pop(0))
             line = self._take_line()
             if line is None:
                 if self._ended:
+                    self._wait_for_answers()
                     return ""
                 self._read()
             elif self._answers.is_open:
                 self._handle(line)
             else:
-                return line.decode("utf-8", "replace")
+                return self._given(line)
 
     def write(self, text: str) -> None:
         """Send a line of the SDK's, unless it answers what was answered."""
-        if self._answered and self._is_second(text):
-            return
-        self._send(text.encode("utf-8"))
+        key = _request_key(text, answer=True)
+        if key not in self._answered:
+            self._send(text.encode("utf-8"))
+        self._answered.discard(key)
+        with self._all_answered:
+            self._open.discard(key)
+            self._all_answered.notify_all()
 
     def flush(self) -> None:
         """Nothing is held back."""
 
-    def _is_second(self, text: str) -> bool:
-        message: dict[str, Any] = json.loads(text)
-        key = json.dumps(message.get("id"))
-        if "method" in message or key not in self._answered:
-            return False
-        self._answered.discard(key)
-        return True
+    def _given(self, line: bytes) -> str:
+        text = line.decode("utf-8", "replace")
+        with self._all_answered:
+            self._open.add(_request_key(text, answer=False))
+            self._open -= {"", _cancelled_key(text)}
+        return text
+
+    def _wait_for_answers(self) -> None:
+        with self._all_answered:
+            self._all_answered.wait_for(lambda: not self._open, timeout=LAST_ANSWERS_SECONDS)
+
+
+def _cancelled_key(line: str) -> str:
+    """The id of the request that this line takes back: it may never be answered."""
+    if "notifications/cancelled" not in line:
+        return ""
+    try:
+        return json.dumps(json.loads(line)["params"]["requestId"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
+
+
+def _request_key(line: str, *, answer: bool) -> str:
+    """The id, as JSON, of the request that this line is, or answers; empty for every other line."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(message, dict) or ("method" in message) is answer:
+        return ""
+    number = message.get("id")
+    return json.dumps(number) if isinstance(number, str) or type(number) is int else ""
 
 
 _running: Front | None = None
