@@ -116,11 +116,11 @@ def test_the_thresholds_are_seventy_and_fifty(score: float, outcome: str) -> Non
 
 def test_a_named_folder_that_fits_badly_is_used_with_a_warning() -> None:
     found = [Alignment("001-a", 80.0), Alignment("002-b", 10.0)]
-    decision = decide(found, named="002-b")
+    decision = decide(found, chosen_folder="002-b")
     assert (decision.outcome, decision.folder) == ("warned", "002-b")
     assert decision.alternatives == (found[0],)
-    assert decide(found, named="001-a").outcome == "used"
-    assert decide([Alignment("001-a", 20.0)], named="003-new").outcome == "used"
+    assert decide(found, chosen_folder="001-a").outcome == "used"
+    assert decide([Alignment("001-a", 20.0)], chosen_folder="003-new").outcome == "used"
 
 
 def test_the_phase_is_told_from_documents_and_words() -> None:

@@ -42,11 +42,11 @@ def test_recurring_phrases_names_files_and_the_folder_are_found() -> None:
 
 def test_all_given_phrases_are_kept_first_and_topped_up() -> None:
     given_phrases = ["My own phrase", "fix", "my own phrase"]
-    found = extract(TEXT, given=given_phrases)
+    found = extract(TEXT, own_phrases=given_phrases)
     assert found[:3] == given_phrases
     assert 3 < len(found) <= MOST
     many = [f"phrase {number}" for number in range(40)]
-    assert extract(TEXT, given=many) == many
+    assert extract(TEXT, own_phrases=many) == many
 
 
 def test_no_phrase_is_found_twice_in_other_words() -> None:
@@ -105,7 +105,7 @@ def test_chinese_and_japanese_words_that_recur_are_found() -> None:
 
 @given(st.text(max_size=400), st.lists(st.text(max_size=20), max_size=4))
 def test_any_text_gives_usable_phrases_and_keeps_the_given_ones(text: str, given_phrases: list[str]) -> None:
-    found = extract(text, given=given_phrases, title=text[:50])
+    found = extract(text, own_phrases=given_phrases, title=text[:50])
     kept = [" ".join(phrase.split()) for phrase in given_phrases if phrase.strip()]
     assert found[: len(set(kept))] == list(dict.fromkeys(kept))
     assert all(usable(phrase) for phrase in found[len(set(kept)) :])

@@ -161,7 +161,7 @@ def test_no_field_lets_a_secret_through_to_the_page_or_what_is_made_of_it() -> N
             data = {name: each for name, each in data.items() if name not in ("title", "triggerPhrases")}
         session = session_data.read(redact.redact_data(session_data.checked(data), Counter()))
         title = session_document.title_of(session)
-        chosen = phrases.extract(session.summary, given=session.triggers, title=title)
+        chosen = phrases.extract(session.summary, own_phrases=session.triggers, title=title)
         how: dict[str, Any] = {"now_local": now_local, "spec_folder": None, "triggers": chosen, "git": {}}
         page = session_document.render(session, template=None, **how)
         made = "\n".join([page.text, page.title, page.topic, *chosen]).casefold()

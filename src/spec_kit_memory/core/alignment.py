@@ -115,8 +115,8 @@ class Decision:
 def talk(text: str, *, files: Iterable[str] = (), phase: str | None = None) -> Talk:
     """A conversation from everything that was said in it."""
     words = _words(text)
-    named = {_file_key(path) for path in files} | _files_in(text)
-    return Talk(words, frozenset(key for key in named if key), phase or _phase_of(words))
+    file_keys = {_file_key(path) for path in files} | _files_in(text)
+    return Talk(words, frozenset(key for key in file_keys if key), phase or _phase_of(words))
 
 
 def profile(name: str, texts: Mapping[str, str], *, touched_at: datetime | None = None) -> Profile:
@@ -162,43 +162,43 @@ def _phase_of(words: Mapping[str, int]) -> str | None:
 
 
 def _phase_from_documents(names: Collection[str]) -> str | None:
-    known = {name.rsplit("/", 1)[-1] for name in names}
-    if known & {"implementation-summary.md", "handover.md"}:
+    file_names = {name.rsplit("/", 1)[-1] for name in names}
+    if file_names & {"implementation-summary.md", "handover.md"}:
         return "review"
-    if "tasks.md" in known:
+    if "tasks.md" in file_names:
         return "implementation"
-    if known & {"plan.md", "spec.md"}:
+    if file_names & {"plan.md", "spec.md"}:
         return "planning"
-    return "research" if "research.md" in known else None
+    return "research" if "research.md" in file_names else None
 
 
 # --- scoring --------------------------------------------------------------------------
 
 
-def align(said: Talk, folders: Sequence[Profile], *, now: datetime) -> list[Alignment]:
+def align(talk_profile: Talk, folders: Sequence[Profile], *, now: datetime) -> list[Alignment]:
     """Every folder with its score, the best first."""
     spread = Counter(word for folder in folders for word in folder.words)
     file_spread = Counter(path for folder in folders for path in folder.files)
-    topics = _topics(said, folders, spread)
-    found = []
+    topics = _topics(talk_profile, folders, spread)
+    alignments = []
     for folder, topic in zip(folders, topics, strict=True):
         parts = {
             "topic": topic,
-            "files": _shared_files(said.files, folder.files, file_spread),
-            "phase": _phase_fit(said.phase, folder.phase),
+            "files": _shared_files(talk_profile.files, folder.files, file_spread),
+            "phase": _phase_fit(talk_profile.phase, folder.phase),
             "recency": _recency(folder.touched_at, now),
         }
-        words = _shared_words(said.words, folder, spread, folders=len(folders))
+        words = _shared_words(talk_profile.words, folder, spread, folders=len(folders))
         score = min(_score(parts), _most(words, shares_file=bool(parts["files"])))
-        found.append(Alignment(folder.name, score, parts, words))
-    return sorted(found, key=lambda alignment: (-alignment.score, alignment.folder))
+        alignments.append(Alignment(folder.name, score, parts, words))
+    return sorted(alignments, key=lambda alignment: (-alignment.score, alignment.folder))
 
 
-def _shared_words(said: Mapping[str, int], folder: Profile, spread: Mapping[str, int], *, folders: int) -> int:
+def _shared_words(word_counts: Mapping[str, int], folder: Profile, spread: Mapping[str, int], *, folders: int) -> int:
     """How many different words tell of this folder: its name's, and those that at most half of all folders have."""
     name = _words(folder.name.replace("-", " ").replace("/", " "))
     few = max(1.0, folders / 2)
-    return sum(1 for word in said if word in folder.words and (spread[word] <= few or word in name))
+    return sum(1 for word in word_counts if word in folder.words and (spread[word] <= few or word in name))
 
 
 def _most(words: int, *, shares_file: bool) -> float:
@@ -209,20 +209,22 @@ def _most(words: int, *, shares_file: bool) -> float:
 
 
 def _score(parts: Mapping[str, float | None]) -> float:
-    known = {name: value for name, value in parts.items() if value is not None}
-    weight = sum(WEIGHTS[name] for name in known)
-    return round(100 * sum(WEIGHTS[name] * value for name, value in known.items()) / weight, 1) if weight else 0.0
+    scored_parts = {name: value for name, value in parts.items() if value is not None}
+    weight = sum(WEIGHTS[name] for name in scored_parts)
+    return (
+        round(100 * sum(WEIGHTS[name] * value for name, value in scored_parts.items()) / weight, 1) if weight else 0.0
+    )
 
 
-def _topics(said: Talk, folders: Sequence[Profile], spread: Mapping[str, int]) -> list[float | None]:
+def _topics(talk_profile: Talk, folders: Sequence[Profile], spread: Mapping[str, int]) -> list[float | None]:
     """How well each folder fits by its words, 0 to 1: enough of them, and clearly more than any other folder.
 
     Where a folder does not even know most of what was said, the rest is there by chance.
     """
-    telling = _telling(said.words, spread, folders=len(folders))
+    telling = _telling(talk_profile.words, spread, folders=len(folders))
     if not telling:
         # Words were said and no folder knows one of them: that is no fit, not an unknown one.
-        return [0.0 if said.words else None] * len(folders)
+        return [0.0 if talk_profile.words else None] * len(folders)
     raw = _overlaps(telling, folders)
     best, second = [*sorted(raw, reverse=True), 0.0][:2]
     topics: list[float | None] = []
@@ -230,7 +232,9 @@ def _topics(said: Talk, folders: Sequence[Profile], spread: Mapping[str, int]) -
         rival = second if overlap == best else best
         share = overlap / (overlap + rival) if overlap else 0.0
         clear = min(1.0, max(0.0, (share - _NOT_CLEAR) / (_CLEAR - _NOT_CLEAR)))
-        familiar = min(1.0, sum(word in folder.words for word in said.words) / len(said.words) / _FAMILIAR)
+        familiar = min(
+            1.0, sum(word in folder.words for word in talk_profile.words) / len(talk_profile.words) / _FAMILIAR
+        )
         topics.append(round(familiar * clear * sqrt(min(1.0, overlap / _ENOUGH)), 4))
     return topics
 
@@ -253,24 +257,25 @@ def _overlaps(telling: Mapping[str, float], folders: Sequence[Profile]) -> list[
     overlaps = []
     for folder, length in zip(folders, lengths, strict=True):
         damping = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / average)
-        found = ((weight, folder.words.get(word, 0)) for word, weight in telling.items())
+        weighted_counts = ((weight, folder.words.get(word, 0)) for word, weight in telling.items())
         overlaps.append(
-            sum(weight * count * (_SATURATION + 1) / (count + damping) for weight, count in found if count) / total
+            sum(weight * count * (_SATURATION + 1) / (count + damping) for weight, count in weighted_counts if count)
+            / total
         )
     return overlaps
 
 
-def _shared_files(said: frozenset[str], known: frozenset[str], spread: Mapping[str, int]) -> float | None:
+def _shared_files(talk_files: frozenset[str], folder_files: frozenset[str], spread: Mapping[str, int]) -> float | None:
     """The share of the named files that the folder's documents name; one that many folders name counts little."""
-    weights = {path: 1.0 / spread[path] for path in said if path in spread}
+    weights = {path: 1.0 / spread[path] for path in talk_files if path in spread}
     total = sum(weights.values())
-    return sum(weight for path, weight in weights.items() if path in known) / total if total else None
+    return sum(weight for path, weight in weights.items() if path in folder_files) / total if total else None
 
 
-def _phase_fit(said: str | None, known: str | None) -> float | None:
-    if said is None or known is None:
+def _phase_fit(talk_phase: str | None, folder_phase: str | None) -> float | None:
+    if talk_phase is None or folder_phase is None:
         return None
-    return 1.0 - abs(_PHASES.index(said) - _PHASES.index(known)) / (len(_PHASES) - 1)
+    return 1.0 - abs(_PHASES.index(talk_phase) - _PHASES.index(folder_phase)) / (len(_PHASES) - 1)
 
 
 def _recency(touched_at: datetime | None, now: datetime) -> float | None:
@@ -280,15 +285,15 @@ def _recency(touched_at: datetime | None, now: datetime) -> float | None:
     return float(0.5 ** (days / HALF_LIFE_DAYS))
 
 
-def decide(alignments: Sequence[Alignment], *, named: str | None = None) -> Decision:
+def decide(alignments: Sequence[Alignment], *, chosen_folder: str | None = None) -> Decision:
     """What the scores mean. A folder that was named is used whatever they say, with a warning below 50."""
     best = tuple(alignments[:ALTERNATIVES])
-    if named is not None:
-        score = next((entry.score for entry in alignments if entry.folder == named), None)
+    if chosen_folder is not None:
+        score = next((entry.score for entry in alignments if entry.folder == chosen_folder), None)
         if score is None:  # a new folder has nothing to be compared with
-            return Decision("used", named, 0.0, best)
-        better = tuple(entry for entry in best if entry.folder != named and entry.score > score)
-        return Decision("used" if score >= WARNED_FROM else "warned", named, score, better)
+            return Decision("used", chosen_folder, 0.0, best)
+        better = tuple(entry for entry in best if entry.folder != chosen_folder and entry.score > score)
+        return Decision("used" if score >= WARNED_FROM else "warned", chosen_folder, score, better)
     if not best or best[0].score < WARNED_FROM:
         return Decision("undecided", None, best[0].score if best else 0.0, best)
     outcome = "used" if best[0].score >= USED_FROM else "warned"
@@ -308,25 +313,25 @@ def valid_name(name: str) -> bool:
 
 def resolve_name(name: str, existing: Collection[str], *, create: bool = False) -> str:
     """The one existing folder of that name, or of that last part; with `create`, a valid new name too."""
-    wanted = clean_folder(name)
-    if wanted in existing:
-        return wanted
-    matches = sorted(folder for folder in existing if folder.endswith(f"/{wanted}"))
+    folder_name = clean_folder(name)
+    if folder_name in existing:
+        return folder_name
+    matches = sorted(folder for folder in existing if folder.endswith(f"/{folder_name}"))
     if len(matches) == 1:
         return matches[0]
     if matches:
         raise BadSpecFolder(
-            f"{wanted!r} could be any of: {', '.join(matches)}.",
+            f"{folder_name!r} could be any of: {', '.join(matches)}.",
             hint="Give the whole name of the one you mean.",
             alternatives=matches,
         )
-    if not valid_name(wanted):
+    if not valid_name(folder_name):
         raise BadSpecFolder(
             f"{name!r} is not a spec folder's name.",
             hint="Names are three digits, a hyphen, then letters, digits, hyphens and dots, like 007-auth.",
         )
     if create:
-        return wanted
-    close = sorted(folder for folder in existing if wanted.split("-", 1)[-1] in folder)[:ALTERNATIVES]
+        return folder_name
+    close = sorted(folder for folder in existing if folder_name.split("-", 1)[-1] in folder)[:ALTERNATIVES]
     hint = advise("meant-folder", names=tuple(close)) if close else advise("create-folder")
-    raise BadSpecFolder(f"There is no spec folder {wanted!r}.", hint=hint, alternatives=close)
+    raise BadSpecFolder(f"There is no spec folder {folder_name!r}.", hint=hint, alternatives=close)

@@ -52,17 +52,19 @@ def strengths(session: Session, *, tiers: Mapping[int, Tier]) -> dict[int, float
     }
 
 
-def attend(session: Session, given: Mapping[int, float], *, tiers: Mapping[int, Tier], via: str = "match") -> Session:
+def attend(
+    session: Session, activations: Mapping[int, float], *, tiers: Mapping[int, Tier], via: str = "match"
+) -> Session:
     """Attend to `given` memories at this turn. Attention never falls by being given again."""
     left = strengths(session, tiers=tiers)
     entries = {entry.memory_id: entry for entry in session.attention}
-    for memory_id, new in given.items():
+    for memory_id, new in activations.items():
         if new >= left.get(memory_id, 0.0):
             entries[memory_id] = Attention(memory_id, new, session.turn, via)
             left[memory_id] = new
-    kept = [entry for entry in entries.values() if left[entry.memory_id] >= FORGOTTEN_BELOW]
-    kept.sort(key=lambda entry: (-left[entry.memory_id], -entry.turn, entry.memory_id))
-    return replace(session, attention=tuple(kept[:KEPT]))
+    remembered = [entry for entry in entries.values() if left[entry.memory_id] >= FORGOTTEN_BELOW]
+    remembered.sort(key=lambda entry: (-left[entry.memory_id], -entry.turn, entry.memory_id))
+    return replace(session, attention=tuple(remembered[:KEPT]))
 
 
 def forget(session: Session, memory_ids: Iterable[int]) -> Session:
@@ -83,7 +85,7 @@ def co_activate(
     members: dict[str, list[int]] = {}
     for memory_id, folder in folders.items():
         members.setdefault(folder, []).append(memory_id)
-    found: dict[int, CoActivation] = {}
+    activated: dict[int, CoActivation] = {}
     front = {memory_id: CoActivation(memory_id, power, 0, memory_id) for memory_id, power in matched.items()}
     for hops in range(1, MAX_HOPS + 1):
         reached: dict[int, CoActivation] = {}
@@ -92,12 +94,12 @@ def co_activate(
             # A folder's list is taken at its first visit only: every member is reached by then.
             around = near.get(entry.memory_id, []) + members.pop(folders.get(entry.memory_id, ""), [])
             for other in around:
-                known = reached.get(other)
-                if other not in matched and other not in found and (known is None or known.strength < weaker):
+                previous = reached.get(other)
+                if other not in matched and other not in activated and (previous is None or previous.strength < weaker):
                     reached[other] = CoActivation(other, weaker, hops, entry.from_id)
-        found |= reached
+        activated |= reached
         front = reached
-    return sorted(found.values(), key=lambda entry: (-entry.strength, entry.hops, entry.memory_id))
+    return sorted(activated.values(), key=lambda entry: (-entry.strength, entry.hops, entry.memory_id))
 
 
 def _neighbours(links: Iterable[Link]) -> dict[int, list[int]]:

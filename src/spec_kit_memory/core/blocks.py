@@ -111,11 +111,11 @@ class _Divider:
     def __init__(self, lines: Sequence[str], first_line: int) -> None:
         self.lines = lines
         self.first_line = first_line
-        found = scan(lines, first_line=first_line)
-        self.tags = _paired_tags(lines, found)
-        self.headings = {heading.first_line: heading for heading in found.headings}
-        self.fences = dict(found.fences)
-        self.comments = {first: last for first, last in found.comments if first not in self.tags}
+        structure = scan(lines, first_line=first_line)
+        self.tags = _paired_tags(lines, structure)
+        self.headings = {heading.first_line: heading for heading in structure.headings}
+        self.fences = dict(structure.fences)
+        self.comments = {first: last for first, last in structure.comments if first not in self.tags}
         self.root = Section(first_line=first_line, opened_line=first_line - 1, last_line=len(lines))
         self.open = [self.root]
 
@@ -265,11 +265,11 @@ class _Divider:
         return following if _MARKER.match(line) and not _RULE.match(line) else None
 
 
-def _paired_tags(lines: Sequence[str], found: Structure) -> Mapping[int, tuple[str, bool]]:
+def _paired_tags(lines: Sequence[str], structure: Structure) -> Mapping[int, tuple[str, bool]]:
     """The tags that stand alone in their line and have their other half."""
     opened: dict[str, list[int]] = {}
     tags: dict[int, tuple[str, bool]] = {}
-    for number in dict.fromkeys(found.tag_lines):
+    for number in dict.fromkeys(structure.tag_lines):
         tag = _TAG.fullmatch(lines[number - 1].strip())
         if tag is None:
             continue

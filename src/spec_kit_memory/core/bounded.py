@@ -44,10 +44,10 @@ def _cut(data: Any, name: str, entries: int, length: int, left_out: Counter[str]
             left_out[f"characters of {name}"] += len(data) - length + 1
         return short(data, length)
     if isinstance(data, Mapping):
-        kept = list(data.items())[:entries]
+        first_entries = list(data.items())[:entries]
         if len(data) > entries:
             left_out[name or "fields"] += len(data) - entries
-        return {short(key, length): _cut(value, key, entries, length, left_out) for key, value in kept}
+        return {short(key, length): _cut(value, key, entries, length, left_out) for key, value in first_entries}
     if isinstance(data, list):
         if len(data) > entries:
             left_out[name] += len(data) - entries

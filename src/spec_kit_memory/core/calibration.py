@@ -61,12 +61,14 @@ def evidence(
     import numpy as np
 
     late = words.mean(axis=0) if len(words) else np.full(len(candidates), np.nan)
-    tokens = np.array([each.tokens for each in candidates], np.float64)
+    tokens = np.array([candidate.tokens for candidate in candidates], np.float64)
     late = late - LENGTH_DISCOUNT * np.log(np.clip(tokens, USUAL_TOKENS, MOST_TOKENS) / USUAL_TOKENS)
     mean, spread = unrelated
-    cosines = np.array([last_vector if each.vector is None else each.vector for each in candidates], np.float64)
+    cosines = np.array(
+        [last_vector if candidate.vector is None else candidate.vector for candidate in candidates], np.float64
+    )
     vector = np.maximum((cosines - mean) / max(spread, 1e-6), LEAST_VECTOR)
-    text = np.array([each.text or 0.0 for each in candidates], np.float64)
+    text = np.array([candidate.text or 0.0 for candidate in candidates], np.float64)
     return np.stack([late, vector, text], axis=1)
 
 
@@ -75,5 +77,5 @@ def matches(curve: Curve, rows: Floats) -> list[float | None]:
     import numpy as np
 
     weighed = rows @ np.array([curve.late, curve.vector, curve.text]) + curve.offset
-    found = (1.0 + weighed / (1.0 + np.abs(weighed))) / 2.0
-    return [None if value != value else value for value in found.tolist()]
+    match_values = (1.0 + weighed / (1.0 + np.abs(weighed))) / 2.0
+    return [None if value != value else value for value in match_values.tolist()]

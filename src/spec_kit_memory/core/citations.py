@@ -59,13 +59,13 @@ class Code:
 
 def named_files(text: str) -> tuple[str, ...]:
     """What reads like the path of a file, in order, each once and without its line."""
-    found: dict[str, None] = {}
+    file_names: dict[str, None] = {}
     for name in _candidates(text):
         if len(name) <= LONGEST_PATH and not _is_number(name):
-            found.setdefault(name)
-            if len(found) >= MOST_NAMES:
+            file_names.setdefault(name)
+            if len(file_names) >= MOST_NAMES:
                 break
-    return tuple(found)
+    return tuple(file_names)
 
 
 def _candidates(text: str) -> Sequence[str]:
@@ -81,7 +81,7 @@ def _candidates(text: str) -> Sequence[str]:
 
     plain = _LINE.sub(lambda match: " " * len(match[0]), _LINK.sub(take, _CODE.sub(take, text)))
     names += [(match.start(), match[0].rstrip(".")) for match in _PATH.finditer(plain) if match[0]]
-    return [name for _, name in sorted(names, key=lambda one: one[0])]
+    return [name for _, name in sorted(names, key=lambda pair: pair[0])]
 
 
 def _is_number(name: str) -> bool:

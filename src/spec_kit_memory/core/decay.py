@@ -132,9 +132,9 @@ def state(
         return State.HOT
     late = last_access if last_access is not None and last_access > first_indexed_at else first_indexed_at
     used = late.timestamp()
-    for each, (since, until) in _intervals(tier, now.timestamp()).items():
+    for candidate, (since, until) in _intervals(tier, now.timestamp()).items():
         if since <= used < until:
-            return each
+            return candidate
     raise AssertionError("the intervals of a tier cover all times")
 
 
@@ -144,13 +144,13 @@ def bounds(states: Collection[State], *, now: datetime, always: frozenset[int] =
     `always` are the ids that are hot in this session and not flagged; they count when HOT is
     asked for. The states must be neighbours, since a store compares with one interval.
     """
-    chain = [each for each in STATES if each in states and each is not State.HOT]
+    chain = [member for member in STATES if member in states and member is not State.HOT]
     if chain and len(chain) != STATES.index(chain[-1]) - STATES.index(chain[0]) + 1:
         raise BadParameter(f"the states {', '.join(chain)} are not neighbours", hint=advise("neighbouring-states"))
     used: dict[Tier, tuple[float, float]] = {}
     for tier in Tier:
         intervals = _intervals(tier, now.timestamp())
-        parts = [intervals[each] for each in chain if each in intervals]
+        parts = [intervals[member] for member in chain if member in intervals]
         if parts:
             used[tier] = (parts[-1][0], parts[0][1])
     return StateBounds(
@@ -175,12 +175,12 @@ def chosen(
 def _intervals(tier: Tier, now: float) -> Mapping[State, tuple[float, float]]:
     """Half-open intervals of last use, in epoch seconds, from the newest to the oldest state of a tier."""
     floor = _FLOORS.get(tier, State.ARCHIVED)
-    found: dict[State, tuple[float, float]] = {}
+    intervals: dict[State, tuple[float, float]] = {}
     until = math.inf
-    for each in STATES[1:]:
-        since = -math.inf if each is floor else now - _LAST_DAY[each] * _DAY
-        found[each] = (since, until)
-        if each is floor:
+    for member in STATES[1:]:
+        since = -math.inf if member is floor else now - _LAST_DAY[member] * _DAY
+        intervals[member] = (since, until)
+        if member is floor:
             break
         until = since
-    return found
+    return intervals

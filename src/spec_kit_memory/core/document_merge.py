@@ -196,14 +196,18 @@ class _Merger:
         """The section of the staying document that is about the same."""
         if _DECISION.fullmatch(part.heading):  # a number says nothing: it is the one that begins alike
             begins = [self.old.key(block) for block in part.blocks[:1]]
-            numbered = [one for one in parent.parts if _DECISION.fullmatch(one.heading)]
-            return next((one for one in numbered if [self.new.key(b) for b in one.blocks[:1]] == begins), None)
-        candidates = [one for one in parent.parts if _same_heading(one, part) or _same_anchor(one, part)]
-        if len(candidates) < 2 and sum(_same_heading(one, part) for one in siblings) < 2:
+            numbered = [section for section in parent.parts if _DECISION.fullmatch(section.heading)]
+            return next(
+                (section for section in numbered if [self.new.key(b) for b in section.blocks[:1]] == begins), None
+            )
+        candidates = [
+            section for section in parent.parts if _same_heading(section, part) or _same_anchor(section, part)
+        ]
+        if len(candidates) < 2 and sum(_same_heading(section, part) for section in siblings) < 2:
             return candidates[0] if candidates else None
         # Several have this name ("Observation"): the one that has something in common.
         keys = set(self.old.keys(part))
-        best = max(candidates, key=lambda one: len(keys & set(self.new.keys(one))), default=None)
+        best = max(candidates, key=lambda section: len(keys & set(self.new.keys(section))), default=None)
         if best is not None and part.blocks and not keys & set(self.new.keys(best)):
             return None
         return best
@@ -239,24 +243,26 @@ class _Merger:
         if parent is not self.new.root:
             return None
         order = {name: at for at, name in enumerate(SECTIONS)}
-        mine = order.get(part.anchor.casefold(), order["metadata"])  # what is not ours comes before the metadata
-        later = [one for one in parent.parts if order.get(one.anchor.casefold(), -1) >= mine]
+        own_place = order.get(part.anchor.casefold(), order["metadata"])  # what is not ours comes before the metadata
+        later = [section for section in parent.parts if order.get(section.anchor.casefold(), -1) >= own_place]
         return later[0].first_line if later else None
 
     # --- blocks
 
     def _blocks(self, new: Section, old: Section) -> None:
-        mine = self.new.groups(new)
+        new_groups = self.new.groups(new)
         repeated = self._repeated(old)
         for group in self.old.groups(old):
             group.blocks = [block for block in group.blocks if block not in repeated]
             if not group.blocks and not group.label:
                 continue
-            same = self._same_group(mine, group)
+            same = self._same_group(new_groups, group)
             if same is not None:
                 self._group(new, same, group)
             else:
-                self._after.setdefault(max(one.last_line for one in mine), []).append(self.old.copied(group))
+                self._after.setdefault(max(new_group.last_line for new_group in new_groups), []).append(
+                    self.old.copied(group)
+                )
 
     def _repeated(self, old: Section) -> list[Block]:
         """Of a state, what only repeats the first step or blocker: those are merged in their own sections."""
@@ -269,18 +275,20 @@ class _Merger:
                 continue
             items = [self.old.item_key(item) for block in section.blocks for item in block.items]
             prose = [block for block in old.blocks if block.kind is Kind.PROSE]
-            repeated += [one for one in prose if saved_document.repeats_first(self.old.text(one), name, items)]
+            repeated += [
+                paragraph for paragraph in prose if saved_document.repeats_first(self.old.text(paragraph), name, items)
+            ]
         return repeated
 
-    def _same_group(self, groups: Sequence[_Group], wanted: _Group) -> _Group | None:
-        if not wanted.label:
+    def _same_group(self, groups: Sequence[_Group], target: _Group) -> _Group | None:
+        if not target.label:
             return groups[0]
-        labelled = [group for group in groups if group.label == wanted.label]
-        if wanted.label in _ONE_LABEL:
+        labelled = [group for group in groups if group.label == target.label]
+        if target.label in _ONE_LABEL:
             return labelled[0] if labelled else None
         # What somebody said is the same only if it begins with the same words.
-        begins = [self.old.key(block) for block in wanted.blocks[:1]]
-        return next((one for one in labelled if [self.new.key(b) for b in one.blocks[:1]] == begins), None)
+        begins = [self.old.key(block) for block in target.blocks[:1]]
+        return next((group for group in labelled if [self.new.key(b) for b in group.blocks[:1]] == begins), None)
 
     def _group(self, section: Section, new: _Group, old: _Group) -> None:
         present = {self.new.key(block): block.first_line for block in new.blocks}
@@ -299,7 +307,7 @@ class _Merger:
         self._after.setdefault(new.last_line, []).extend(waiting)
 
     def _stands_elsewhere(self, section: Section, key: str) -> bool:
-        return key in self._telling and any(section is one for one in self._large)
+        return key in self._telling and any(section is large for large in self._large)
 
     def _missing(self, section: Section, group: _Group, block: Block, *, intro: str) -> list[list[str]]:
         """What of a block has to be added as blocks of its own; the rest goes where it belongs."""
@@ -315,15 +323,15 @@ class _Merger:
 
     def _list(self, section: Section, group: _Group, block: Block, intro: str) -> list[list[str]]:
         """Items that are not there follow those that are; without a list to follow, they are one of their own."""
-        lists = [one for one in group.blocks if one.kind is Kind.LIST]
-        present = {self.new.item_key(item): item for one in lists for item in one.items}
+        lists = [block for block in group.blocks if block.kind is Kind.LIST]
+        present = {self.new.item_key(item): item for block in lists for item in block.items}
         missing: dict[str, Item] = {}
         target: Block | None = None
         for item in block.items:
             key = self.old.item_key(item)
             same = present.get(key) or self._grown(present.values(), item)
             if same is not None:
-                target = next(one for one in lists if same in one.items)
+                target = next(block for block in lists if same in block.items)
             elif not self._stands_elsewhere(section, key):
                 missing.setdefault(key, item)
         target = target or self._list_after(group, lists, intro)
@@ -334,27 +342,33 @@ class _Merger:
 
     def _list_after(self, group: _Group, lists: Sequence[Block], intro: str) -> Block | None:
         """The list that stands below the same words: items of "Against:" do not go to those of "For:"."""
-        for one in lists:
-            at = group.blocks.index(one)
+        for block in lists:
+            at = group.blocks.index(block)
             above = group.blocks[at - 1] if at and group.blocks[at - 1].kind is Kind.PROSE else None
             if (self.new.key(above) if above is not None else "") == intro:
-                return one
+                return block
         return None
 
     def _grown(self, present: Iterable[Item], item: Item) -> Item | None:
         """The item that says what this one says and more, or less: the fuller one stays."""
         head, *below = self.old.copied(item)
-        said = [_folded(one) for one in _sentences(blocks.item_text([head], _alone(item)))]
+        new_sentences = [_folded(sentence) for sentence in _sentences(blocks.item_text([head], _alone(item)))]
         for other in present:
             first, *rest = self.new.copied(other)
-            theirs = [_folded(one) for one in _sentences(blocks.item_text([first], _alone(other)))]
-            if said == theirs and (below or rest):
+            old_sentences = [_folded(sentence) for sentence in _sentences(blocks.item_text([first], _alone(other)))]
+            if new_sentences == old_sentences and (below or rest):
                 return other if self._nested(other, rest, below) else None
-            if below or rest or not any(count_words(one) >= COMMON_WORDS for one in set(said) & set(theirs)):
+            if (
+                below
+                or rest
+                or not any(
+                    count_words(sentence) >= COMMON_WORDS for sentence in set(new_sentences) & set(old_sentences)
+                )
+            ):
                 continue
-            if set(said) <= set(theirs):
+            if set(new_sentences) <= set(old_sentences):
                 return other
-            if set(theirs) <= set(said) and other.first_line not in self._replaced:
+            if set(old_sentences) <= set(new_sentences) and other.first_line not in self._replaced:
                 start = first[: other.indent + len(other.marker)]
                 self._replaced[other.first_line] = (other.last_line, [start + head[item.indent + len(item.marker) :]])
                 return other
@@ -386,9 +400,9 @@ class _Merger:
         """Rows that are not there follow those that are, where the columns are the same."""
         rows = self.old.copied(block)
         for one in group.blocks:
-            mine = self.new.copied(one)
-            if one.kind is Kind.TABLE and _folded(mine[0]) == _folded(rows[0]):
-                present = {_folded(row) for row in (*mine, *self._directly_after.get(one.last_line, ()))}
+            new_lines = self.new.copied(one)
+            if one.kind is Kind.TABLE and _folded(new_lines[0]) == _folded(rows[0]):
+                present = {_folded(row) for row in (*new_lines, *self._directly_after.get(one.last_line, ()))}
                 missing = [row for row in rows[2:] if _folded(row) not in present]
                 self._directly_after.setdefault(one.last_line, []).extend(missing)
                 return []
@@ -401,20 +415,20 @@ class _Merger:
         key = _folded(text)
         if not key or self._stands_elsewhere(section, key):
             return []
-        paragraphs = [self._paragraph(one) for one in section.blocks if one.kind is Kind.PROSE]
+        paragraphs = [self._paragraph(block) for block in section.blocks if block.kind is Kind.PROSE]
         pieces = _sentences(text)
-        alike = [one for one in paragraphs if _label(one.pieces) == _label(pieces)]
-        home = max(alike, key=lambda one: _common(one.keys, pieces), default=None)
+        alike = [paragraph for paragraph in paragraphs if _label(paragraph.pieces) == _label(pieces)]
+        home = max(alike, key=lambda paragraph: _common(paragraph.keys, pieces), default=None)
         if home is None or not _common(home.keys, pieces):
-            home = next((one for one in alike if _is_part(one.keys, pieces)), None)
+            home = next((paragraph for paragraph in alike if _is_part(paragraph.keys, pieces)), None)
         if home is not None:
             self._take_sentences(home, pieces, paragraphs)
             return []
-        for one in paragraphs:  # a paragraph of short lines is a list without marks
-            lines = _lines("".join(one.pieces))
+        for paragraph in paragraphs:  # a paragraph of short lines is a list without marks
+            lines = _lines("".join(paragraph.pieces))
             if len(lines) > 1 and _common([_folded(line) for line in lines], _lines(text), least_words=2):
-                one.pieces = lines
-                self._take_sentences(one, _lines(text), paragraphs)
+                paragraph.pieces = lines
+                self._take_sentences(paragraph, _lines(text), paragraphs)
                 return []
         return [text.split("\n")]
 
@@ -426,15 +440,17 @@ class _Merger:
     def _take_sentences(self, home: _Paragraph, pieces: Sequence[str], others: Sequence[_Paragraph]) -> None:
         """Put the sentences that are missing where they stood: before the next one that both have."""
         keys = [_folded(piece) for piece in pieces]
-        said = {key for one in others for key in one.keys if count_words(key) >= COMMON_WORDS} | set(home.keys)
+        known_sentences = {
+            key for paragraph in others for key in paragraph.keys if count_words(key) >= COMMON_WORDS
+        } | set(home.keys)
         result: list[str] = []
         for kind, first, last, from_, to in SequenceMatcher(None, home.keys, keys, autojunk=False).get_opcodes():
             result += home.pieces[first:last]
             if kind in ("insert", "replace"):
                 for piece, key in zip(pieces[from_:to], keys[from_:to], strict=True):
-                    if key not in said:
+                    if key not in known_sentences:
                         result = _followed_by(result, piece)
-                        said.add(key)
+                        known_sentences.add(key)
         if result != home.pieces:
             home.pieces = result
             text = "".join(result).rstrip()
@@ -443,8 +459,8 @@ class _Merger:
     # --- sections of our own template
 
     def _flow(self, new: Section, old: Section) -> None:
-        charts = [one for one in new.blocks if one.kind is Kind.CODE]
-        others = [one for one in old.blocks if one.kind is Kind.CODE]
+        charts = [block for block in new.blocks if block.kind is Kind.CODE]
+        others = [block for block in old.blocks if block.kind is Kind.CODE]
         joined = None
         if len(charts) == len(others) == 1:
             joined = saved_document.joined_charts(self.new.text(charts[0]), self.old.text(others[0]))
@@ -455,14 +471,14 @@ class _Merger:
 
     def _metadata(self, new: Section, old: Section) -> None:
         """Facts of the other save are told by its file; what a merge or a person noted there stays."""
-        kept = []
+        remaining_items = []
         for block in old.blocks:
-            items = tuple(one for one in block.items if not saved_document.is_saved_fact(self.old.item_key(one)))
+            items = tuple(item for item in block.items if not saved_document.is_saved_fact(self.old.item_key(item)))
             if block.kind is Kind.LIST and items:
-                kept.append(Block(Kind.LIST, items[0].first_line, items[-1].last_line, items))
+                remaining_items.append(Block(Kind.LIST, items[0].first_line, items[-1].last_line, items))
             elif block.kind not in (Kind.LIST, Kind.CODE):  # its YAML is metadata, which the two have united
-                kept.append(block)
-        self.take_in(new, Section(blocks=kept, parts=old.parts))
+                remaining_items.append(block)
+        self.take_in(new, Section(blocks=remaining_items, parts=old.parts))
 
     def note(self, origin: str) -> None:
         """Say what was taken in: with the metadata, or where there is none, at the end."""
@@ -482,8 +498,8 @@ class _Merger:
         while number <= total:
             for added in self._before.get(number, ()):
                 lines += [*added, ""]
-            last, mine = self._replaced.get(number, (number, [self.new.lines[number - 1]]))
-            lines += mine
+            last, new_lines = self._replaced.get(number, (number, [self.new.lines[number - 1]]))
+            lines += new_lines
             for line in range(number, last + 1):
                 lines += self._directly_after.get(line, ())
             for line in range(number, last + 1):
@@ -506,16 +522,16 @@ def _is(section: Section, name: str) -> bool:
     return section.anchor.casefold() == name or (not section.anchor and slug(section.heading) == name)
 
 
-def _same_heading(one: Section, other: Section) -> bool:
-    return bool(one.heading) and _folded(one.heading) == _folded(other.heading)
+def _same_heading(section: Section, other: Section) -> bool:
+    return bool(section.heading) and _folded(section.heading) == _folded(other.heading)
 
 
-def _same_anchor(one: Section, other: Section) -> bool:
+def _same_anchor(section: Section, other: Section) -> bool:
     """A section of our template is the same by its anchor; elsewhere two different headings are two things."""
-    name, other_name = (section.anchor.casefold() or slug(section.heading) for section in (one, other))
+    name, other_name = (section.anchor.casefold() or slug(section.heading) for section in (section, other))
     if not name or name != other_name:
         return False
-    return name in SECTIONS or not (one.heading and other.heading)
+    return name in SECTIONS or not (section.heading and other.heading)
 
 
 def _end_of(section: Section) -> int:
@@ -563,14 +579,16 @@ def _label(pieces: Sequence[str]) -> str:
 
 def _common(keys: Sequence[str], pieces: Sequence[str], *, least_words: int = COMMON_WORDS) -> int:
     """How many words stand in sentences that both have."""
-    theirs = {_folded(piece) for piece in pieces}
-    return sum(count_words(key) for key in keys if key in theirs and count_words(key) >= least_words)
+    folded = {_folded(piece) for piece in pieces}
+    return sum(count_words(key) for key in keys if key in folded and count_words(key) >= least_words)
 
 
 def _is_part(keys: Sequence[str], pieces: Sequence[str]) -> bool:
     """Does one of the two say all that the other says, however little that is?"""
-    mine, theirs = ({key for key in part if key and not blocks.is_label(key)} for part in (keys, map(_folded, pieces)))
-    return bool(mine and theirs) and (mine <= theirs or theirs <= mine)
+    own_keys, other_keys = (
+        {key for key in part if key and not blocks.is_label(key)} for part in (keys, map(_folded, pieces))
+    )
+    return bool(own_keys and other_keys) and (own_keys <= other_keys or other_keys <= own_keys)
 
 
 def _followed_by(pieces: list[str], piece: str) -> list[str]:

@@ -47,19 +47,19 @@ class _Entry:
 
 def edit_front_matter(text: str, changes: Mapping[str, object]) -> str:
     """Set the given canonical keys (None removes) in the spelling the file uses; create front matter if needed."""
-    wanted = {_checked(name): _plain_data(name, value) for name, value in changes.items()}
+    new_values = {_checked(name): _plain_data(name, value) for name, value in changes.items()}
     mark, body = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
     lines = _LINE.findall(body)
     end = _line_end(lines)
     bare = [line.rstrip("\r\n") for line in lines]
     block = front_matter.locate(bare)
-    removed = {name: None for name, value in wanted.items() if value is None}
+    removed = {name: None for name, value in new_values.items() if value is None}
     if removed:
         _remove_from_metadata(lines, bare, removed, body_first_line=block.body_first_line if block else 1)
     if block is None:
-        return mark + _created(wanted, end) + "".join(lines)
+        return mark + _created(new_values, end) + "".join(lines)
     inside = lines[block.first_line - 1 : block.last_line]
-    lines[block.first_line - 1 : block.last_line] = _edited(inside, wanted, end=end, block=block)
+    lines[block.first_line - 1 : block.last_line] = _edited(inside, new_values, end=end, block=block)
     return mark + "".join(lines)
 
 
@@ -69,16 +69,16 @@ def unite_front_matter(text: str, other: str, *, self_names: Collection[str] = (
     Keys that mean one thing to us are left alone: what holds of two tiers or titles is not decided here. Links of
     the other text that name this one (`self_names`) would point to themselves and stay out.
     """
-    theirs = _own_keys(other)
-    if "causal_links" in theirs:
-        links = _links_without(theirs.pop("causal_links")[0], self_names)
-        theirs |= {"causal_links": (links, _written("causal_links", links))} if links else {}
-    if not theirs:
+    other_keys = _own_keys(other)
+    if "causal_links" in other_keys:
+        links = _links_without(other_keys.pop("causal_links")[0], self_names)
+        other_keys |= {"causal_links": (links, _written("causal_links", links))} if links else {}
+    if not other_keys:
         return text
-    mine = _own_keys(text)
-    added = [line for key, (_, lines) in theirs.items() if key not in mine for line in lines]
-    grown = {key: _united(mine[key][0], value) for key, (value, _) in theirs.items() if key in mine}
-    grown = {key: value for key, value in grown.items() if value != mine[key][0]}
+    own_keys = _own_keys(text)
+    added = [line for key, (_, lines) in other_keys.items() if key not in own_keys for line in lines]
+    grown = {key: _united(own_keys[key][0], value) for key, (value, _) in other_keys.items() if key in own_keys}
+    grown = {key: value for key, value in grown.items() if value != own_keys[key][0]}
     return _with_own_keys(text, grown, added) if grown or added else text
 
 
@@ -98,9 +98,9 @@ def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
         dumped = {key: yaml.safe_dump({key: value}, allow_unicode=True, width=10_000) for key, value in data.items()}
         return {_name(key): (data[key], dumped[key].rstrip().split("\n")) for key in data if _adds_up(key)}
     return {
-        _name(one.key): (data[one.key], [line[one.indent :] for line in inside[one.first : one.last + 1]])
-        for one in entries
-        if _adds_up(one.key) and one.key in data
+        _name(entry.key): (data[entry.key], [line[entry.indent :] for line in inside[entry.first : entry.last + 1]])
+        for entry in entries
+        if _adds_up(entry.key) and entry.key in data
     }
 
 
@@ -113,28 +113,30 @@ def _links_without(links: Any, names: Collection[str]) -> dict[str, list[Any]]:
     if not isinstance(links, dict):
         return {}
     lists = {str(key): value if isinstance(value, list) else [value] for key, value in links.items()}
-    kept = {key: [item for item in items if item and _target(item) not in names] for key, items in lists.items()}
-    return {key: items for key, items in kept.items() if items}
+    remaining = {key: [item for item in items if item and _target(item) not in names] for key, items in lists.items()}
+    return {key: items for key, items in remaining.items() if items}
 
 
 def _target(item: Any) -> str:
-    named = [item[key] for key in ("target", "id", "path", "title") if item.get(key)] if isinstance(item, dict) else []
-    return _folded(named[0] if named else item)
+    target_names = (
+        [item[key] for key in ("target", "id", "path", "title") if item.get(key)] if isinstance(item, dict) else []
+    )
+    return _folded(target_names[0] if target_names else item)
 
 
-def _united(mine: Any, theirs: Any) -> Any:
+def _united(own: Any, other: Any) -> Any:
     """Lists of plain values add up, each once; of anything else, one's own stays."""
-    if isinstance(mine, dict) and isinstance(theirs, dict) and all(isinstance(v, list) for v in theirs.values()):
-        lists = {key: value if isinstance(value, list) else [value] for key, value in mine.items()}
-        return {key: _joined_lists(lists.get(key, []), theirs.get(key, [])) for key in {**lists, **theirs}}
-    if not isinstance(mine, list) and not isinstance(theirs, list):
-        return mine if mine is not None else theirs
-    both = [*(mine if isinstance(mine, list) else [mine]), *(theirs if isinstance(theirs, list) else [theirs])]
-    return mine if any(isinstance(item, list | dict) for item in both) else _joined_lists(both, [])
+    if isinstance(own, dict) and isinstance(other, dict) and all(isinstance(v, list) for v in other.values()):
+        lists = {key: value if isinstance(value, list) else [value] for key, value in own.items()}
+        return {key: _joined_lists(lists.get(key, []), other.get(key, [])) for key in {**lists, **other}}
+    if not isinstance(own, list) and not isinstance(other, list):
+        return own if own is not None else other
+    both = [*(own if isinstance(own, list) else [own]), *(other if isinstance(other, list) else [other])]
+    return own if any(isinstance(item, list | dict) for item in both) else _joined_lists(both, [])
 
 
-def _joined_lists(mine: list[Any], theirs: list[Any]) -> list[Any]:
-    both = [*mine, *theirs]
+def _joined_lists(own: list[Any], other: list[Any]) -> list[Any]:
+    both = [*own, *other]
     return [item for at, item in enumerate(both) if item is not None and item not in both[:at]]
 
 
@@ -197,14 +199,17 @@ def _line_end(lines: Sequence[str]) -> str:
     return first[len(first.rstrip("\r\n")) :] or "\n"
 
 
-def _created(wanted: Mapping[str, Any], end: str) -> str:
+def _created(new_values: Mapping[str, Any], end: str) -> str:
     new = [
-        line + end for name, value in wanted.items() if value is not None for line in _written(_spelling(name), value)
+        line + end
+        for name, value in new_values.items()
+        if value is not None
+        for line in _written(_spelling(name), value)
     ]
     return "".join([f"---{end}", *new, f"---{end}"]) if new else ""
 
 
-def _edited(inside: list[str], wanted: Mapping[str, Any], *, end: str, block: Block) -> list[str]:
+def _edited(inside: list[str], new_values: Mapping[str, Any], *, end: str, block: Block) -> list[str]:
     """The lines of YAML with the changes; line by line where that reads back right, else written anew."""
     old, problems = _load(_joined(inside), first_line=block.first_line)
     if problems:
@@ -214,10 +219,10 @@ def _edited(inside: list[str], wanted: Mapping[str, Any], *, end: str, block: Bl
         )
     entries = _entries(inside)
     if entries is not None:
-        new = _by_line(inside, entries, wanted, end=end)
-        if _reads_back(new, old, wanted):
+        new = _by_line(inside, entries, new_values, end=end)
+        if _reads_back(new, old, new_values):
             return new
-    return _anew(inside, wanted, end=end)
+    return _anew(inside, new_values, end=end)
 
 
 def _joined(inside: Sequence[str]) -> str:
@@ -269,15 +274,15 @@ def _last_line(node: Any) -> int | None:
     return _last_line(child[1] if isinstance(child, tuple) else child)
 
 
-def _by_line(inside: Sequence[str], entries: Sequence[_Entry], wanted: Mapping[str, Any], *, end: str) -> list[str]:
+def _by_line(inside: Sequence[str], entries: Sequence[_Entry], new_values: Mapping[str, Any], *, end: str) -> list[str]:
     replaced: dict[int, tuple[int, list[str]]] = {}  # first line -> last line, new lines
     done = set()
     for entry in entries:
         name = _name(entry.key)
-        if name not in wanted:
+        if name not in new_values:
             continue
-        gone = wanted[name] is None or name in done
-        new = [] if gone else _replacement(inside, entry, wanted[name], end=end)
+        gone = new_values[name] is None or name in done
+        new = [] if gone else _replacement(inside, entry, new_values[name], end=end)
         replaced[entry.first] = (entry.last, new)
         done.add(name)
     result: list[str] = []
@@ -287,7 +292,7 @@ def _by_line(inside: Sequence[str], entries: Sequence[_Entry], wanted: Mapping[s
         result += new
         number = last + 1
     indent = " " * (entries[0].indent if entries else 0)
-    for name, value in wanted.items():
+    for name, value in new_values.items():
         if name not in done and value is not None:
             result += [indent + line + end for line in _written(_spelling(name), value)]
     return result
@@ -304,13 +309,13 @@ def _replacement(inside: Sequence[str], entry: _Entry, value: Any, *, end: str) 
     return [" " * entry.indent + new + end for new in _written(spelling, value)]
 
 
-def _reads_back(new: Sequence[str], old: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _reads_back(new: Sequence[str], old: Mapping[str, Any], new_values: Mapping[str, Any]) -> bool:
     data, problems = _load(_joined(new), first_line=1)
-    kept = {key: value for key, value in old.items() if _name(key) not in wanted}
-    if problems or {key: value for key, value in data.items() if _name(key) not in wanted} != kept:
+    unchanged = {key: value for key, value in old.items() if _name(key) not in new_values}
+    if problems or {key: value for key, value in data.items() if _name(key) not in new_values} != unchanged:
         return False
-    changed = {_name(key): value for key, value in data.items() if _name(key) in wanted}
-    return changed == {name: _as_strings(value) for name, value in wanted.items() if value is not None}
+    changed = {_name(key): value for key, value in data.items() if _name(key) in new_values}
+    return changed == {name: _as_strings(value) for name, value in new_values.items() if value is not None}
 
 
 def _as_strings(value: Any) -> Any:
@@ -319,17 +324,17 @@ def _as_strings(value: Any) -> Any:
     return [_as_strings(item) for item in value] if isinstance(value, list) else str(value)
 
 
-def _anew(inside: Sequence[str], wanted: Mapping[str, Any], *, end: str) -> list[str]:
+def _anew(inside: Sequence[str], new_values: Mapping[str, Any], *, end: str) -> list[str]:
     """Front matter in a form that cannot be edited by line: the same data, written as plain keys and values."""
     import yaml
 
     data = yaml.safe_load(_joined(inside)) or {}
     lines = []
     for key, value in data.items():
-        if _name(key) not in wanted:
+        if _name(key) not in new_values:
             dumped = yaml.safe_dump({key: value}, allow_unicode=True, sort_keys=False, width=10_000)
             lines += [line + end for line in dumped.rstrip("\n").split("\n")]
-    for name, value in wanted.items():
+    for name, value in new_values.items():
         if value is not None:
             lines += [line + end for line in _written(_spelling(name), value)]
     return lines

@@ -273,7 +273,7 @@ def _meant(name: str) -> str:
         return _SHORTENED[name]
     from difflib import get_close_matches
 
-    close = get_close_matches(name, [one for one in _CANONICAL if len(one) > 3], n=1, cutoff=0.8)
+    close = get_close_matches(name, [key for key in _CANONICAL if len(key) > 3], n=1, cutoff=0.8)
     return KEYS[_CANONICAL[close[0]]][0] if close and len(name) > 3 else ""
 
 
@@ -312,8 +312,8 @@ class _Reader:
         elif isinstance(value, Mapping) and (ours := [str(key) for key in value if canonical(key) is not None]):
             names = ", ".join(map(repr, ours[:5]))
             self.warn(f"{names} below {self.key[:80]!r} are not read there; keys of ours belong to the top")
-        elif meant := _meant(name):
-            self.warn(f"{self.key[:80]!r} is not a key of front matter; did you mean {meant}?")
+        elif closest := _meant(name):
+            self.warn(f"{self.key[:80]!r} is not a key of front matter; did you mean {closest}?")
 
     def read(self, name: str, value: Any) -> None:
         if name == "triggers":
@@ -384,27 +384,27 @@ class _Reader:
             return
         items = re.split(r"[,\n]", value) if isinstance(value, str) else value
         phrases = list(self.values.get("triggers", ()))
-        known = {phrase.casefold() for phrase in phrases}
+        folded_phrases = {phrase.casefold() for phrase in phrases}
         for item in items if isinstance(items, list) else [items]:
             phrase = "" if _is_nothing(item) else _scalar(item)
-            if phrase and phrase.casefold() not in known:
-                known.add(phrase.casefold())
+            if phrase and phrase.casefold() not in folded_phrases:
+                folded_phrases.add(phrase.casefold())
                 phrases.append(phrase)
         self.values["triggers"] = tuple(phrases)
 
     def _questions(self, value: Any) -> None:
         """A text is one question, or one a line: commas stand within questions."""
         items = value.split("\n") if isinstance(value, str) else value
-        found = {text.casefold(): text for text in self.values.get("questions", ())}
+        by_folded_text = {text.casefold(): text for text in self.values.get("questions", ())}
         for item in items if isinstance(items, list) else [items]:
             text = "" if _is_nothing(item) else _scalar(item)
             if len(text) > LONGEST_QUESTION:
                 self.warn(f"a question of {len(text):,} characters is not read; at most {LONGEST_QUESTION} are")
             elif text and text.lower() not in _NOTHING:
-                found.setdefault(text.casefold(), text)
-        if len(found) > MOST_QUESTIONS:
-            self.warn(f"{len(found)} questions; the first {MOST_QUESTIONS} are found")
-        self.values["questions"] = tuple(found.values())[:MOST_QUESTIONS]
+                by_folded_text.setdefault(text.casefold(), text)
+        if len(by_folded_text) > MOST_QUESTIONS:
+            self.warn(f"{len(by_folded_text)} questions; the first {MOST_QUESTIONS} are found")
+        self.values["questions"] = tuple(by_folded_text.values())[:MOST_QUESTIONS]
 
     def _links(self, value: Any) -> None:
         if isinstance(value, str) and value.strip().lower() in _NOTHING:
@@ -443,7 +443,7 @@ def _claim(item: Any, strength: float) -> tuple[str, float]:
     if target is None:
         return _scalar(item), strength
     try:
-        given = float(keyed.get("strength", strength))
+        value = float(keyed.get("strength", strength))
     except (TypeError, ValueError):
-        given = strength
-    return _scalar(target), given if 0.0 <= given <= 1.0 else strength
+        value = strength
+    return _scalar(target), value if 0.0 <= value <= 1.0 else strength

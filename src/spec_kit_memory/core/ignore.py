@@ -65,13 +65,13 @@ class Ignore:
         while path and path not in self._folders:
             unknown.append(path)
             path = path.rpartition("/")[0]
-        named = self._folders.get(path, False)
+        is_named = self._folders.get(path, False)
         if len(self._folders) > _FOLDERS_KEPT:
             self._folders.clear()
         for folder in reversed(unknown):
-            named = named or self._fits(folder, folder.rpartition("/")[2], folder=True)
-            self._folders[folder] = named
-        return named
+            is_named = is_named or self._fits(folder, folder.rpartition("/")[2], folder=True)
+            self._folders[folder] = is_named
+        return is_named
 
     def _fits(self, path: str, name: str, *, folder: bool) -> bool:
         for rule in self._rules:
@@ -98,10 +98,10 @@ def _rule(line: str) -> _Rule | None:
 
 
 def _without_trailing_blanks(text: str) -> str:
-    kept = text.rstrip(" ")
-    slashes = len(kept) - len(kept.rstrip("\\"))
+    stripped = text.rstrip(" ")
+    slashes = len(stripped) - len(stripped.rstrip("\\"))
     # An escaped blank stays.
-    return kept + " " if slashes % 2 and len(kept) < len(text) else kept
+    return stripped + " " if slashes % 2 and len(stripped) < len(text) else stripped
 
 
 def _segments(text: str) -> Iterator[list[str]]:

@@ -80,7 +80,7 @@ class Node:
 
     def member(self, key: str) -> Member | None:
         # The last of two equal keys is the one that programs read.
-        return next((each for each in reversed(self.members) if each.key == key), None)
+        return next((member for member in reversed(self.members) if member.key == key), None)
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -116,8 +116,8 @@ def _malformed(text: str, at: int, what: str) -> Malformed:
 
 
 def _skip(text: str, at: int, grammar: _Grammar = _JSONC) -> int:
-    found = grammar.space.match(text, at)
-    return found.end() if found else at
+    match = grammar.space.match(text, at)
+    return match.end() if match else at
 
 
 def _value(text: str, at: int, depth: int, grammar: _Grammar) -> Node:
@@ -136,9 +136,9 @@ def _value(text: str, at: int, depth: int, grammar: _Grammar) -> Node:
     return Node("value", at, word.end(), _scalar(text, word))
 
 
-def _unquoted(text: str, found: re.Match[str]) -> str:
+def _unquoted(text: str, match: re.Match[str]) -> str:
     """The text of a string or a name, its escapes resolved."""
-    inner = found.group()
+    inner = match.group()
     inner = inner[1:-1] if inner[0] in "\"'" else inner
     if "\\" not in inner:
         return inner
@@ -147,7 +147,7 @@ def _unquoted(text: str, found: re.Match[str]) -> str:
     while (slash := inner.find("\\", at)) >= 0:
         escape = _ESCAPE.match(inner, slash)
         if escape is None:
-            raise _malformed(text, found.start() + slash + 1, "a bad escape")
+            raise _malformed(text, match.start() + slash + 1, "a bad escape")
         code, sign = escape[1] or escape[2], escape[3]
         parts += (inner[at:slash], chr(int(code, 16)) if code else _ESCAPED.get(sign, sign))
         at = escape.end()
@@ -156,8 +156,8 @@ def _unquoted(text: str, found: re.Match[str]) -> str:
     return whole.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
-def _scalar(text: str, found: re.Match[str]) -> Any:
-    word = found.group()
+def _scalar(text: str, match: re.Match[str]) -> Any:
+    word = match.group()
     if word in _CONSTANTS:
         return _CONSTANTS[word]
     sign, digits = (-1 if word[0] == "-" else 1), word.lstrip("+-")
@@ -166,7 +166,7 @@ def _scalar(text: str, found: re.Match[str]) -> Any:
             return sign * int(digits, 16)
         return sign * (int(digits) if digits.isdecimal() else float(digits))
     except ValueError as error:  # more digits than a number may have
-        raise _malformed(text, found.start(), "a bad number") from error
+        raise _malformed(text, match.start(), "a bad number") from error
 
 
 def _container(text: str, start: int, depth: int, grammar: _Grammar, *, closing: str) -> Node:
@@ -192,7 +192,9 @@ def _container(text: str, start: int, depth: int, grammar: _Grammar, *, closing:
         elif text[at : at + 1] != closing:
             raise _malformed(text, at, f"a comma or {closing} is missing")
     value: Any = (
-        {each.key: each.node.value for each in members} if kind == "object" else [each.node.value for each in members]
+        {member.key: member.node.value for member in members}
+        if kind == "object"
+        else [member.node.value for member in members]
     )
     return Node(kind, start, at + 1, value, tuple(members))
 
@@ -222,8 +224,8 @@ def put(text: str, path: Path, value: Any) -> str:
         member = parent.member(path[depth - 1])
         if member is None:
             return _insert(text, parent, f"{_dumps(path[depth - 1])}: ", value)
-        shown = _pretty(value, _unit(text), _indent_at(text, member.start), _newline(text))
-        return text[: member.node.start] + shown + text[member.node.end :]
+        new_text = _pretty(value, _unit(text), _indent_at(text, member.start), _newline(text))
+        return text[: member.node.start] + new_text + text[member.node.end :]
     raise Malformed("the file is not an object")
 
 
@@ -277,14 +279,14 @@ def _insert(text: str, parent: Node, label: str, value: Any) -> str:
 
 def _line_end(text: str, at: int, limit: int) -> int:
     """Behind what else stands on this line: blanks and a comment on what comes before."""
-    found = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)?").match(text, at)
-    end = found.end() if found else at
+    match = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)?").match(text, at)
+    end = match.end() if match else at
     rest = text[at:end]
     return end if end <= limit and rest.strip() else at
 
 
 def _cut(text: str, parent: Node, member: Member) -> str:
-    index = next(i for i, each in enumerate(parent.members) if each is member)
+    index = next(i for i, other in enumerate(parent.members) if other is member)
     after = _skip(text, member.node.end)
     comma = text[after : after + 1] == ","
     end = after + 1 if comma else member.node.end
@@ -328,5 +330,5 @@ def _indent_at(text: str, at: int) -> str:
 
 def _unit(text: str) -> str:
     """What the file is indented with."""
-    found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
-    return "  " if found is None else "\t" if found[1].startswith("\t") else found[1][:8]
+    match = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return "  " if match is None else "\t" if match[1].startswith("\t") else match[1][:8]

@@ -53,9 +53,9 @@ def _delete(entry: LedgerEntry, words: re.Match[str], before: Mapping[str, Any])
 
 def _trash(words: str, path: str) -> str | None:
     """Where the file went: below a drawer, under the path that the memory had. A folder's name may say anything."""
-    kept = "/".join(part.replace(":", "") for part in path.split("/") if part)
-    found = re.search(rf"; file in (trash/{_DRAWER}/{re.escape(kept) if kept else '.+'})\Z", words, re.DOTALL)
-    return found[1] if found else None
+    cleaned = "/".join(part.replace(":", "") for part in path.split("/") if part)
+    match = re.search(rf"; file in (trash/{_DRAWER}/{re.escape(cleaned) if cleaned else '.+'})\Z", words, re.DOTALL)
+    return match[1] if match else None
 
 
 def _update(entry: LedgerEntry, words: re.Match[str], before: Mapping[str, Any]) -> Operation | None:

@@ -72,8 +72,8 @@ def read_relation(name: str) -> Relation:
     try:
         return Relation(name.strip().lower().replace("-", "_").replace(" ", "_"))
     except ValueError:
-        known = ", ".join(Relation)
-        raise UnknownRelation(f"There is no relation {name!r}.", hint=f"Use one of: {known}.") from None
+        names = ", ".join(Relation)
+        raise UnknownRelation(f"There is no relation {name!r}.", hint=f"Use one of: {names}.") from None
 
 
 def spec_document_links(documents: Mapping[str, int]) -> list[Link]:
@@ -143,11 +143,11 @@ def _cycles(links: list[Link], order: Mapping[int, int]) -> tuple[tuple[int, ...
     for link in links:
         if link.source_id != link.target_id:
             targets.setdefault(link.source_id, []).append(link.target_id)
-    found = []
+    cycles = []
     for knot in _knots(targets):
         nearest = min(knot, key=lambda memory_id: order[memory_id])
-        found.append(_closed_path(targets, nearest, knot))
-    return tuple(sorted(found, key=lambda cycle: order[cycle[0]]))
+        cycles.append(_closed_path(targets, nearest, knot))
+    return tuple(sorted(cycles, key=lambda cycle: order[cycle[0]]))
 
 
 def _closed_path(targets: Mapping[int, list[int]], start: int, knot: frozenset[int]) -> tuple[int, ...]:
@@ -213,22 +213,22 @@ def _unwind(stack: list[int], on_stack: set[int], down_to: int) -> frozenset[int
 
 def orphans(links: Iterable[Link], memory_ids: Collection[int]) -> list[Link]:
     """Links with an end that is not among `memory_ids`."""
-    known = frozenset(memory_ids)
-    return [link for link in links if link.source_id not in known or link.target_id not in known]
+    existing = frozenset(memory_ids)
+    return [link for link in links if link.source_id not in existing or link.target_id not in existing]
 
 
 def statistics(links: Collection[Link], memory_ids: Collection[int]) -> dict[str, Any]:
     """Counts per relation, the share of memories that have a link, and the average strength."""
-    known = frozenset(memory_ids)
-    linked = {end for link in links for end in (link.source_id, link.target_id)} & known
+    existing = frozenset(memory_ids)
+    linked = {end for link in links for end in (link.source_id, link.target_id)} & existing
     counts = Counter(link.relation for link in links)
     return {
         "total": len(links),
         "relations": {relation.value: counts[relation] for relation in Relation},
         "linked": len(linked),
-        "coverage": round(len(linked) / len(known), 4) if known else 0.0,
+        "coverage": round(len(linked) / len(existing), 4) if existing else 0.0,
         "averageStrength": round(sum(link.strength for link in links) / len(links), 4) if links else 0.0,
-        "orphans": len(orphans(links, known)),
+        "orphans": len(orphans(links, existing)),
     }
 
 

@@ -58,14 +58,14 @@ def parts(line: str) -> tuple[str, ...]:
     size = _size(line)
     count = -(-size // PART_BYTES)
     width = max(1, len(line) * (size // count) // size)  # characters of a part, if all take alike
-    found = []
+    ends = []
     start = 0
     while start < len(line):
         rest = line[start : start + LONGEST_LINE_BYTES + 1]
         end = _cut(line, start, width) if _size(rest) > LONGEST_LINE_BYTES else len(line)
-        found.append(line[start:end])
+        ends.append(line[start:end])
         start = end
-    return tuple(found)
+    return tuple(ends)
 
 
 def _cut(line: str, start: int, width: int) -> int:
@@ -133,10 +133,10 @@ class Layout:
 
     def whole_lines(self, places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """The real lines of these places; a line of which parts are missing is left out."""
-        found = list(places)
+        line_places = list(places)
         if self.last_line == len(self.lines):
-            return found
-        there = {at for first, last in found for at in range(first, last + 1)}
+            return line_places
+        there = {at for first, last in line_places for at in range(first, last + 1)}
         parts: dict[int, list[int]] = {}
         for at, number in enumerate(self._real, 1):
             parts.setdefault(number, []).append(at)
@@ -148,13 +148,13 @@ class Layout:
 
     def text(self, first: int, last: int) -> str:
         """As it is shown: parts of one line together, and a sign where the line goes on."""
-        shown = [self.lines[first - 1]]
+        out_lines = [self.lines[first - 1]]
         for at in range(first, last):
-            shown.append("" if self._real[at] == self._real[at - 1] else "\n")
-            shown.append(self.lines[at])
+            out_lines.append("" if self._real[at] == self._real[at - 1] else "\n")
+            out_lines.append(self.lines[at])
         before = "…" if first > 1 and self._real[first - 2] == self._real[first - 1] else ""
         behind = "…" if last < len(self._real) and self._real[last] == self._real[last - 1] else ""
-        text = "".join(shown)
+        text = "".join(out_lines)
         return f"{before}{text.rstrip() if behind else text}{behind}"
 
     def is_whole(self, first: int, last: int) -> bool:

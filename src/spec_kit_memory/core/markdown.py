@@ -45,14 +45,14 @@ def parse(text: str) -> Document:
     text = normalise(text)
     all_lines = text.split("\n")
     front, body_first_line, warnings = _read_front(all_lines)
-    _, found = scanned(text, body_first_line)
-    block = metadata_fence(all_lines, found)
+    _, structure = scanned(text, body_first_line)
+    block = metadata_fence(all_lines, structure)
     if block is not None:
         second, more = _read_yaml(all_lines, block[0] + 1, block[1] - 1)
         front = front_matter.combine(front, second)
         warnings += more
-    warnings.extend(found.warnings)
-    title = front.title or next((heading.text for heading in found.headings if heading.level == 1), "")
+    warnings.extend(structure.warnings)
+    title = front.title or next((heading.text for heading in structure.headings if heading.level == 1), "")
     if len(title) > LONG_TITLE:
         warnings.append(Warning_(f"the title has {len(title):,} characters; {LONG_TITLE} are kept", code="title"))
         title = title[:LONG_TITLE].rstrip()
@@ -63,31 +63,33 @@ def parse(text: str) -> Document:
         title=title,
         front=replace(front, title=title) if front.title else front,
         body_first_line=body_first_line,
-        anchors=tuple(found.anchors),
-        headings=tuple(found.headings),
+        anchors=tuple(structure.anchors),
+        headings=tuple(structure.headings),
         warnings=_few(sorted(warnings, key=lambda warning: warning.line or 0)),
     )
 
 
 def _few(warnings: list[Warning_]) -> tuple[Warning_, ...]:
     """The first of them: a text made of mistakes would otherwise be outgrown by what is said about it."""
-    shown = [replace(warning, message=short(warning.message, LONGEST_WARNING)) for warning in warnings[:MOST_WARNINGS]]
+    shortened = [
+        replace(warning, message=short(warning.message, LONGEST_WARNING)) for warning in warnings[:MOST_WARNINGS]
+    ]
     more = len(warnings) - MOST_WARNINGS
-    return (*shown, *([Warning_(f"and {more:,} more warnings", warnings[-1].line, "more")] if more > 0 else []))
+    return (*shortened, *([Warning_(f"and {more:,} more warnings", warnings[-1].line, "more")] if more > 0 else []))
 
 
 def outline(text: str) -> Document:
     """Anchors and headings only, of a text as it was indexed: its metadata is known, and its lines must not move."""
     block = front_matter.locate(text.split("\n"))
     body_first_line = block.body_first_line if block else 1
-    _, found = scanned(text, body_first_line)
+    _, structure = scanned(text, body_first_line)
     return Document(
         text=text,
         title="",
         front=FrontMatter(),
         body_first_line=body_first_line,
-        anchors=tuple(found.anchors),
-        headings=tuple(found.headings),
+        anchors=tuple(structure.anchors),
+        headings=tuple(structure.headings),
     )
 
 

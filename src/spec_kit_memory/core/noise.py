@@ -63,8 +63,8 @@ def cleaned(text: str, *, patterns: Sequence[str] = ()) -> str:
     for tag in _BLOCKS:
         text = _without_block(text, tag)
     rules = [pattern.split("*") for pattern in patterns if pattern.strip()]
-    kept = [line for line in text.split("\n") if not _LINES.fullmatch(line) and not _fits_any(line, rules)]
-    return "\n".join(kept).strip()
+    lines = [line for line in text.split("\n") if not _LINES.fullmatch(line) and not _fits_any(line, rules)]
+    return "\n".join(lines).strip()
 
 
 def _without_block(text: str, tag: str) -> str:
@@ -72,17 +72,17 @@ def _without_block(text: str, tag: str) -> str:
     start = text.find(opening)
     if start < 0:
         return text
-    kept: list[str] = []
+    lines: list[str] = []
     at = 0
     while start >= 0:
         end = text.find(closing, start)
         end = text.find(">", end) if end >= 0 else -1
         if end < 0:
             break
-        kept.append(text[at:start])
+        lines.append(text[at:start])
         at = end + 1
         start = text.find(opening, at)
-    return "".join(kept) + text[at:]
+    return "".join(lines) + text[at:]
 
 
 def _fits_any(line: str, rules: Sequence[list[str]]) -> bool:
@@ -100,8 +100,8 @@ def _fits(line: str, pieces: list[str]) -> bool:
         return False
     at, end = len(first), len(line) - len(last)
     for piece in middle:
-        found = line.find(piece, at, end)
-        if found < 0:
+        position = line.find(piece, at, end)
+        if position < 0:
             return False
-        at = found + len(piece)
+        at = position + len(piece)
     return True

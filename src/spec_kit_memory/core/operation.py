@@ -85,10 +85,10 @@ class Operation:
     def plain(self) -> dict[str, Any]:
         """As plain JSON values; `read` is the inverse."""
         values: dict[str, Any] = {"id": self.id, "kind": self.kind, "version": VERSION}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name != "id" and value != _default(one):
-                values[one.name] = _plain_value(value)
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name != "id" and value != _default(item):
+                values[item.name] = _plain_value(value)
         return values
 
 
@@ -301,14 +301,14 @@ KINDS: dict[str, type[Operation]] = {
 # --- as JSON and back
 
 
-def _default(one: Field[Any]) -> Any:
-    return one.default_factory() if one.default_factory is not MISSING else one.default
+def _default(item: Field[Any]) -> Any:
+    return item.default_factory() if item.default_factory is not MISSING else item.default
 
 
 def _plain_value(value: Any) -> Any:
     if isinstance(value, FileChange):
-        found = ((one.name, getattr(value, one.name)) for one in fields(value))
-        return {name: part for name, part in found if part is not None}
+        items = ((item.name, getattr(value, item.name)) for item in fields(value))
+        return {name: part for name, part in items if part is not None}
     if isinstance(value, tuple | list):
         return [_plain_value(part) for part in value]
     if isinstance(value, Mapping):
@@ -322,8 +322,8 @@ def read(values: Mapping[str, Any]) -> Operation:
     try:
         if kind is None or values["version"] != VERSION:
             raise ValueError("not of this version")
-        known = [one for one in fields(kind) if one.name in values]
-        return kind(**{one.name: _READERS[str(one.type)](values[one.name]) for one in known})
+        present = [item for item in fields(kind) if item.name in values]
+        return kind(**{item.name: _READERS[str(item.type)](values[item.name]) for item in present})
     except (KeyError, TypeError, ValueError):
         return Unknown(id=str(values.get("id", "")), named=str(values.get("kind", "")), values=dict(values))
 

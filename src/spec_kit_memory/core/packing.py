@@ -113,7 +113,7 @@ def fit(
     budget: int,
     prices: Prices = Prices(),
     weigh: Weigh = len,
-    beside: Beside = lambda named, room: 0,
+    beside: Beside = lambda listed, room: 0,
     clip: Clip = lambda line, room: ("", 0),
     breadth: bool = False,
     enough: int | None = None,
@@ -196,8 +196,8 @@ def _first_of_each(
     kept_back = sum(least.values())
     near = _NEAR * max((piece.score for _, piece in waiting), default=0.0)
     promises = {id(tray): _promise(piece, place) for place, (tray, piece) in enumerate(waiting, 1)}
-    bargains = sorted(waiting, key=lambda each: -_worth(promises[id(each[0])], each[0].price(each[1])))
-    for tray, piece in sorted(bargains, key=lambda each: each[1].score < near):
+    bargains = sorted(waiting, key=lambda pair: -_worth(promises[id(pair[0])], pair[0].price(pair[1])))
+    for tray, piece in sorted(bargains, key=lambda pair: pair[1].score < near):
         others = kept_back - least[id(tray)]
         took = tray.show(piece, room - others - (0 if piece.score >= near else beyond))
         if took is not None:
@@ -312,7 +312,7 @@ def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh, *, quoted: Sequence[_
     """The best lines of hits that are too long, then the names of the others."""
     start = room
     for tray in trays if quoted is None else quoted:
-        if tray.block.pieces and all(each.cut for each in tray.ranges):
+        if tray.block.pieces and all(shown_range.cut for shown_range in tray.ranges):
             room -= tray.show_excerpt(tray.best, room, weigh) or 0
     for tray in trays:
         if not tray.named and tray.bare <= room:
@@ -324,9 +324,11 @@ def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh, *, quoted: Sequence[_
 def _widen(trays: Sequence[_Tray], room: int) -> int:
     """Whole sections instead of fragments, the best first."""
     start = room
-    shown = [(-each.score, place, each) for place, tray in enumerate(trays) for each in tray.ranges]
-    for _, place, each in sorted(shown, key=lambda entry: (entry[0], entry[1], entry[2].first_line)):
-        room -= trays[place].widen(each, room)
+    shown_ranges = [
+        (-shown_range.score, place, shown_range) for place, tray in enumerate(trays) for shown_range in tray.ranges
+    ]
+    for _, place, shown_range in sorted(shown_ranges, key=lambda entry: (entry[0], entry[1], entry[2].first_line)):
+        room -= trays[place].widen(shown_range, room)
     return start - room
 
 
@@ -380,9 +382,16 @@ class _Tray:
             return None if self.block.pieces else piece
         return Piece(*trimmed, piece.score)
 
-    def touches(self, shown: Piece, other: Piece) -> bool:
+    def touches(self, piece: Piece, other: Piece) -> bool:
         """Would the other be one range with what was just shown?"""
-        around = next((each for each in self.ranges if each.first_line <= shown.first_line <= each.last_line), None)
+        around = next(
+            (
+                shown_range
+                for shown_range in self.ranges
+                if shown_range.first_line <= piece.first_line <= shown_range.last_line
+            ),
+            None,
+        )
         return around is not None and self._touch(around, other.first_line, other.last_line)
 
     def price(self, piece: Piece) -> int:
@@ -398,13 +407,13 @@ class _Tray:
         self.named = True
         if trimmed:
             merged = _Range(
-                min([trimmed[0], *(each.first_line for each in swallowed)]),
-                max([trimmed[1], *(each.last_line for each in swallowed)]),
-                max([piece.score, *(each.score for each in swallowed)]),
+                min([trimmed[0], *(shown_range.first_line for shown_range in swallowed)]),
+                max([trimmed[1], *(shown_range.last_line for shown_range in swallowed)]),
+                max([piece.score, *(shown_range.score for shown_range in swallowed)]),
                 cut,
             )
-            kept = [each for each in self.ranges if each not in swallowed]
-            self.ranges = sorted([*kept, merged], key=lambda each: each.first_line)
+            untouched = [shown_range for shown_range in self.ranges if shown_range not in swallowed]
+            self.ranges = sorted([*untouched, merged], key=lambda shown_range: shown_range.first_line)
         return price
 
     def show_excerpt(self, piece: Piece, room: int, weigh: Weigh) -> int | None:
@@ -453,45 +462,45 @@ class _Tray:
                 return self._trim(first, last)
             first, last = max(sides, key=lambda side: weights[(side[0] if side[0] < first else side[1]) - around[0]])
 
-    def widen(self, shown: _Range, room: int) -> int:
+    def widen(self, shown_range: _Range, room: int) -> int:
         """Show the smallest section around a range instead of the range, if that fits."""
-        if room < _LEAST_CUT or shown not in self.ranges or self._is_section(shown):
+        if room < _LEAST_CUT or shown_range not in self.ranges or self._is_section(shown_range):
             return 0
         if self._sections is None:
             self._sections = self.block.sections()
         around = [
             (last - first, first, last)
             for first, last in self._sections
-            if first <= shown.first_line
-            and shown.last_line <= last
-            and last - first > shown.last_line - shown.first_line
+            if first <= shown_range.first_line
+            and shown_range.last_line <= last
+            and last - first > shown_range.last_line - shown_range.first_line
         ]
         if not around:
             return 0
         _, first, last = min(around)
-        return self.show(Piece(first, last, shown.score), room) or 0
+        return self.show(Piece(first, last, shown_range.score), room) or 0
 
-    def _is_section(self, shown: _Range) -> bool:
+    def _is_section(self, shown_range: _Range) -> bool:
         """Does it begin with a heading or a tag, and end before one or with the text?"""
         lines = self.block.lines
-        below = next((line for line in lines[shown.last_line :] if line.strip()), "#")
-        return all(line.lstrip().startswith(("#", "<!--")) for line in (lines[shown.first_line - 1], below))
+        below = next((line for line in lines[shown_range.last_line :] if line.strip()), "#")
+        return all(line.lstrip().startswith(("#", "<!--")) for line in (lines[shown_range.first_line - 1], below))
 
     def packed(self) -> Packed:
-        shown = tuple(
+        packed_ranges = tuple(
             Shown(
-                each.first_line,
-                each.last_line,
-                each.text or self._text(each.first_line, each.last_line),
-                each.score,
-                each.cut,
-                clipped=bool(each.text),
+                shown_range.first_line,
+                shown_range.last_line,
+                shown_range.text or self._text(shown_range.first_line, shown_range.last_line),
+                shown_range.score,
+                shown_range.cut,
+                clipped=bool(shown_range.text),
             )
-            for each in self.ranges
+            for shown_range in self.ranges
         )
         size = self.block.header + sum(map(self._taken, self.ranges))
         size += self._naming(len(self.ranges)) if self.ranges else self._prices.empty
-        return Packed(self.block.id, shown, size)
+        return Packed(self.block.id, packed_ranges, size)
 
     def _naming(self, ranges: int) -> int:
         """The header names the first range; every further one names itself."""
@@ -503,18 +512,20 @@ class _Tray:
             return (-self._prices.empty if self.named else self.block.header) + self._size(first, last), ()
         swallowed = []
         gone = 0
-        for each in self.ranges:
-            if self._touch(each, first, last):
-                first, last = min(first, each.first_line), max(last, each.last_line)
-                gone += self._taken(each)
-                swallowed.append(each)
+        for shown_range in self.ranges:
+            if self._touch(shown_range, first, last):
+                first, last = min(first, shown_range.first_line), max(last, shown_range.last_line)
+                gone += self._taken(shown_range)
+                swallowed.append(shown_range)
         after = len(self.ranges) - len(swallowed) + 1
         naming = self._naming(after) - self._naming(len(self.ranges))
         return self._size(first, last) - gone + naming, swallowed
 
-    def _touch(self, each: _Range, first: int, last: int) -> bool:
+    def _touch(self, shown_range: _Range, first: int, last: int) -> bool:
         """Blank lines between two do not part them."""
-        upper, lower = (each.last_line, first) if each.first_line <= first else (last, each.first_line)
+        upper, lower = (
+            (shown_range.last_line, first) if shown_range.first_line <= first else (last, shown_range.first_line)
+        )
         lines = self.block.lines
         return not any(lines[number].strip() for number in range(upper, lower - 1))
 
@@ -530,8 +541,8 @@ class _Tray:
     def _size(self, first: int, last: int) -> int:
         return self.block.offsets[last] - self.block.offsets[first - 1] if last >= first else 0
 
-    def _taken(self, shown: _Range) -> int:
-        return shown.size if shown.text else self._size(shown.first_line, shown.last_line)
+    def _taken(self, shown_range: _Range) -> int:
+        return shown_range.size if shown_range.text else self._size(shown_range.first_line, shown_range.last_line)
 
     def _text(self, first: int, last: int) -> str:
         return "\n".join(self.block.lines[first - 1 : last])
@@ -576,23 +587,23 @@ def rules(candidates: Sequence[Rule], *, budget: int, measure: Measure) -> Ruled
             break
         names[rule.id] = rule.name_size
     room = budget - sum(names.values())
-    shown: list[tuple[int, str]] = []
+    lines: list[tuple[int, str]] = []
     for rule in ordered:
-        if len(shown) == _RULES_MOST:
+        if len(lines) == _RULES_MOST:
             break
         allowed = room + names.get(rule.id, 0) - rule.name_size
         text = _whole_or_headings(rule.text, allowed, measure)
         if text:
             room = allowed - measure(text)
             names.pop(rule.id, None)
-            shown.append((rule.id, text))
+            lines.append((rule.id, text))
     # What the texts left over names those that are not named yet.
     for rule in ordered:
-        if rule.id not in names and rule.id not in dict(shown) and rule.name_size <= room:
+        if rule.id not in names and rule.id not in dict(lines) and rule.name_size <= room:
             names[rule.id] = rule.name_size
             room -= rule.name_size
-    unnamed = len(candidates) - len(shown) - len(names)
-    return Ruled(tuple(shown), tuple(names), budget - room, unnamed=unnamed)
+    unnamed = len(candidates) - len(lines) - len(names)
+    return Ruled(tuple(lines), tuple(names), budget - room, unnamed=unnamed)
 
 
 def _whole_or_headings(text: str, room: int, measure: Measure) -> str:

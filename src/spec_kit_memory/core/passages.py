@@ -48,9 +48,9 @@ class _Run:
 class _Page:
     """The lines of a text with what cutting needs to know about them."""
 
-    def __init__(self, lines: Sequence[str], found: Structure, *, first_line: int) -> None:
+    def __init__(self, lines: Sequence[str], structure: Structure, *, first_line: int) -> None:
         self.lines = lines
-        self.found = found
+        self.found = structure
         self.first_line = first_line
         self.last_line = len(lines)
         ascii_only = all(map(str.isascii, lines))
@@ -61,8 +61,8 @@ class _Page:
         for line in lines:
             total += size(line) + 1
             self.sizes.append(total)
-        self.silent = {number for first, last in found.comments for number in range(first, last + 1)}
-        self.fence_ends = dict(found.fences)
+        self.silent = {number for first, last in structure.comments for number in range(first, last + 1)}
+        self.fence_ends = dict(structure.fences)
 
     def bytes_of(self, first: int, last: int) -> int:
         return self.sizes[last] - self.sizes[first - 1]
@@ -94,9 +94,9 @@ def _utf8_length(line: str) -> int:
 
 def split(document: Document) -> tuple[Passage, ...]:
     """The document's passages in order. Only a file that has nothing else yields its metadata as text."""
-    lines, found = scanned(document.text, document.body_first_line)
-    page = _Page(lines, found, first_line=document.body_first_line)
-    page.silent |= _metadata_noise(lines, found)
+    lines, structure = scanned(document.text, document.body_first_line)
+    page = _Page(lines, structure, first_line=document.body_first_line)
+    page.silent |= _metadata_noise(lines, structure)
     runs = _cut(page, _merged(page, _sections(page, document)))
     if not runs and document.text.strip():
         page = _Page(lines, Structure(), first_line=1)
@@ -113,10 +113,12 @@ def _questions(questions: Sequence[str], sections: Sequence[Passage]) -> Iterato
         return
     from spec_kit_memory.core import words
 
-    said = [{words.stem(word) for word in words.content(embedded(one.headings, one.text))} for one in sections]
+    section_stems = [
+        {words.stem(word) for word in words.content(embedded(section.headings, section.text))} for section in sections
+    ]
     for ordinal, question in enumerate(questions, start=len(sections)):
-        asked = {words.stem(word) for word in words.content(question)}
-        best = max(range(len(sections)), key=lambda at: (len(asked & said[at]), -at))
+        question_stems = {words.stem(word) for word in words.content(question)}
+        best = max(range(len(sections)), key=lambda at: (len(question_stems & section_stems[at]), -at))
         yield Passage(
             ordinal=ordinal,
             first_line=sections[best].first_line,
@@ -135,10 +137,10 @@ def _everything(lines: Sequence[str]) -> _Run:
     return _Run(spoken[0], spoken[-1], (), ())
 
 
-def _metadata_noise(lines: Sequence[str], found: Structure) -> set[int]:
+def _metadata_noise(lines: Sequence[str], structure: Structure) -> set[int]:
     """The metadata block's YAML, the heading and remark that only announce it, and the generator's signature."""
-    noise = _saved_facts(lines, found)
-    fence = metadata_fence(lines, found)
+    noise = _saved_facts(lines, structure)
+    fence = metadata_fence(lines, structure)
     if fence is None:
         return noise
     noise.update(range(fence[0], fence[1] + 1))
@@ -152,10 +154,10 @@ def _metadata_noise(lines: Sequence[str], found: Structure) -> set[int]:
     return noise
 
 
-def _saved_facts(lines: Sequence[str], found: Structure) -> set[int]:
+def _saved_facts(lines: Sequence[str], structure: Structure) -> set[int]:
     """The section in which a save says when and where it was made: as text it would answer every "when"."""
     noise: set[int] = set()
-    for anchor in found.anchors:
+    for anchor in structure.anchors:
         numbers = range(anchor.first_line, anchor.last_line + 1)
         if anchor.id.casefold() == "metadata" and all(
             _announces(lines[number - 1]) or _SAVED_FACT.match(lines[number - 1]) for number in numbers
@@ -322,9 +324,9 @@ def _packed(page: _Page, blocks: Sequence[tuple[int, int]], *, target: int, limi
 
 
 def _closed(page: _Page, current: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    kept = len(current) - _introducing(page, current)
-    if kept:
-        yield current[0][0], current[kept - 1][1]
+    length = len(current) - _introducing(page, current)
+    if length:
+        yield current[0][0], current[length - 1][1]
 
 
 def _introducing(page: _Page, current: Sequence[tuple[int, int]]) -> int:

@@ -71,14 +71,14 @@ class _Gathered:
 def extract(
     text: str,
     *,
-    given: Sequence[str] = (),
+    own_phrases: Sequence[str] = (),
     title: str = "",
     spec_folder: str | None = None,
     files: Iterable[str] = (),
     most: int = MOST,
 ) -> list[str]:
     """The given phrases, all of them, and as many more as make `most` together."""
-    chosen = list(dict.fromkeys(" ".join(phrase.split()) for phrase in given if phrase.strip()))
+    chosen = list(dict.fromkeys(" ".join(phrase.split()) for phrase in own_phrases if phrase.strip()))
     if len(chosen) >= most:
         return chosen
     gathered = _Gathered()
@@ -129,21 +129,21 @@ def in_most_prompts(phrase: str) -> bool:
 
 def doubts(phrases: Iterable[str]) -> list[str]:
     """What to tell whoever gives these phrases: which of them can never match, and which will match nearly always."""
-    given = list(phrases)
-    short = [phrase for phrase in given if not usable(phrase)]
-    plain = [phrase for phrase in given if in_most_prompts(phrase)]
-    told = []
+    phrase_list = list(phrases)
+    short = [phrase for phrase in phrase_list if not usable(phrase)]
+    plain = [phrase for phrase in phrase_list if in_most_prompts(phrase)]
+    messages = []
     if short:
-        told.append(f"{_named(short)} can never match: give three characters or more, two in a script without case")
+        messages.append(f"{_named(short)} can never match: give three characters or more, two in a script without case")
     if plain:
-        told.append(f"{_named(plain)} will match most prompts; give longer ones")
-    return told
+        messages.append(f"{_named(plain)} will match most prompts; give longer ones")
+    return messages
 
 
 def _named(phrases: Sequence[str]) -> str:
-    shown = ", ".join(repr(phrase[:80]) for phrase in phrases[:10])
+    listed = ", ".join(repr(phrase[:80]) for phrase in phrases[:10])
     more = f" and {len(phrases) - 10} more" if len(phrases) > 10 else ""
-    return f"trigger phrase{'' if len(phrases) == 1 else 's'} {shown}{more}"
+    return f"trigger phrase{'' if len(phrases) == 1 else 's'} {listed}{more}"
 
 
 @lru_cache(maxsize=20_000)
@@ -176,17 +176,17 @@ def _read(text: str, gathered: _Gathered) -> None:
 
 def _read_line(line: str, gathered: _Gathered, *, marked: float) -> None:
     line = _LINK.sub(r"\1", line)
-    for found in _CODE.finditer(line):
-        _meet_code(found[1], gathered)
-    for found in _FILE.finditer(line):
-        _meet_file(found[0], gathered, marked=0.0)
-    stressed = {fold(found[1]) for found in _STRONG.finditer(line)}
+    for match in _CODE.finditer(line):
+        _meet_code(match[1], gathered)
+    for match in _FILE.finditer(line):
+        _meet_file(match[0], gathered, marked=0.0)
+    stressed = {fold(match[1]) for match in _STRONG.finditer(line)}
     run: list[str] = []
     for token in _TOKEN.findall(line.replace("`", " ").replace("**", " ")):
         word = token.strip("'’.")
         if not word.isascii():
-            for found in _UNSPACED.finditer(_BETWEEN_HAN.sub(" ", word)):
-                _meet_unspaced(found[0], gathered, marked=marked)
+            for match in _UNSPACED.finditer(_BETWEEN_HAN.sub(" ", word)):
+                _meet_unspaced(match[0], gathered, marked=marked)
         if _breaks(word):
             _meet_run(run, gathered, marked=marked, stressed=stressed)
             run = []
@@ -214,9 +214,9 @@ def _meet_run(run: list[str], gathered: _Gathered, *, marked: float, stressed: s
         for at in range(len(run) - size + 1):
             piece = tuple(run[at : at + size])
             whole = len(run) == size
-            shown = " ".join(piece)
-            extra = 0.5 if fold(shown) in stressed else 0.0
-            _meet(shown, piece, gathered, marked=marked * (1.0 if whole else 0.6) + extra + (0.3 if whole else 0.0))
+            phrase = " ".join(piece)
+            extra = 0.5 if fold(phrase) in stressed else 0.0
+            _meet(phrase, piece, gathered, marked=marked * (1.0 if whole else 0.6) + extra + (0.3 if whole else 0.0))
 
 
 def _meet_unspaced(run: str, gathered: _Gathered, *, marked: float) -> None:
@@ -228,15 +228,15 @@ def _meet_unspaced(run: str, gathered: _Gathered, *, marked: float) -> None:
             _meet(run[at : at + 4], (run[at : at + 4],), gathered, marked=0.0)
 
 
-def _meet(shown: str, words: tuple[str, ...], gathered: _Gathered, *, marked: float, name: bool = False) -> None:
-    if len(shown) > LONGEST_PHRASE or shown.casefold() in COMMON_FILES:
+def _meet(phrase: str, words: tuple[str, ...], gathered: _Gathered, *, marked: float, name: bool = False) -> None:
+    if len(phrase) > LONGEST_PHRASE or phrase.casefold() in COMMON_FILES:
         return
     key = " ".join(stem(word.casefold()) for word in words)
     seen = gathered.seen.get(key)
     if seen is None:
         if len(gathered.seen) >= MOST_CANDIDATES and not marked and not name:
             return
-        seen = gathered.seen[key] = _Seen(shown, words=words, name=name)
+        seen = gathered.seen[key] = _Seen(phrase, words=words, name=name)
     seen.count += 1
     seen.marked = max(seen.marked, marked)
     seen.name = seen.name or name
@@ -246,16 +246,16 @@ def _meet_code(code: str, gathered: _Gathered) -> None:
     code = code.strip()
     if _FILE.fullmatch(code):
         return
-    found = _NAME.fullmatch(code.rstrip("()"))
-    if found and _is_name(found[0]):
-        _meet(found[0], (found[0],), gathered, marked=0.5, name=True)
+    match = _NAME.fullmatch(code.rstrip("()"))
+    if match and _is_name(match[0]):
+        _meet(match[0], (match[0],), gathered, marked=0.5, name=True)
 
 
 def _meet_file(path: str, gathered: _Gathered, *, marked: float) -> None:
-    found = _FILE.fullmatch(path.strip().replace("\\", "/").split("#", 1)[0]) or _FILE.search(path[-200:])
-    if not found:
+    match = _FILE.fullmatch(path.strip().replace("\\", "/").split("#", 1)[0]) or _FILE.search(path[-200:])
+    if not match:
         return
-    name = found[1]
+    name = match[1]
     if name.rsplit(".", 1)[-1].casefold() in EXTENSIONS and name.casefold() not in COMMON_FILES:
         _meet(name, (name,), gathered, marked=0.5 + marked, name=True)
 

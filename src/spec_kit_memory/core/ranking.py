@@ -147,7 +147,7 @@ def below_successors(
     """
     position = {id_of(item): place for place, item in enumerate(items)}
     ahead = [
-        sorted({position[each] for each in successors_of(item) if each in position} - {place})
+        sorted({position[successor] for successor in successors_of(item) if successor in position} - {place})
         for place, item in enumerate(items)
     ]
     placed: dict[int, None] = {}
@@ -161,7 +161,7 @@ def _place(first: int, ahead: Sequence[Sequence[int]], placed: dict[int, None]) 
     waiting, entered = [first], set[int]()
     while waiting:
         place = waiting[-1]
-        before = [each for each in ahead[place] if each not in placed and each not in entered]
+        before = [earlier for earlier in ahead[place] if earlier not in placed and earlier not in entered]
         if before and place not in placed and place not in entered:
             entered.add(place)
             waiting.extend(reversed(before))
@@ -174,14 +174,16 @@ def keyword_share(keywords: Sequence[str], attributes: Attributes, anchors: Iter
     if not keywords:
         return 0.0
     fields, ids = _fields(attributes), dict.fromkeys(anchors)
-    asked = _asked(tuple(keywords))
-    found = asked.different & _stems(fields)
-    for each in ids:
-        found |= asked.different & _stems((each,))
-    if not found and not asked.unspaced:
+    keyword_stems = _asked(tuple(keywords))
+    present_stems = keyword_stems.different & _stems(fields)
+    for id_ in ids:
+        present_stems |= keyword_stems.different & _stems((id_,))
+    if not present_stems and not keyword_stems.unspaced:
         return 0.0
-    missing = sum(stem not in found for stem in asked.stems)
-    missing += sum(not any(each in field.casefold() for field in (*fields, *ids)) for each in asked.unspaced)
+    missing = sum(stem not in present_stems for stem in keyword_stems.stems)
+    missing += sum(
+        not any(keyword in field.casefold() for field in (*fields, *ids)) for keyword in keyword_stems.unspaced
+    )
     return 1.0 - missing / len(keywords)
 
 
@@ -202,8 +204,8 @@ class _Asked(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _asked(keywords: tuple[str, ...]) -> _Asked:
-    stems = tuple(words.stem(each) for each in keywords if not words.unspaced(each))
-    return _Asked(stems, frozenset(stems), tuple(each for each in keywords if words.unspaced(each)))
+    stems = tuple(words.stem(keyword) for keyword in keywords if not words.unspaced(keyword))
+    return _Asked(stems, frozenset(stems), tuple(keyword for keyword in keywords if words.unspaced(keyword)))
 
 
 @lru_cache(maxsize=16_384)

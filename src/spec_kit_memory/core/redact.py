@@ -54,16 +54,16 @@ class Redacted:
 
 def redact(text: str) -> Redacted:
     """Replace every secret; raise SecretScanFailed if the text could not be scanned."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     try:
         windows: Sequence[tuple[int, int]] = [(0, len(text))]
         for number in range(_MOST_ROUNDS):
             spans = _joined(_spans(text, windows))
             if not spans:
-                return Redacted(text, dict(found))
+                return Redacted(text, dict(counts))
             if number >= _ROUNDS:
                 spans = _joined(_whole_lines(text, spans))
-            found.update(kind for _, _, kind in spans)
+            counts.update(kind for _, _, kind in spans)
             text, windows = _replaced(text, spans)
         raise RuntimeError(f"secrets were still found in round {_MOST_ROUNDS}")
     except (ImportError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as problem:
@@ -83,7 +83,7 @@ def kept_id(identifier: str) -> str:
     return f"redacted-{hashlib.sha256(identifier.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
-def redact_data(value: Any, found: Counter[str], name: str = "") -> Any:
+def redact_data(value: Any, counts: Counter[str], name: str = "") -> Any:
     """The same data with every secret in any of its texts replaced; `name` is that of the field it stands in.
 
     All of it is scanned once, laid out as a page on which names stand by their values as they may meet later:
@@ -92,7 +92,7 @@ def redact_data(value: Any, found: Counter[str], name: str = "") -> Any:
     rows: list[_Row] = []
     _lay_out(value, _Label(name), rows)
     clean = redact("\n".join(row.line for row in rows))
-    found.update(clean.found)
+    counts.update(clean.found)
     return _rebuilt(value, iter(_cut(rows, clean.text.split("\n"))))
 
 
@@ -126,27 +126,31 @@ class _Row:
 def _lay_out(value: Any, label: _Label, rows: list[_Row]) -> None:
     """Names and texts as lines of YAML, nested as the data is."""
     head = f"{label.indent[:-2]}- " if label.item else label.indent
-    named = f"{head}{' '.join(label.name.split())}"
+    label_text = f"{head}{' '.join(label.name.split())}"
     if isinstance(value, str):
-        quote = next((one for one in _QUOTES if one not in value), "") if names.is_telling(label.name) else ""
+        quote = (
+            next((candidate for candidate in _QUOTES if candidate not in value), "")
+            if names.is_telling(label.name)
+            else ""
+        )
         if quote and "\n" not in value:
-            rows.append(_Row(label.name, value, f"{named}={quote}", quote))
+            rows.append(_Row(label.name, value, f"{label_text}={quote}", quote))
         elif _SPACE.search(value):  # a text of its own, that may be a document or a command
-            rows.append(_Row(label.name, value, f"{named}:\n" if label.name else ""))
+            rows.append(_Row(label.name, value, f"{label_text}:\n" if label.name else ""))
         else:
-            rows.append(_Row(label.name, value, f"{named}: " if label.name else head))
+            rows.append(_Row(label.name, value, f"{label_text}: " if label.name else head))
     elif isinstance(value, Mapping):
-        rows.append(_Row(label.name, "", f"{named}:" if label.name else head))
-        for at, (key, each) in enumerate(value.items()):
+        rows.append(_Row(label.name, "", f"{label_text}:" if label.name else head))
+        for at, (key, child) in enumerate(value.items()):
             first = label.item and not label.name and at == 0
-            _lay_out(each, _Label(str(key), label.indent if label.item else label.below, first), rows)
+            _lay_out(child, _Label(str(key), label.indent if label.item else label.below, first), rows)
     elif isinstance(value, list | tuple):
-        rows.append(_Row(label.name, "", f"{named}:" if label.name else head))
-        for each in value:
-            own = label.name if isinstance(each, str) and names.is_telling(label.name) else ""
-            _lay_out(each, _Label(own, label.below, not own), rows)
+        rows.append(_Row(label.name, "", f"{label_text}:" if label.name else head))
+        for child in value:
+            own = label.name if isinstance(child, str) and names.is_telling(label.name) else ""
+            _lay_out(child, _Label(own, label.below, not own), rows)
     else:
-        rows.append(_Row(label.name, "", f"{named}: {value!r}" if label.name else f"{head}{value!r}"))
+        rows.append(_Row(label.name, "", f"{label_text}: {value!r}" if label.name else f"{head}{value!r}"))
 
 
 def _cut(rows: Iterable[_Row], lines: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -177,15 +181,15 @@ def _value_of(value: Any, text: str, clean: Iterator[tuple[str, str]]) -> Any:
         return text
     if isinstance(value, Mapping):
         rebuilt: dict[Any, Any] = {}
-        for key, each in value.items():
+        for key, child in value.items():
             name, own = next(clean)
             name = name if isinstance(key, str) else key
             while name in rebuilt:  # two names that were secrets look alike now
                 name = f"{name}*"
-            rebuilt[name] = _value_of(each, own, clean)
+            rebuilt[name] = _value_of(child, own, clean)
         return rebuilt
     if isinstance(value, list | tuple):
-        return [_rebuilt(each, clean) for each in value]
+        return [_rebuilt(child, clean) for child in value]
     return value
 
 

@@ -104,8 +104,8 @@ def fuse(
     names = list(parts)
     amounts = zip(*(part.tolist() for part in parts.values()), strict=True)
     fused = Fused(
-        (each.passage_id, Relevance(max(0.0, value), dict(zip(names, of, strict=True))))
-        for each, value, of in zip(candidates, _total(parts).tolist(), amounts, strict=True)
+        (candidate.passage_id, Relevance(max(0.0, value), dict(zip(names, of, strict=True))))
+        for candidate, value, of in zip(candidates, _total(parts).tolist(), amounts, strict=True)
     )
     fused.steepness = STEEPNESS if method == "best" else 1
     return fused
@@ -115,13 +115,13 @@ def average(texts: Sequence[Fused]) -> Fused:
     """The relevance of the same candidates to several texts that mean the same: the mean, over the best one's."""
     if len(texts) == 1 or not texts[0]:
         return texts[0]
-    shares: dict[int, tuple[float, ...]] = {id_: tuple(each[id_].value for each in texts) for id_ in texts[0]}
+    shares: dict[int, tuple[float, ...]] = {id_: tuple(ranking[id_].value for ranking in texts) for id_ in texts[0]}
     best = max(map(sum, shares.values())) or 1.0
     fused = Fused()
     for id_, of in shares.items():
         parts: dict[str, float] = {}
-        for each in texts:
-            for name, part in each[id_].parts.items():
+        for ranking in texts:
+            for name, part in ranking[id_].parts.items():
                 parts[name] = parts.get(name, 0.0) + part / best
         fused[id_] = Relevance(sum(of) / best, parts, tuple(share / best for share in of))
     fused.steepness = texts[0].steepness
@@ -133,12 +133,12 @@ def _reciprocal_rank(candidates: Sequence[Candidate]) -> Parts:
 
     parts: Parts = {}
     for name in ("text", "vector"):
-        found = _numbers(candidates, name)
-        known = np.flatnonzero(~np.isnan(found))
-        if len(known):
-            ids = np.array([candidates[place].passage_id for place in known.tolist()])
+        values = _numbers(candidates, name)
+        with_value = np.flatnonzero(~np.isnan(values))
+        if len(with_value):
+            ids = np.array([candidates[place].passage_id for place in with_value.tolist()])
             parts[name] = np.zeros(len(candidates))
-            ranked = known[np.lexsort((ids, -found[known]))]
+            ranked = with_value[np.lexsort((ids, -values[with_value]))]
             parts[name][ranked] = (RRF_K + 1) / (RRF_K + 1 + np.arange(len(ranked)))
     return {name: part / len(parts) for name, part in parts.items()} or {"text": np.zeros(len(candidates))}
 
@@ -157,8 +157,10 @@ def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Map
         parts = _in_talk(parts, lowest, talk, beside)
     parts["lowest"] = np.full(len(candidates), -lowest)
     if role_prior and talk.turns.any():
-        given = np.array([role_prior.get(each.speaker, 0.0) if each.speaker else 0.0 for each in candidates])
-        parts = {**_over_the_best(parts), "role": given} if given.any() else parts
+        priors = np.array(
+            [role_prior.get(candidate.speaker, 0.0) if candidate.speaker else 0.0 for candidate in candidates]
+        )
+        parts = {**_over_the_best(parts), "role": priors} if priors.any() else parts
     parts = _over_the_best(parts)
     total = np.maximum(_total(parts), 0.0) ** (STEEPNESS - 1)
     return {name: part * total for name, part in parts.items()}
@@ -183,7 +185,9 @@ def _numbers(candidates: Sequence[Candidate], leg: str) -> Floats:
     import numpy as np
 
     place = Candidate._fields.index(leg)
-    return np.array([np.nan if (number := each[place]) is None else number for each in candidates], np.float64)
+    return np.array(
+        [np.nan if (number := candidate[place]) is None else number for candidate in candidates], np.float64
+    )
 
 
 # --- one passage --------------------------------------------------------------
@@ -197,12 +201,12 @@ def _late(candidates: Sequence[Candidate], words: Floats, turns: npt.NDArray[np.
     """
     import numpy as np
 
-    known = ~np.isnan(words).any(axis=0) if len(words) else np.zeros(len(candidates), np.bool_)
+    has_words = ~np.isnan(words).any(axis=0) if len(words) else np.zeros(len(candidates), np.bool_)
     late = np.full(len(candidates), np.nan)
-    if known.any():
-        weights = 1.0 / (words[:, known].std(axis=1) + EVEN)
-        late[known] = weights @ words[:, known] / weights.sum()
-    tokens = np.array([each.tokens for each in candidates], np.float64)
+    if has_words.any():
+        weights = 1.0 / (words[:, has_words].std(axis=1) + EVEN)
+        late[has_words] = weights @ words[:, has_words] / weights.sum()
+    tokens = np.array([candidate.tokens for candidate in candidates], np.float64)
     discount = LENGTH_DISCOUNT * np.log(np.clip(tokens, USUAL_TOKENS, MOST_TOKENS) / USUAL_TOKENS)
     discounted: Floats = late - np.where(turns, discount, 0.0)
     return discounted
@@ -256,7 +260,7 @@ def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
     if np.isnan(text).all():
         return {"vector": by_vector}
     # As in `_estimate`: a vector that is still to come is as good as the text, not the worst there is.
-    by_vector = np.where([each.pending for each in candidates], by_text, by_vector)
+    by_vector = np.where([candidate.pending for candidate in candidates], by_text, by_vector)
     return {"text": TEXT_SHARE * by_text, "vector": (1.0 - TEXT_SHARE) * by_vector}
 
 
@@ -273,17 +277,21 @@ class _Talk:
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         import numpy as np
 
-        self.turns = np.array([bool(each.speaker) for each in candidates])
+        self.turns = np.array([bool(candidate.speaker) for candidate in candidates])
         if not self.turns.any():
             return
-        at = {(each.memory_id, each.ordinal): place for place, each in enumerate(candidates) if each.speaker}
+        at = {
+            (candidate.memory_id, candidate.ordinal): place
+            for place, candidate in enumerate(candidates)
+            if candidate.speaker
+        }
         self.beside = np.full((2, len(candidates)), -1)
         for (memory, ordinal), place in at.items():
             for side, step in enumerate((-1, 1)):
                 other = at.get((memory, ordinal + step))
                 if other is not None and candidates[other].speaker != candidates[place].speaker:
                     self.beside[side, place] = other
-        self.session = np.unique([each.memory_id for each in candidates], return_inverse=True)[1]
+        self.session = np.unique([candidate.memory_id for candidate in candidates], return_inverse=True)[1]
 
     def raise_words(self, words: Floats) -> Floats:
         """A word that is met better beside a turn counts in part: an answer does not repeat its question's words."""
@@ -309,10 +317,10 @@ def _in_talk(parts: Parts, lowest: float, talk: _Talk, beside: float) -> Parts:
     np.maximum.at(best, talk.session, above)
     scale = np.where(talk.turns, 1.0 / (1.0 + SESSION_WEIGHT), 1.0)
     spoken = np.where(talk.turns, scale, 0.0)
-    told = {name: part * scale for name, part in parts.items()}
+    scaled_parts = {name: part * scale for name, part in parts.items()}
     if beside:
         edged = np.append(above, 0.0)
-        told["neighbours"] = beside * spoken * (edged[talk.beside[0]] + edged[talk.beside[1]])
+        scaled_parts["neighbours"] = beside * spoken * (edged[talk.beside[0]] + edged[talk.beside[1]])
     # What the scale took of the lowest is given back, so that it is the same for turns and documents.
-    told["session"] = SESSION_WEIGHT * spoken * best[talk.session] + (1.0 - scale) * lowest
-    return told
+    scaled_parts["session"] = SESSION_WEIGHT * spoken * best[talk.session] + (1.0 - scale) * lowest
+    return scaled_parts

@@ -37,19 +37,19 @@ def is_saved_fact(item: str) -> bool:
 
 def repeats_first(paragraph: str, section: str, items: Sequence[str]) -> bool:
     """Does this paragraph of the state only repeat the first item of that section?"""
-    said = _REPEAT.fullmatch(paragraph.strip())
-    if said is None or said[1] != REPEATED[section] or not items:
+    match = _REPEAT.fullmatch(paragraph.strip())
+    if match is None or match[1] != REPEATED[section] or not items:
         return False
-    shown = said[2].strip().removesuffix("…")
-    return bool(shown) and any(" ".join(item.split()).startswith(shown) for item in items)
+    repeated_text = match[2].strip().removesuffix("…")
+    return bool(repeated_text) and any(" ".join(item.split()).startswith(repeated_text) for item in items)
 
 
 def joined_charts(new: str, old: str) -> str | None:
     """Both charts as one, the older steps first; None if one of them is not ours or it would be unreadable."""
-    mine, theirs = _steps(new), _steps(old)
-    if mine is None or theirs is None:
+    new_steps, old_steps = _steps(new), _steps(old)
+    if new_steps is None or old_steps is None:
         return None
-    joined = [*(step for step in theirs if step not in mine), *mine]
+    joined = [*(step for step in old_steps if step not in new_steps), *new_steps]
     return chart(joined) if len(joined) <= FLOW_STEPS else None
 
 
@@ -58,10 +58,10 @@ def _steps(text: str) -> list[str] | None:
     if first != "```mermaid" or kind != "flowchart TD" or len(rest) < 3:
         return None
     *nodes, chain, _, _ = rest
-    found = [_STEP.fullmatch(node) for node in nodes]
-    if not _CHAIN.fullmatch(chain) or not all(found):
+    matches = [_STEP.fullmatch(node) for node in nodes]
+    if not _CHAIN.fullmatch(chain) or not all(matches):
         return None
-    return [node[1] for node in found if node]
+    return [node[1] for node in matches if node]
 
 
 # --- what follows from the rest --------------------------------------------------
@@ -132,8 +132,8 @@ def own_words(text: str, *, template: Collection[str] = ()) -> str:
     rest = " ".join(" ".join(lines[root.opened_line :]).split())
     if title and title in rest:  # made of the first words, as it is where none was given
         dropped.add(root.opened_line)
-    kept = [line for at, line in enumerate(lines, start=1) if at >= first_line and at not in dropped]
-    return "\n".join(_without_form(line) for line in kept if line.strip() not in template).strip()
+    own_lines = [line for at, line in enumerate(lines, start=1) if at >= first_line and at not in dropped]
+    return "\n".join(_without_form(line) for line in own_lines if line.strip() not in template).strip()
 
 
 def _is_saved(lines: Sequence[str], root: Section) -> bool:
@@ -150,10 +150,10 @@ def _form_lines(lines: Sequence[str], root: Section) -> set[int]:
         elif name in SECTIONS:
             form.update(range(section.first_line, section.opened_line + 1))
         if name == "state":
-            items = {one: [blocks.item_text(lines, i) for i in _items(root, one)] for one in REPEATED}
+            items = {name: [blocks.item_text(lines, i) for i in _items(root, name)] for name in REPEATED}
             for paragraph in section.blocks:
-                said = "\n".join(lines[paragraph.first_line - 1 : paragraph.last_line])
-                if any(repeats_first(said, one, items[one]) for one in REPEATED):
+                paragraph_text = "\n".join(lines[paragraph.first_line - 1 : paragraph.last_line])
+                if any(repeats_first(paragraph_text, name, items[name]) for name in REPEATED):
                     form.update(range(paragraph.first_line, paragraph.last_line + 1))
     return form
 

@@ -206,16 +206,16 @@ def statement(text: str, end: int, words: str) -> Iterator[Span]:
 
 def call(text: str, end: int, name: str) -> Iterator[Span]:
     """The password among the arguments of a call; `end` is behind its opening bracket."""
-    wanted = CALLS[name]
+    keywords = CALLS[name]
     match = None
-    for place in range(wanted.argument + 1):
+    for place in range(keywords.argument + 1):
         match = _ARGUMENT.match(text, end)
-        if match is None or (place < wanted.argument and match["after"] == ")"):
+        if match is None or (place < keywords.argument and match["after"] == ")"):
             return
         end = match.end()
     group = "double" if match and match["double"] else "single"
     if match is None or not match[group]:
         return
-    good = values.is_literal_password(match[group]) if wanted.sure else values.is_clear_password(match[group])
+    good = values.is_literal_password(match[group]) if keywords.sure else values.is_clear_password(match[group])
     if good:
         yield match.start(group), match.end(group), "password"

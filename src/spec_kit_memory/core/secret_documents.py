@@ -263,7 +263,7 @@ def table(text: str, start: int, end: int) -> Iterator[Span]:
         column = header.count("|", 0, start - line) - (1 if header.lstrip(" \t>").startswith("|") else 0)
         yield from _table_cells(text, _line_end(text, stop + 1) + 1, column)
     elif _CSV_HEADER.fullmatch(header) and below.strip():
-        sign = next((one for one in "\t;," if one in header), ",")
+        sign = next((candidate for candidate in "\t;," if candidate in header), ",")
         yield from _csv_cells(text, stop + 1, header.count(sign, 0, start - line), sign, header.count(sign))
 
 

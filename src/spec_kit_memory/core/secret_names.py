@@ -384,8 +384,8 @@ def _bare_setting(text: str, name: _Name, at: int, kind: str, sign: str, *, spac
 def _is_bare_secret(text: str, value: str, name: _Name, at: int, kind: str, sign: str, *, tight: bool) -> bool:
     if kind == _PASSWORD:
         return _is_bare_password(text, value, name, at, sign, tight=tight)
-    named = tight and name.is_environment and kind == _SECRET  # `JWT_SECRET=` is a secret, whatever it looks like
-    return (named and len(value) >= 8 and values.is_literal_password(value)) or _is_secret(
+    is_named = tight and name.is_environment and kind == _SECRET  # `JWT_SECRET=` is a secret, whatever it looks like
+    return (is_named and len(value) >= 8 and values.is_literal_password(value)) or _is_secret(
         value, name, kind, plainly=False
     )
 

@@ -325,18 +325,18 @@ class _Reader:
     # --- single fields
 
     def _one(self, name: str) -> tuple[str, object] | None:
-        given = self._given.get(name, [])
-        if len(given) > 1 and any(value != given[0][1] for _, value in given):
-            self.problems.append(f"{' and '.join(key for key, _ in given)} are the same field with two values")
-        return given[0] if given else None
+        values = self._given.get(name, [])
+        if len(values) > 1 and any(value != values[0][1] for _, value in values):
+            self.problems.append(f"{' and '.join(key for key, _ in values)} are the same field with two values")
+        return values[0] if values else None
 
     def _line(self, name: str) -> str:
-        given = self._one(name)
-        return " ".join(self._scalar(given[1], given[0]).split()) if given else ""
+        value = self._one(name)
+        return " ".join(self._scalar(value[1], value[0]).split()) if value else ""
 
     def _paragraphs(self, name: str) -> str:
-        given = self._given.get(name, [])
-        texts = [self._scalar(text, key) for key, value in given for text in _as_list(_unpacked(value, list))]
+        values = self._given.get(name, [])
+        texts = [self._scalar(text, key) for key, value in values for text in _as_list(_unpacked(value, list))]
         return "\n\n".join(dict.fromkeys(text for text in texts if text))
 
     def _object(self, name: str, label: str) -> dict[str, object]:
@@ -345,8 +345,8 @@ class _Reader:
         for key, raw in self._given.get(name, []):
             value = _unpacked(raw, dict)
             if isinstance(value, Mapping):
-                given = self._all({entry: child for entry, child in value.items() if child is not None})
-                for entry, child in given.items():
+                fields = self._all({entry: child for entry, child in value.items() if child is not None})
+                for entry, child in fields.items():
                     _put(merged, entry, child)
             elif isinstance(value, str):
                 if value.strip():
@@ -362,8 +362,8 @@ class _Reader:
         return title
 
     def _questions(self) -> tuple[str, ...]:
-        found = {text.casefold(): text for text in reversed(self._list("questions", self._phrase))}
-        questions = tuple(reversed(found.values()))
+        by_folded_text = {text.casefold(): text for text in reversed(self._list("questions", self._phrase))}
+        questions = tuple(reversed(by_folded_text.values()))
         if len(questions) > MOST_QUESTIONS:
             self.problems.append(
                 f"questions has {counted(len(questions), 'text')}; at most {MOST_QUESTIONS} are kept with a memory"
@@ -389,26 +389,26 @@ class _Reader:
         if value in set(ContextType):
             return ContextType(value)
         if value not in CONTEXT_ALIASES:
-            known = ", ".join(ContextType)
-            self.problems.append(f"contextType {value!r} is none of {known}{_meant(value, ContextType)}")
+            names = ", ".join(ContextType)
+            self.problems.append(f"contextType {value!r} is none of {names}{_meant(value, ContextType)}")
         return CONTEXT_ALIASES.get(value)
 
     def _links(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
+        links: dict[str, tuple[str, ...]] = {}
         for key, raw in self._given.get("links", []):
             value = _unpacked(raw, dict)
             if not isinstance(value, Mapping):
                 self.problems.append(f"{key} is {_kind(value)}, not an object")
                 continue
             for relation, targets in value.items():
-                name = next((known for known in LINK_KEYS if _squash(known) == _squash(str(relation))), None)
+                name = next((link_key for link_key in LINK_KEYS if _squash(link_key) == _squash(str(relation))), None)
                 if name is None:
                     self.problems.append(f"{key}.{relation} is none of {', '.join(LINK_KEYS)}")
-                elif given := [self._scalar(target, f"{key}.{relation}") for target in _as_list(targets)]:
-                    found[name] = (*found.get(name, ()), *(target for target in given if target))
+                elif link_targets := [self._scalar(target, f"{key}.{relation}") for target in _as_list(targets)]:
+                    links[name] = (*links.get(name, ()), *(target for target in link_targets if target))
                     if name == "blocks":
                         self.warnings.append("links.blocks makes no link; it is kept as text only")
-        return found
+        return links
 
     # --- lists
 
@@ -445,17 +445,17 @@ class _Reader:
         self, value: Mapping[object, object], names: Mapping[str, str]
     ) -> tuple[dict[str, object], dict[str, object]]:
         """The known fields of an object by their names here, and the rest as it came."""
-        known: dict[str, object] = {}
+        fields: dict[str, object] = {}
         extra: dict[str, object] = {}
         for key, child in value.items():
             if child is None:
                 continue
             name = names.get(_squash(str(key)))
-            if name is None or name in known:
+            if name is None or name in fields:
                 _put(extra, self._text(str(key)), self._any(child))
             else:
-                known[name] = child
-        return known, extra
+                fields[name] = child
+        return fields, extra
 
     def _texts(self, value: object, where: str) -> tuple[str, ...]:
         """A list of texts; objects in it are written out."""
@@ -471,14 +471,14 @@ class _Reader:
         if not isinstance(value, Mapping):
             text = self._scalar(value, where)
             return Decision(text) if text else None
-        known, extra = self._fields_of(value, _DECISION)
-        text = self._scalar(known.get("text", ""), f"{where}.decision")
-        chosen = self._scalar(known.get("chosen", ""), f"{where}.chosen")
+        fields, extra = self._fields_of(value, _DECISION)
+        text = self._scalar(fields.get("text", ""), f"{where}.decision")
+        chosen = self._scalar(fields.get("chosen", ""), f"{where}.chosen")
         if not text and not chosen:
             self.problems.append(f"{where} names no decision (its field decision is missing)")
             return None
-        rationale = "\n\n".join(self._texts(known.get("rationale", ()), f"{where}.rationale"))
-        alternatives = self._texts(known.get("alternatives", ()), f"{where}.alternatives")
+        rationale = "\n\n".join(self._texts(fields.get("rationale", ()), f"{where}.rationale"))
+        alternatives = self._texts(fields.get("alternatives", ()), f"{where}.alternatives")
         if not text:
             text, chosen = chosen, ""
         return Decision(text, chosen, rationale, alternatives, extra)
@@ -487,37 +487,37 @@ class _Reader:
         if not isinstance(value, Mapping):
             path = self._scalar(value, where)
             return FileChange(" ".join(path.split())) if path else None
-        known, extra = self._fields_of(value, _FILE)
-        path = " ".join(self._scalar(known.get("path", ""), f"{where}.path").split())
+        fields, extra = self._fields_of(value, _FILE)
+        path = " ".join(self._scalar(fields.get("path", ""), f"{where}.path").split())
         if not path:
             self.problems.append(f"{where} names no file (its field path is missing)")
             return None
-        return FileChange(path, self._scalar(known.get("description", ""), f"{where}.description"), extra)
+        return FileChange(path, self._scalar(fields.get("description", ""), f"{where}.description"), extra)
 
     def _message(self, value: object, where: str) -> Message | None:
         if not isinstance(value, Mapping):
             text = self._scalar(value, where)
             return Message("user", text) if text else None
-        known, extra = self._fields_of(value, _MESSAGE)
-        text = "\n\n".join(self._texts(known.get("text", ()), f"{where}.prompt"))
+        fields, extra = self._fields_of(value, _MESSAGE)
+        text = "\n\n".join(self._texts(fields.get("text", ()), f"{where}.prompt"))
         if not text:
             self.problems.append(f"{where} has no text (its field prompt is missing)")
             return None
-        speaker = " ".join(self._scalar(known.get("speaker", "user"), f"{where}.role").split()) or "user"
-        return Message(speaker, text, self._scalar(known.get("time", ""), f"{where}.timestamp"), extra)
+        speaker = " ".join(self._scalar(fields.get("speaker", "user"), f"{where}.role").split()) or "user"
+        return Message(speaker, text, self._scalar(fields.get("time", ""), f"{where}.timestamp"), extra)
 
     def _observation(self, value: object, where: str) -> Observation | None:
         if not isinstance(value, Mapping):
             text = self._scalar(value, where)
             return Observation("", "", text) if text else None
-        known, extra = self._fields_of(value, _OBSERVATION)
+        fields, extra = self._fields_of(value, _OBSERVATION)
         observation = Observation(
-            kind=" ".join(self._scalar(known.get("kind", ""), f"{where}.type").split()),
-            title=" ".join(self._scalar(known.get("title", ""), f"{where}.title").split()),
-            text="\n\n".join(self._texts(known.get("text", ()), f"{where}.narrative")),
-            facts=self._texts(known.get("facts", ()), f"{where}.facts"),
-            files=self._texts(known.get("files", ()), f"{where}.files"),
-            time=self._scalar(known.get("time", ""), f"{where}.timestamp"),
+            kind=" ".join(self._scalar(fields.get("kind", ""), f"{where}.type").split()),
+            title=" ".join(self._scalar(fields.get("title", ""), f"{where}.title").split()),
+            text="\n\n".join(self._texts(fields.get("text", ()), f"{where}.narrative")),
+            facts=self._texts(fields.get("facts", ()), f"{where}.facts"),
+            files=self._texts(fields.get("files", ()), f"{where}.files"),
+            time=self._scalar(fields.get("time", ""), f"{where}.timestamp"),
             extra=extra,
         )
         if not (observation.title or observation.text or observation.facts or extra):

@@ -160,9 +160,9 @@ def context_type_of(session: SessionData) -> ContextType:
     if session.context_type:
         return session.context_type
     kinds = [_kind_of(seen.kind) for seen in session.observations]
-    told = [kind for kind in kinds if kind is not None]
-    if told:
-        return max(ContextType, key=lambda kind: (told.count(kind), -list(ContextType).index(kind)))
+    given_kinds = [kind for kind in kinds if kind is not None]
+    if given_kinds:
+        return max(ContextType, key=lambda kind: (given_kinds.count(kind), -list(ContextType).index(kind)))
     if session.files:
         return ContextType.IMPLEMENTATION
     return ContextType.DECISION if session.decisions else ContextType.GENERAL
@@ -179,10 +179,10 @@ def title_of(session: SessionData, *, spec_folder: str | None = None) -> str:
     """The title that was given; else the first thing that was said, in its own words."""
     if session.title:
         return session.title
-    said = [session.summary, *(decision.text for decision in decisions_of(session))]
-    said += [seen.title or seen.text for seen in session.observations] + [message.text for message in session.messages]
-    said += [*session.next_steps, *session.blockers]
-    for text in said:
+    texts = [session.summary, *(decision.text for decision in decisions_of(session))]
+    texts += [seen.title or seen.text for seen in session.observations] + [message.text for message in session.messages]
+    texts += [*session.next_steps, *session.blockers]
+    for text in texts:
         line = next((line.strip(" #*>-\t") for line in text.split("\n") if any(map(str.isalnum, line))), "")
         if line:
             return shorten(_SENTENCE_END.split(line, maxsplit=1)[0].rstrip(" .:"), TITLE_LENGTH)
@@ -382,11 +382,11 @@ def _first(items: Sequence[str]) -> str:
 
 
 def _decisions(page: _Page) -> str:
-    taken: set[str] = set()
+    used_anchors: set[str] = set()
     written = []
     for number, decision in enumerate(decisions_of(page.session), start=1):
-        anchor = _decision_anchor(decision, number, page.spec_folder, taken)
-        taken.add(anchor)
+        anchor = _decision_anchor(decision, number, page.spec_folder, used_anchors)
+        used_anchors.add(anchor)
         body = "\n\n".join(_decision_parts(decision, number))
         written.append(f"<!-- ANCHOR:{anchor} -->\n{body}\n<!-- /ANCHOR:{anchor} -->")
     return "\n\n".join(written)
@@ -407,19 +407,19 @@ def _decision_parts(decision: Decision, number: int) -> list[str]:
     return parts
 
 
-def _decision_anchor(decision: Decision, number: int, spec_folder: str | None, taken: set[str]) -> str:
+def _decision_anchor(decision: Decision, number: int, spec_folder: str | None, used_anchors: set[str]) -> str:
     """`decision-<keywords>-<spec number>`, unique in the document."""
     words = [word for word in content(decision.text) if word.isascii() and len(word) > 1]
     keywords = [word for word in words if word not in _DECIDING and not word.isdigit()][:3]
     spec_number = _SPEC_NUMBER.search(spec_folder or "")
     parts = ["decision", *(keywords or [str(number)]), *([spec_number[1]] if spec_number else [])]
     anchor = "-".join(part[:24] for part in parts)
-    return anchor if anchor not in taken else f"{anchor}-{number}"
+    return anchor if anchor not in used_anchors else f"{anchor}-{number}"
 
 
 def _paths(session: SessionData) -> list[str]:
-    given = [change.path for change in session.files]
-    return list(dict.fromkeys(given + [path for seen in session.observations for path in seen.files]))
+    changed_paths = [change.path for change in session.files]
+    return list(dict.fromkeys(changed_paths + [path for seen in session.observations for path in seen.files]))
 
 
 def _artifacts(page: _Page) -> str:
@@ -514,8 +514,8 @@ def _about(page: _Page) -> str:
 
 def counts_lines(messages: int, decisions: int, files: int) -> list[str]:
     counted = [("message", messages), ("decision", decisions), ("file", files)]
-    said = [f"{count} {name}" if count == 1 else f"{count} {name}s" for name, count in counted if count]
-    return [f"- Counts: {', '.join(said)}"] if said else []
+    parts = [f"{count} {name}" if count == 1 else f"{count} {name}s" for name, count in counted if count]
+    return [f"- Counts: {', '.join(parts)}"] if parts else []
 
 
 # --- text that was given, made safe -----------------------------------------------
@@ -551,14 +551,14 @@ def _fences(lines: Sequence[str]) -> tuple[set[int], str] | None:
     code: set[int] = set()
     fence = ""
     for at, line in enumerate(lines):
-        found = _FENCE.fullmatch(line)
-        if found is None and _FENCE_LIKE.match(line):
+        match = _FENCE.fullmatch(line)
+        if match is None and _FENCE_LIKE.match(line):
             return None
-        if fence or found:
+        if fence or match:
             code.add(at)
-        if found is None:
+        if match is None:
             continue
-        marks, rest = found.groups()
+        marks, rest = match.groups()
         if fence:
             if marks != fence or rest.strip():
                 return None
@@ -641,14 +641,22 @@ def _values(*, front: str, title: str, page: _Page, sections: Mapping[str, str])
 
 def check_template(template: str) -> None:
     """Refuse a template with placeholders that nothing can fill."""
-    known = {name.replace("-", "_") for name in SECTIONS} | {"front_matter", "title", "date", "time", "spec_folder"}
-    known.add("sections")
+    placeholders = {name.replace("-", "_") for name in SECTIONS} | {
+        "front_matter",
+        "title",
+        "date",
+        "time",
+        "spec_folder",
+    }
+    placeholders.add("sections")
     used = {match[1] for match in _PLACEHOLDER.finditer(template)}
-    problems = [f"the template has {{{{{name}}}}}" for name in sorted(used) if name.replace("-", "_") not in known]
+    problems = [
+        f"the template has {{{{{name}}}}}" for name in sorted(used) if name.replace("-", "_") not in placeholders
+    ]
     if problems:
         raise Invalid(
             f"The template names what does not exist: {'; '.join(problems)}.",
-            hint=f"Placeholders are: {', '.join(sorted(known))}.",
+            hint=f"Placeholders are: {', '.join(sorted(placeholders))}.",
             problems=problems,
         )
 

@@ -60,12 +60,12 @@ def count_words(text: str) -> int:
 
 def signature(text: str) -> Signature:
     """Of a body, as the fingerprint sees it: case, white space, punctuation and dates make no difference."""
-    known: dict[str, int] = {}
+    smallest: dict[str, int] = {}
     numbers = []
     for word in _WORD.findall(_DATE.sub("DATE", normalize("NFKC", text)).casefold()):
-        number = known.get(word)
+        number = smallest.get(word)
         if number is None:
-            number = known[word] = crc32(word.encode("utf-8", "replace"))
+            number = smallest[word] = crc32(word.encode("utf-8", "replace"))
         numbers.append(number)
     if not numbers:
         return Signature(0, ())
@@ -101,7 +101,7 @@ def _common_share(a: Signature, b: Signature) -> float:
     if max(a.runs, b.runs) > _MOST:
         union = union[:_MOST]
     common = {*a.hashes} & {*b.hashes}
-    return sum(1 for each in union if each in common) / len(union)
+    return sum(1 for shingle in union if shingle in common) / len(union)
 
 
 def _little(numbers: array[int]) -> array[int]:

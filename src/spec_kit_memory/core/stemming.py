@@ -102,13 +102,13 @@ def _restored(word: str) -> str:
 
 
 def _replaced(word: str, rules: _Rules, *, least: int) -> str:
-    found = max((rule for rule in rules if word.endswith(rule[0])), key=lambda rule: len(rule[0]), default=None)
-    if found is None:
+    rule = max((rule for rule in rules if word.endswith(rule[0])), key=lambda rule: len(rule[0]), default=None)
+    if rule is None:
         return word
-    left = word[: len(word) - len(found[0])]
-    if _sequences(left) < least or (found[0] == "ion" and not left.endswith(("s", "t"))):
+    left = word[: len(word) - len(rule[0])]
+    if _sequences(left) < least or (rule[0] == "ion" and not left.endswith(("s", "t"))):
         return word
-    return left + found[1]
+    return left + rule[1]
 
 
 def _tidied(word: str) -> str:

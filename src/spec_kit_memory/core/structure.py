@@ -66,7 +66,7 @@ def scanned(text: str, first_line: int) -> tuple[list[str], Structure]:
 
 def scan(lines: Sequence[str], *, first_line: int = 1) -> Structure:
     """Find the structure of the lines from `first_line` to the end."""
-    found = Structure()
+    structure = Structure()
     tags: list[_Tag] = []
     marks: list[tuple[int, int, str]] = []  # line, level, raw text of each heading
     closers = _longest_closers(lines, first_line)
@@ -77,16 +77,16 @@ def scan(lines: Sequence[str], *, first_line: int = 1) -> Structure:
         line = lines[number - 1]
         mark = line.lstrip(" \t")[:1]
         if "<!--" in line and not _in_code(line, line.index("<!--")):
-            number = _read_comments(lines, number, last_comment_end, found=found, tags=tags, headings=marks)
+            number = _read_comments(lines, number, last_comment_end, structure=structure, tags=tags, headings=marks)
         elif "```" in line or "~~~" in line:
-            number = _read_fence(lines, number, closers, found=found)
+            number = _read_fence(lines, number, closers, structure=structure)
         elif mark == "#":
             _read_atx(line, number, marks)
         elif mark in ("=", "-") and number > first_line:
-            _read_underline(lines, number, first_line, marks=marks, found=found)
-    found.headings.extend(_with_ranges(marks, total - (lines[-1] == "")))
-    found.anchors.extend(_paired(tags, found.warnings))
-    return found
+            _read_underline(lines, number, first_line, marks=marks, structure=structure)
+    structure.headings.extend(_with_ranges(marks, total - (lines[-1] == "")))
+    structure.anchors.extend(_paired(tags, structure.warnings))
+    return structure
 
 
 def slug(text: str) -> str:
@@ -94,13 +94,13 @@ def slug(text: str) -> str:
     return _NOT_SLUG.sub("", text.strip().lower()).replace(" ", "-")
 
 
-def metadata_fence(lines: Sequence[str], found: Structure) -> tuple[int, int] | None:
+def metadata_fence(lines: Sequence[str], structure: Structure) -> tuple[int, int] | None:
     """First and last line of the metadata block's YAML fence, if the file has one."""
-    for anchor in found.anchors:
+    for anchor in structure.anchors:
         name = anchor.id.casefold()
         if name != "metadata" and not name.startswith("metadata-"):
             continue
-        for first, last in found.fences:
+        for first, last in structure.fences:
             inside = anchor.first_line <= first and last <= anchor.last_line
             if inside and _YAML_FENCE.match(lines[first - 1]):
                 return first, last
@@ -136,7 +136,7 @@ def _longest_closers(lines: Sequence[str], first_line: int) -> dict[int, dict[st
     return below
 
 
-def _read_fence(lines: Sequence[str], number: int, closers: dict[int, dict[str, int]], *, found: Structure) -> int:
+def _read_fence(lines: Sequence[str], number: int, closers: dict[int, dict[str, int]], *, structure: Structure) -> int:
     """Record the fence that opens on this line, if one does, and return its last line."""
     match = _FENCE.match(lines[number - 1])
     if match is None:
@@ -146,13 +146,13 @@ def _read_fence(lines: Sequence[str], number: int, closers: dict[int, dict[str, 
     if kind == "`" and "`" in info:
         return number
     if closers[number][kind] < len(run):
-        found.warnings.append(Warning_("code fence is never closed", number, "fence"))
+        structure.warnings.append(Warning_("code fence is never closed", number, "fence"))
         return number
-    nests = found.nested_fences and info.split(" ")[0].lower() in _MARKDOWN
+    nests = structure.nested_fences and info.split(" ")[0].lower() in _MARKDOWN
     last, whole = _closing_line(lines, number, run=run, nests=nests)
     # Looked for once to the end in vain, it would be looked for in vain below too, in quadratic time.
-    found.nested_fences &= whole
-    found.fences.append((number, last))
+    structure.nested_fences &= whole
+    structure.fences.append((number, last))
     return last
 
 
@@ -184,7 +184,7 @@ def _read_comments(
     number: int,
     last_end: int,
     *,
-    found: Structure,
+    structure: Structure,
     tags: list[_Tag],
     headings: list[tuple[int, int, str]],
 ) -> int:
@@ -199,12 +199,12 @@ def _read_comments(
             continue
         end = line.find("-->", start)
         if end < 0:
-            return _read_open_comment(lines, number, start, last_end, found=found)
-        _read_tag(line, number, start, tags=tags, found=found)
+            return _read_open_comment(lines, number, start, last_end, structure=structure)
+        _read_tag(line, number, start, tags=tags, structure=structure)
         start = end + 3
     bare = _without_comments(line)
     if not bare.strip():
-        found.comments.append((number, number))
+        structure.comments.append((number, number))
     else:
         _read_atx(bare, number, headings)
     return number
@@ -214,14 +214,14 @@ def _without_comments(line: str) -> str:
     """The line without its whole comments."""
     if "<!--" not in line:
         return line
-    kept, position = [], 0
+    pieces, position = [], 0
     while (start := line.find("<!--", position)) >= 0 and (end := line.find("-->", start)) >= 0:
-        kept.append(line[position:start])
+        pieces.append(line[position:start])
         position = end + 3
-    return "".join(kept) + line[position:]
+    return "".join(pieces) + line[position:]
 
 
-def _read_tag(line: str, number: int, start: int, *, tags: list[_Tag], found: Structure) -> None:
+def _read_tag(line: str, number: int, start: int, *, tags: list[_Tag], structure: Structure) -> None:
     match = _TAG.match(line, start)
     if match is not None:
         before, after = line[:start], line[match.end() :]
@@ -234,13 +234,13 @@ def _read_tag(line: str, number: int, start: int, *, tags: list[_Tag], found: St
                 text_after=bool(_without_comments(after).strip()),
             )
         )
-        found.tag_lines.append(number)
+        structure.tag_lines.append(number)
     elif _TAG_LIKE.match(line, start):
-        shown = line[start : start + 80].strip()
-        found.warnings.append(Warning_(f"anchor tag {shown!r} has no valid id", number, "anchor"))
+        excerpt = line[start : start + 80].strip()
+        structure.warnings.append(Warning_(f"anchor tag {excerpt!r} has no valid id", number, "anchor"))
 
 
-def _read_open_comment(lines: Sequence[str], number: int, start: int, last_end: int, *, found: Structure) -> int:
+def _read_open_comment(lines: Sequence[str], number: int, start: int, last_end: int, *, structure: Structure) -> int:
     """A comment over several lines. One that nothing closes is ordinary text."""
     if last_end <= number:
         return number
@@ -250,7 +250,7 @@ def _read_open_comment(lines: Sequence[str], number: int, start: int, last_end: 
     alone = not lines[number - 1][:start].strip()
     rest = lines[last - 1].partition("-->")[2]
     if alone and not _without_comments(rest).strip():
-        found.comments.append((number, last))
+        structure.comments.append((number, last))
     return last
 
 
@@ -270,7 +270,7 @@ def _read_underline(
     first_line: int,
     *,
     marks: list[tuple[int, int, str]],
-    found: Structure,
+    structure: Structure,
 ) -> None:
     """A heading by underline: one line of plain text, alone in its paragraph, directly above."""
     match = _UNDERLINE.match(lines[number - 1])
@@ -278,8 +278,8 @@ def _read_underline(
     if match is None or _NOT_PARAGRAPH.match(above):
         return
     alone = number - 2 < first_line or _NOT_PARAGRAPH.match(lines[number - 3])
-    taken = (marks and marks[-1][0] == number - 1) or (found.fences and found.fences[-1][1] == number - 1)
-    if alone and not taken and not above.rstrip().endswith(("-->", "|")):
+    is_taken = (marks and marks[-1][0] == number - 1) or (structure.fences and structure.fences[-1][1] == number - 1)
+    if alone and not is_taken and not above.rstrip().endswith(("-->", "|")):
         marks.append((number - 1, 1 if match[1][0] == "=" else 2, above.strip()))
 
 
@@ -318,14 +318,14 @@ def _with_ranges(marks: list[tuple[int, int, str]], last_line: int) -> list[Head
 def _paired(tags: list[_Tag], warnings: list[Warning_]) -> list[Anchor]:
     """Anchors whose two tags were found, ids compared without case."""
     opened: dict[str, list[_Tag]] = {}
-    known: set[str] = set()
+    open_names: set[str] = set()
     anchors = []
     for tag in tags:
         key = tag.id.casefold()
         if not tag.closing:
-            if key in known:
+            if key in open_names:
                 warnings.append(Warning_(f"anchor {tag.id!r} is repeated", tag.line, "anchor"))
-            known.add(key)
+            open_names.add(key)
             opened.setdefault(key, []).append(tag)
         elif opened.get(key):
             anchors.append(_anchor(opened[key].pop(), tag))

@@ -229,13 +229,14 @@ class Matcher:
         self, prompt: str, *, weights: Mapping[int, float] | None = None, limit: int | None = None
     ) -> list[TriggerMatch]:
         """Every memory one of whose phrases occurs: most phrases first, then longest, then heaviest."""
-        found: dict[int, list[str]] = {}
+        phrases_by_memory: dict[int, list[str]] = {}
         for folded in self._found(prompt):
             for memory_id in self._owners[folded]:
-                found.setdefault(memory_id, []).append(folded)
+                phrases_by_memory.setdefault(memory_id, []).append(folded)
         weigh = weights or {}
         ranked = sorted(
-            found.items(), key=lambda item: (-len(item[1]), -max(map(len, item[1])), -weigh.get(item[0], 0.0), item[0])
+            phrases_by_memory.items(),
+            key=lambda item: (-len(item[1]), -max(map(len, item[1])), -weigh.get(item[0], 0.0), item[0]),
         )
         return [self._matched(memory_id, folded) for memory_id, folded in ranked[:limit]]
 
@@ -254,11 +255,11 @@ class Matcher:
         alone = list(self._alone & different)
         # A word of the split is whole by construction, unless a mark continues it.
         marked = not text.isascii() and _has_marks(different)
-        found = [one for one in alone if _occurs(one, text)] if marked else alone
+        singles = [phrase for phrase in alone if _occurs(phrase, text)] if marked else alone
         followed: dict[tuple[str, str], list[int]] = {}
-        known = self._pairs.keys()
+        pair_words = self._pairs.keys()
         for at, pair in enumerate(itertools.pairwise(words), start=2):
-            if pair in known:
+            if pair in pair_words:
                 followed.setdefault(pair, []).append(at)
         for pair, places in followed.items():
             for phrase, rest, unspaced in self._pairs[pair]:
@@ -266,13 +267,13 @@ class Matcher:
                 if any(words[at : at + size] == rest for at in places) and (
                     (unspaced and not marked) or _occurs(phrase, text)
                 ):
-                    found.append(phrase)
-        return found
+                    singles.append(phrase)
+        return singles
 
     def _matched(self, memory_id: int, folded: list[str]) -> TriggerMatch:
         ordered = sorted(folded, key=lambda phrase: (-len(phrase), phrase))
-        given = tuple(self._owners[phrase][memory_id] for phrase in ordered)
-        return TriggerMatch(memory_id, given, _confidence(ordered))
+        own_phrases = tuple(self._owners[phrase][memory_id] for phrase in ordered)
+        return TriggerMatch(memory_id, own_phrases, _confidence(ordered))
 
 
 def _confidence(longest_first: list[str]) -> float:
@@ -294,9 +295,9 @@ def _letters(phrase: str) -> int:
 def suggestions(prompt: str, *, save_phrases: Iterable[str] = ()) -> list[Suggestion]:
     """What the product offers for this prompt: at most one of each kind, for its longest phrase."""
     kinds = list(_PRODUCT)
-    known = [(kinds.index(kind), phrase) for kind, phrases in _PRODUCT.items() for phrase in phrases]
-    known += [(kinds.index("save"), phrase) for phrase in save_phrases]
-    matches = Matcher(known).match(prompt)
+    phrases = [(kinds.index(kind), phrase) for kind, phrases in _PRODUCT.items() for phrase in phrases]
+    phrases += [(kinds.index("save"), phrase) for phrase in save_phrases]
+    matches = Matcher(phrases).match(prompt)
     return [Suggestion(kinds[match.memory_id], match.phrases[0]) for match in sorted(matches, key=_by_id)]
 
 

@@ -93,7 +93,7 @@ class Accumulator:
         return self._counts.get(memory_id, 0)
 
     def _take(self) -> dict[int, float]:
-        taken = {memory_id: float(count) for memory_id, count in self._counts.items()}
+        counts = {memory_id: float(count) for memory_id, count in self._counts.items()}
         self._counts.clear()
         self._since = None
-        return taken
+        return counts

@@ -8,9 +8,9 @@ __all__ = ["camel", "counted", "json_name"]
 _GIVEN_AS = {"tier": "importanceTier", "weight": "importanceWeight", "triggers": "triggerPhrases"}
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, singular: str, many: str = "") -> str:
     """A number with its noun: 1 memory, 2 memories; with a verb, say both: ("file is", "files are")."""
-    return f"{count:,} {one if count == 1 else many or _plural(one)}"
+    return f"{count:,} {singular if count == 1 else many or _plural(singular)}"
 
 
 def _plural(noun: str) -> str:

@@ -85,18 +85,18 @@ def for_query(text: str) -> tuple[str, ...]:
     telling = [term for term in terms if term not in _STOP_WORDS] or list(terms)
     if len(telling) <= MOST_TERMS:
         return tuple(telling)
-    kept = set(sorted(telling, key=_plainness)[:MOST_TERMS])
-    return tuple(term for term in telling if term in kept)
+    rarest = set(sorted(telling, key=_plainness)[:MOST_TERMS])
+    return tuple(term for term in telling if term in rarest)
 
 
 def plain(text: str) -> tuple[str, ...]:
     """All words of a text as a person reads them, folded, in order; parts of names beside the whole."""
-    found: dict[str, None] = {}
+    ordered: dict[str, None] = {}
     for word in _PLAIN_WORD.findall(unicodedata.normalize("NFKC", text)):
-        found.setdefault(word.casefold())
+        ordered.setdefault(word.casefold())
         if not word.islower():
-            found.update(dict.fromkeys(part.casefold() for part in _parts(word)))
-    return tuple(found)
+            ordered.update(dict.fromkeys(part.casefold() for part in _parts(word)))
+    return tuple(ordered)
 
 
 def content(text: str) -> tuple[str, ...]:
@@ -115,28 +115,28 @@ def occurrences(text: str, concept: str) -> int:
     """How often a concept stands in a text: its words in a row, whatever their endings, else its rarest one."""
     if unspaced(concept):
         return _composed(text).casefold().count(_composed(concept).casefold())
-    asked = _stems(concept)
-    if not asked:
+    concept_stems = _stems(concept)
+    if not concept_stems:
         return text.casefold().count(concept.casefold())
-    said = _stems(text)
-    row = [names[0] for names in asked]
+    text_stems = _stems(text)
+    row = [names[0] for names in concept_stems]
     if len(row) == 1:
-        return sum(row[0] in names for names in said)
-    plain_row = [names[0] for names in said]
+        return sum(row[0] in names for names in text_stems)
+    plain_row = [names[0] for names in text_stems]
     in_a_row = sum(plain_row[at : at + len(row)] == row for at, first in enumerate(plain_row) if first == row[0])
     if in_a_row:
         return in_a_row
     telling = [stemming.stem(term) for term in for_query(concept) if " " not in term]
-    return min(sum(each in names for names in said) for each in telling) if telling else 0
+    return min(sum(stem in names for names in text_stems) for stem in telling) if telling else 0
 
 
 def _stems(text: str) -> list[tuple[str, ...]]:
     """The words of a text in order, as the index has them: each with the parts of its name, if it has any."""
-    found = []
+    stem_groups = []
     for word in _WORD.findall(_prepare(text).replace("_", " ")):
         parts = () if word.islower() else _parts(word)
-        found.append(tuple(stemming.stem(_fold(each)) for each in (word, *parts)))
-    return found
+        stem_groups.append(tuple(stemming.stem(_fold(form)) for form in (word, *parts)))
+    return stem_groups
 
 
 def stem(word: str) -> str:
@@ -220,7 +220,7 @@ def _fold(word: str) -> str:
 
 def _humps(text: str) -> list[str]:
     """The parts of all camelCase names in a text, each name once."""
-    found: dict[str, None] = {}
+    parts: dict[str, None] = {}
     at = 0
     while hump := _HUMP.search(text, at):
         first = hump.start()
@@ -231,8 +231,8 @@ def _humps(text: str) -> list[str]:
         if name and name.end() >= at:
             at = name.end()
             for part in _parts(name[0]):
-                found.setdefault(part)
-    return list(found)
+                parts.setdefault(part)
+    return list(parts)
 
 
 @lru_cache(maxsize=4096)

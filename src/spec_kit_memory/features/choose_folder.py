@@ -181,7 +181,7 @@ def _working_folder(base: Path | None, folders: _Folders) -> str | None:
 
 
 def _named(runtime: Runtime, base: Path | None, name: str, aligned: Sequence[Alignment]) -> Placed:
-    decision = alignment.decide(aligned, named=name)
+    decision = alignment.decide(aligned, chosen_folder=name)
     warnings: tuple[str, ...] = ()
     if decision.outcome == "warned":
         better = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives)

@@ -335,7 +335,7 @@ def _rendered(
     """The page that will be written. All that it is made of was scanned for secrets, names beside their values."""
     title = session_document.title_of(draft.session, spec_folder=spec_folder)
     triggers = phrases.extract(
-        draft.words, given=draft.session.triggers, title=title, spec_folder=spec_folder, files=draft.files
+        draft.words, own_phrases=draft.session.triggers, title=title, spec_folder=spec_folder, files=draft.files
     )
     how: dict[str, Any] = {"now_local": now_local, "spec_folder": spec_folder, "triggers": triggers, "git": repository}
     if draft.fact:
