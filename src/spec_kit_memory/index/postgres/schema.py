@@ -59,12 +59,19 @@ def _one(raw: Raw, sql: str, values: tuple[Any, ...] = ()) -> Any:
 
 
 def _version(raw: Raw, where: str) -> int:
-    if _one(raw, "SELECT to_regclass(%s)", (f"{NAME}.version",)) is None:
-        if _one(raw, "SELECT 1 FROM pg_namespace WHERE nspname = %s", (NAME,)):
-            raise DatabaseUnusable(
-                f"{where} has a schema {NAME} that is not ours", hint="use another database for the index"
-            )
+    # One statement sees one moment: another process may be making schema and tables right now.
+    ours = _one(
+        raw,
+        "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = n.oid AND relname = 'version')"
+        " FROM pg_namespace n WHERE nspname = %s",
+        (NAME,),
+    )
+    if ours is None:
         return 0
+    if not ours:
+        raise DatabaseUnusable(
+            f"{where} has a schema {NAME} that is not ours", hint="use another database for the index"
+        )
     version = int(_one(raw, f"SELECT max(number) FROM {NAME}.version"))
     if version > VERSION:
         raise DatabaseUnusable(
