@@ -36,7 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"files", "index", "embed", "core"} | ANYWHERE,
     "features": {"features", "files", "index", "embed", "core"} | ANYWHERE,
     "workspace": {"features", "files", "index", "embed", "core"} | ANYWHERE,
-    "serve": {"serve", "workspace", "core"} | ANYWHERE,
+    "team": {"team", "workspace", "features", "files", "index", "embed", "core"} | ANYWHERE,
+    "serve": {"serve", "team", "workspace", "core"} | ANYWHERE,
     "__init__": {"serve", "workspace", "core"} | ANYWHERE,  # the edge for Python
     "__main__": {"serve"},
 }
@@ -349,7 +350,7 @@ READS_ITSELF = {
     f"{PACKAGE}.files.chat_exports": "likewise, and what a zip among them holds, in memory",
     f"{PACKAGE}.features.import_original": "the database of another system, named by a person",
 }
-READING_ROOMS = {"settings", "embed", "index", "files", "features", "workspace"}
+READING_ROOMS = {"settings", "embed", "index", "files", "features", "workspace", "team"}
 
 
 def calls(module: str) -> Iterator[tuple[ast.Call, str, str]]:

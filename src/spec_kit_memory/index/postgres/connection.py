@@ -25,7 +25,7 @@ from spec_kit_memory.index import rows
 from spec_kit_memory.index.arrays.feed import Counters
 from spec_kit_memory.index.postgres import failures, schema
 
-__all__ = ["BUSY_SECONDS", "Connection", "Database", "clean", "fetch", "first"]
+__all__ = ["BUSY_SECONDS", "Connection", "Database", "Pool", "Raw", "clean", "fetch", "first", "taken"]
 
 BUSY_SECONDS = 30.0
 ASIDE_SECONDS = 0.5  # what a read gives to writing down that it happened
@@ -197,6 +197,22 @@ def _pool(url: str) -> Pool:
         return found
 
 
+def taken(url: str) -> tuple[Pool, Raw]:
+    """A connection of this process's pool, which is to be put back there."""
+    pool = _pool(url)
+    try:
+        return pool, pool.getconn()
+    except PoolTimeout:
+        # The pool does not say why it has none: the server does. Where it is back, the pool may still be waiting
+        # for its next try, and another one begins at once.
+        psycopg.connect(url, connect_timeout=5).close()
+        if pool.get_stats().get("pool_size", 0) >= _MOST_CONNECTIONS:
+            raise
+        pool.close(0)
+        pool = _pool(url)
+        return pool, pool.getconn()
+
+
 class Database:
     """A server and one project on it."""
 
@@ -246,18 +262,7 @@ class Database:
     def _taken(self) -> tuple[Pool, Raw]:
         if self._closed:
             raise DatabaseUnusable(f"the index {self.where} was closed", hint="open the workspace again")
-        pool = _pool(self.url)
-        try:
-            return pool, pool.getconn()
-        except PoolTimeout:
-            # The pool does not say why it has none: the server does. Where it is back, the pool may still be waiting
-            # for its next try, and another one begins at once.
-            psycopg.connect(self.url, connect_timeout=5).close()
-            if pool.get_stats().get("pool_size", 0) >= _MOST_CONNECTIONS:
-                raise
-            pool.close(0)
-            pool = _pool(self.url)
-            return pool, pool.getconn()
+        return taken(self.url)
 
     # --- reading
 

@@ -13,11 +13,11 @@ from psycopg import errors
 from spec_kit_memory.advice import advise
 from spec_kit_memory.errors import DatabaseUnusable
 
-__all__ = ["NAME", "ROLE", "VERSION", "Opened", "open_project"]
+__all__ = ["NAME", "ROLE", "VERSION", "Opened", "add_project", "open_project", "prepare"]
 
 NAME = "spec_kit_memory"  # the schema
 ROLE = "spec_kit_memory_app"  # what every transaction is: no rights but those on the rows of its project
-VERSION = 1
+VERSION = 2
 _LOCK = 0x534B4D  # of migrations
 _OLDEST = 160_000
 
@@ -33,6 +33,12 @@ class Opened:
 
 def open_project(raw: Raw, name: str, where: str, *, read_only: bool) -> Opened:
     """Bring the schema up to date and find the project of this name, or make it."""
+    fixed, extension = prepare(raw, where, read_only=read_only)
+    return Opened(add_project(raw, name, where, fixed=fixed), fixed, extension)
+
+
+def prepare(raw: Raw, where: str, *, read_only: bool = False) -> tuple[bool, str]:
+    """Bring the schema up to date; returns whether it can only be read, and the schema that pgvector is in."""
     number = raw.info.server_version
     if number < _OLDEST:
         raise DatabaseUnusable(
@@ -49,8 +55,7 @@ def open_project(raw: Raw, name: str, where: str, *, read_only: bool) -> Opened:
     )
     if extension is None:
         raise _no_vector(where)
-    project = _project(raw, name, fixed=fixed, where=where)
-    return Opened(project, fixed, str(extension))
+    return fixed, str(extension)
 
 
 def _one(raw: Raw, sql: str, values: tuple[Any, ...] = ()) -> Any:
@@ -112,7 +117,8 @@ def _make_role(raw: Raw) -> None:
         raw.execute(f"GRANT {ROLE} TO CURRENT_USER".encode())
 
 
-def _project(raw: Raw, name: str, *, fixed: bool, where: str) -> int:
+def add_project(raw: Raw, name: str, where: str, *, fixed: bool = False) -> int:
+    """The number of the project of this name; it is made where there is none."""
     known = _one(raw, f"SELECT id FROM {NAME}.project WHERE name = %s", (name,))
     if known is not None:
         return int(known)

@@ -1,0 +1,89 @@
+"""How does the team server reach its tables? As the operator who owns them, through the pool that all indexes share.
+
+What belongs to a project's memories goes through its index instead, where row-level security holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+
+from spec_kit_memory.index.postgres import failures, schema
+from spec_kit_memory.index.postgres.connection import Raw, taken
+
+__all__ = ["Row", "Session", "TeamDatabase"]
+
+Row = tuple[Any, ...]
+
+
+class Session:
+    """One transaction of the operator."""
+
+    def __init__(self, raw: Raw, where: str) -> None:
+        self._raw = raw
+        self._where = where
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._raw.execute(sql.encode(), values).fetchall()
+
+    def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
+        return self._raw.execute(sql.encode(), values).fetchone()
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Returns how many rows it changed."""
+        return self._raw.execute(sql.encode(), values).rowcount
+
+    def project(self, name: str) -> int:
+        """The number of the project of this name, which is made where there is none."""
+        return schema.add_project(self._raw, name, self._where)
+
+
+class TeamDatabase:
+    """A PostgreSQL server. Nothing is held between two transactions."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.where = failures.masked(url)
+        with self._translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as raw:
+            schema.prepare(raw, self.where)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        with self._translated():
+            raw = self._begun()
+            try:
+                yield Session(raw[1], self.where)
+                raw[1].execute("COMMIT")
+            finally:
+                _give_back(*raw)
+
+    def _begun(self) -> tuple[Any, Raw]:
+        """A connection in a new transaction; one that broke while nobody used it is replaced."""
+        for left in (2, 1, 0):
+            pool, raw = taken(self.url)
+            try:
+                raw.execute(f"BEGIN; SET LOCAL search_path = {schema.NAME}, public".encode())
+                return pool, raw
+            except psycopg.OperationalError:
+                pool.putconn(raw)
+                if not left or not raw.closed:
+                    raise
+                pool.check()
+        raise AssertionError("unreachable")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except failures.FOREIGN as error:
+            raise failures.as_ours(error, self.where) from error
+
+
+def _give_back(pool: Any, raw: Raw) -> None:
+    if raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        with suppress(psycopg.Error):
+            raw.execute("ROLLBACK")
+    pool.putconn(raw)

@@ -1,0 +1,151 @@
+"""Which projects does the team server serve, and from where? One row each, kept for all replicas."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from spec_kit_memory.errors import BadParameter, FileMissing, Invalid
+from spec_kit_memory.team.database import Row, TeamDatabase
+
+__all__ = ["Added", "Project", "Projects"]
+
+# What is safe as the name of a folder, in an address and in a log.
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+# As git has it: no part begins with a dot or a hyphen or ends in .lock, and nothing that a shell could misread.
+_BRANCH = re.compile(r"(?![-/])(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]{1,200}(?<![./])")
+_ADDRESS = re.compile(r"(?:https|ssh)://[^\s\x00-\x1f-][^\s\x00-\x1f]*")
+_SSH = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?![:/-])[^\s\x00-\x1f]+")  # git@host:path
+
+_COLUMNS = (
+    "name, repository, is_git, branch, save_branch, added_at, synced_at, branch_commit, save_commit, problem, wanted_at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """`name` is what `project_id` is everywhere. A plain folder has no branches: its files are the project."""
+
+    name: str
+    repository: str
+    is_git: bool = True
+    branch: str = "main"
+    save_branch: str = "main"
+    added_at: datetime | None = None
+    synced_at: datetime | None = None  # when its repository was last read
+    branch_commit: str | None = None
+    save_commit: str | None = None
+    problem: str | None = None  # why the last round did not do all that it should
+    wanted_at: datetime | None = None  # somebody wants it read before its time
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    project: Project
+    hook_secret: str  # shown once: what a git host signs its calls with
+
+
+class Projects:
+    def __init__(self, database: TeamDatabase) -> None:
+        self._database = database
+
+    def add(
+        self, name: str, *, repository: str, branch: str = "main", save_branch: str | None = None, rotate: bool = False
+    ) -> Added:
+        """Serve a project from now on. `rotate`: one that is served already gets a new secret for its calls."""
+        project = _checked(name, repository, branch, save_branch or branch)
+        secret = secrets.token_urlsafe(32)
+        with self._database.transaction() as session:
+            number = session.project(name)
+            known = session.row("SELECT repository FROM served WHERE project_id = %s", (number,))
+            if known is not None and not rotate:
+                raise BadParameter(f"the project {name} is served already, from {known[0]}", hint="remove it first")
+            if known is not None and known[0] != project.repository:
+                raise BadParameter(f"the project {name} is served from {known[0]}", hint="remove it first")
+            session.execute(
+                "INSERT INTO served (project_id, repository, is_git, branch, save_branch, hook_secret, wanted_at)"
+                " VALUES (%s, %s, %s, %s, %s, %s, now()) ON CONFLICT (project_id) DO UPDATE SET"
+                " branch = excluded.branch, save_branch = excluded.save_branch, hook_secret = excluded.hook_secret,"
+                " wanted_at = now()",
+                (number, project.repository, project.is_git, project.branch, project.save_branch, secret),
+            )
+        return Added(self.get(name), secret)
+
+    def remove(self, name: str) -> Project:
+        """Serve it no more. What its index has stays, and is there again when the project is added again."""
+        project = self.get(name)
+        with self._database.transaction() as session:
+            number = "(SELECT id FROM project WHERE name = %s)"
+            session.execute(f"DELETE FROM lease WHERE project_id = {number}", (name,))
+            session.execute(f"DELETE FROM served WHERE project_id = {number}", (name,))
+        return project
+
+    def list(self) -> list[Project]:
+        with self._database.transaction() as session:
+            rows = session.rows(f"SELECT {_COLUMNS} FROM served JOIN project ON id = project_id ORDER BY name")
+        return [_project(row) for row in rows]
+
+    def get(self, name: str) -> Project:
+        found = self.find(name)
+        if found is None:
+            raise FileMissing(f"there is no project {name} here", hint="look at the list of projects")
+        return found
+
+    def find(self, name: str) -> Project | None:
+        with self._database.transaction() as session:
+            sql = f"SELECT {_COLUMNS} FROM served JOIN project ON id = project_id WHERE name = %s"
+            row = session.row(sql, (name,))
+        return None if row is None else _project(row)
+
+    def hook_secret(self, name: str) -> str | None:
+        """What calls of the project's git host are signed with; None: there is no such project."""
+        with self._database.transaction() as session:
+            sql = "SELECT hook_secret FROM served JOIN project ON id = project_id WHERE name = %s"
+            row = session.row(sql, (name,))
+        return None if row is None else str(row[0])
+
+    def want_sync(self, name: str) -> None:
+        """Have its repository read soon, by whichever replica looks after it."""
+        with self._database.transaction() as session:
+            sql = "UPDATE served SET wanted_at = now() WHERE project_id = (SELECT id FROM project WHERE name = %s)"
+            session.execute(sql, (name,))
+
+
+def _project(row: Row) -> Project:
+    return Project(*row)
+
+
+def _checked(name: str, repository: str, branch: str, save_branch: str) -> Project:
+    problems = []
+    if not _NAME.fullmatch(name):
+        problems.append(f"{name!r} is no name for a project: letters, digits, dots, hyphens, up to 100")
+    problems += [f"{one!r} is no name of a branch" for one in (branch, save_branch) if not _BRANCH.fullmatch(one)]
+    folder = None if is_address(repository) else _folder(repository)
+    if folder is None and not is_address(repository):
+        problems.append(f"{repository!r} is neither an https or ssh address nor a folder on this machine")
+    if problems:
+        raise Invalid("; ".join(problems), hint="nothing was added", problems=problems)
+    is_git = folder is None or _is_repository(folder)
+    return Project(name, repository if folder is None else str(folder), is_git, branch, save_branch)
+
+
+def is_address(repository: str) -> bool:
+    """An address that git may be given: nothing that it would take for an option or for a program to run."""
+    return bool(_ADDRESS.fullmatch(repository) or _SSH.fullmatch(repository))
+
+
+def _folder(repository: str) -> Path | None:
+    if not repository or "\0" in repository or repository.startswith("-"):
+        return None
+    real = Path(os.path.realpath(Path(repository).expanduser()))
+    return real if real.is_dir() else None
+
+
+def _is_repository(folder: Path) -> bool:
+    """Is it a bare repository or a checkout? Else it is a plain folder, whose files are the project."""
+    bare = (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+    return bare or (folder / ".git").exists()
