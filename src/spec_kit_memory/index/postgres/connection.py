@@ -33,6 +33,16 @@ _MOST_CONNECTIONS = 16  # of one process
 _POOL_SECONDS = 3.0
 _BELIEVED_SECONDS = 0.01
 _TRIES = 3  # a connection that broke while nobody used it is noticed at its next use
+_OUTCOME_SECONDS = 15.0  # how long a commit whose answer was lost is looked for
+_OUTCOME_PAUSE_SECONDS = 0.2
+_ABANDONED = "300s"  # a writer whose machine is gone lets the next one in
+# A network that swallows everything is noticed within a minute instead of never.
+_NETWORK: Mapping[str, Any] = {
+    "keepalives_idle": 20,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 45_000,
+}
 _PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z_]+)\b|@p\b|@vector\b|%")
 
 Values = Sequence[Any] | Mapping[str, Any]
@@ -110,6 +120,7 @@ class Connection:
         self._extension = extension  # the schema of pgvector
         self.postings: dict[tuple[str, int], tuple[list[int], list[int]]] = {}  # gathered, and written at the end
         self.before_commit: list[Callable[[], None]] = []
+        self.last_entry: tuple[int, str] | None = None  # sequence and hash of what it appended to the ledger last
         self.broken = False
 
     @property
@@ -191,7 +202,8 @@ def _pool(url: str) -> Pool:
                 timeout=_POOL_SECONDS,
                 max_idle=60.0,
                 num_workers=1,
-                kwargs={"autocommit": True, "prepare_threshold": None, "application_name": "spec-kit-memory"},
+                kwargs=dict(_NETWORK)
+                | {"autocommit": True, "prepare_threshold": None, "application_name": "spec-kit-memory"},
                 open=True,
             )
         return found
@@ -222,7 +234,7 @@ class Database:
         self.busy_seconds = busy_seconds
         self._threads = _Threads()
         self._closed = False
-        with self.translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as raw:
+        with self.translated(), psycopg.connect(url, autocommit=True, connect_timeout=10, **_NETWORK) as raw:
             opened = schema.open_project(raw, project, self.where, read_only=read_only)
         self.project = opened.project
         self._extension = opened.extension
@@ -331,19 +343,54 @@ class Database:
         hurry = aside or self._threads.hurried
         seconds = min(self.busy_seconds, ASIDE_SECONDS) if hurry else self.busy_seconds
         sync = "; SET LOCAL synchronous_commit = off" if aside or self._threads.bulk else ""
-        begin = f"BEGIN; SET LOCAL lock_timeout = {max(1, int(seconds * 1000))}{sync}"
+        begin = (
+            f"BEGIN; SET LOCAL lock_timeout = {max(1, int(seconds * 1000))};"
+            f" SET LOCAL idle_in_transaction_session_timeout = '{_ABANDONED}'{sync}"
+        )
         self._threads.writing = True
         try:
             with self.translated(), self._transaction(begin) as connection:
                 first(connection, "SELECT project_id FROM counter WHERE project_id = @p FOR UPDATE")
                 yield connection
                 connection.finish()
-                connection.raw.execute("COMMIT")
+                self._commit(connection)
         finally:
             key = self.url, self.project
             _written[key] = _written.get(key, 0) + 1
             _recent.pop(key, None)
             self._threads.writing = False
+
+    def _commit(self, connection: Connection) -> None:
+        """The answer to a commit can be lost on its way: then the ledger says whether it was made.
+
+        What has no entry there (use, vectors, what a scan saw) may be made again without harm.
+        """
+        try:
+            status = connection.raw.execute("COMMIT").statusmessage
+        except psycopg.OperationalError:
+            if not connection.raw.closed or connection.last_entry is None or not self._has(connection.last_entry):
+                raise
+        else:
+            if status != "COMMIT":  # the server answers so where an earlier statement had failed
+                raise DatabaseUnusable(f"a write to {self.where} failed, and all of it was undone")
+
+    def _has(self, entry: tuple[int, str]) -> bool:
+        seconds = min(self.busy_seconds, _OUTCOME_SECONDS)
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                with self._transaction(f"BEGIN; SET LOCAL lock_timeout = {max(1, int(seconds * 1000))}") as connection:
+                    # Whoever holds this row may be the transaction in question: behind it, its outcome is final.
+                    first(connection, "SELECT project_id FROM counter WHERE project_id = @p FOR UPDATE")
+                    sql = "SELECT count(*) FROM ledger WHERE project_id = @p AND sequence = ? AND hash = ?"
+                    return bool(first(connection, sql, entry)[0])
+            except failures.FOREIGN as error:
+                if time.monotonic() >= deadline:
+                    raise DatabaseUnusable(
+                        f"{self.where} was lost in the middle of a commit: whether the change was made is not known",
+                        hint="once the server is back, look whether the change is there before making it again",
+                    ) from error
+                time.sleep(_OUTCOME_PAUSE_SECONDS)
 
     @contextmanager
     def _joining(self, connection: Connection) -> Iterator[None]:

@@ -173,12 +173,14 @@ class Recorder:
             history=ledger.history_digest(history),
             presence=presence,
         )
+        hash_ = ledger.chain_hash(entry)
+        self._connection.last_entry = entry.sequence, hash_
         self._connection.execute(
             f"INSERT INTO ledger (project_id, {rows.LEDGER}) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             f" ?, ?, ?)",
             (
                 entry.sequence, entry.at, str(entry.type), rows.plain(list(memory_ids)), entry.hash_before,
-                entry.hash_after, entry.actor, entry.session, entry.reason, entry.previous, ledger.chain_hash(entry),
+                entry.hash_after, entry.actor, entry.session, entry.reason, entry.previous, hash_,
                 entry.version, operation_text, None if told is None else told["id"], entry.history, entry.presence,
             ),
         )  # fmt: skip
