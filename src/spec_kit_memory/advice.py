@@ -39,7 +39,7 @@ def advise(code: str, **fields: Value) -> Advice:
 
 def joined(texts: Iterable[str]) -> str:
     """Several steps as one text, whether or not they are whole sentences."""
-    said = ""
+    sentence = ""
     for text in filter(None, texts):
-        said += (" " if said.endswith((".", ":")) else "; " if said else "") + text
-    return said
+        sentence += (" " if sentence.endswith((".", ":")) else "; " if sentence else "") + text
+    return sentence

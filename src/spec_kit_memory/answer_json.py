@@ -38,8 +38,8 @@ def size(thing: Any) -> int:
 def field_sizes(row: Any) -> dict[str, int]:
     """Bytes of each field of a row as it is sent, with its name and a comma; a field that is left out has none."""
     sizes: dict[str, int] = {}
-    for name, said in _entries(row, str, without=frozenset()):
-        sizes[name] = sum(len(key) + len('"":,') + _bytes(content) for key, content in said.items())
+    for name, content in _entries(row, str, without=frozenset()):
+        sizes[name] = sum(len(key) + len('"":,') + _bytes(content) for key, content in content.items())
     return sizes
 
 
@@ -69,13 +69,13 @@ def value(thing: Any, say: Callable[[Text], str] = str) -> Any:
     if dataclasses.is_dataclass(thing):
         return fields(thing, say)
     if isinstance(thing, Mapping):
-        return _ordered({_key(name): value(each, say) for name, each in thing.items()})
+        return _ordered({_key(name): value(item, say) for name, item in thing.items()})
     if isinstance(thing, Set):
-        return sorted((value(each, say) for each in thing), key=str)
+        return sorted((value(item, say) for item in thing), key=str)
     if isinstance(thing, bytes | bytearray):
         return thing.hex()
     if isinstance(thing, Sequence):
-        return [value(each, say) for each in thing]
+        return [value(item, say) for item in thing]
     return str(thing)
 
 
@@ -105,10 +105,10 @@ def compact(data: Any) -> str:
 
 def fields(thing: Any, say: Callable[[Text], str] = str, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:
     """A dataclass's fields; an optional field at None or its own empty default is left out, and what goes unsaid."""
-    shown: dict[str, Any] = {}
-    for _, said in _entries(thing, say, without=without):
-        shown |= said
-    return shown
+    rendered: dict[str, Any] = {}
+    for _, content in _entries(thing, say, without=without):
+        rendered |= content
+    return rendered
 
 
 def _entries(
@@ -121,27 +121,27 @@ def _entries(
         content = getattr(thing, name)
         if content is None or name in without or (optional and _is_empty(content)):
             continue
-        said = value(content, say)
-        said = _named(said) if of_attributes else said
-        yield name, dict.fromkeys(names, said)
+        rendered = value(content, say)
+        rendered = _named(rendered) if of_attributes else rendered
+        yield name, dict.fromkeys(names, rendered)
 
 
 @cache
 def _form(kind: Any) -> tuple[tuple[str, bool, tuple[str, ...], bool], ...]:
     """Of each field: its name, whether it may be left out, its names in JSON, and whether it names attributes."""
-    found = []
+    entries = []
     for field in dataclasses.fields(kind):
         renamed = (json_name(field.name),) if field.metadata.get("names") == RENAMED["names"] else ()
         of_attributes = field.metadata.get("names") == OF_ATTRIBUTES["names"]
-        found.append((field.name, _is_optional(field), (*renamed, camel(field.name)), of_attributes))
-    return tuple(form for form in found if form[0] != "unsaid")
+        entries.append((field.name, _is_optional(field), (*renamed, camel(field.name)), of_attributes))
+    return tuple(form for form in entries if form[0] != "unsaid")
 
 
-def _named(shown: Any) -> Any:
+def _named(rendered: Any) -> Any:
     """Names of a memory's attributes, as keys at any depth or as a list of them, as a caller gives them."""
-    if isinstance(shown, dict):
-        return {json_name(name): _named(part) if isinstance(part, dict) else part for name, part in shown.items()}
-    return [_named(part) if isinstance(part, dict) else json_name(part) for part in shown]
+    if isinstance(rendered, dict):
+        return {json_name(name): _named(part) if isinstance(part, dict) else part for name, part in rendered.items()}
+    return [_named(part) if isinstance(part, dict) else json_name(part) for part in rendered]
 
 
 def _is_optional(field: dataclasses.Field[Any]) -> bool:

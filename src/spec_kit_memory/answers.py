@@ -66,7 +66,11 @@ class Row(Mapping[str, Any]):
 
     def _said(self) -> dict[str, Any]:
         every = fields(cast(Any, self))
-        return {camel(each.name): said for each in every if (said := getattr(self, each.name)) is not each.default}
+        return {
+            camel(declared.name): content
+            for declared in every
+            if (content := getattr(self, declared.name)) is not declared.default
+        }
 
     def __len__(self) -> int:
         return len(self._said())

@@ -654,7 +654,7 @@ def remove_folder(place: Place) -> None:
 
 def make_folders(place: Place, *, mode: int = 0o777) -> tuple[Place, ...]:
     """Make a folder and those above it that are missing; returns those that were made, outermost first."""
-    made = []
+    created = []
     for depth in range(1, len(place.names) + 1):
         folder = Place(place.base, place.names[:depth])
         with _spot(folder) as spot:
@@ -662,10 +662,10 @@ def make_folders(place: Place, *, mode: int = 0o777) -> tuple[Place, ...]:
                 continue
             with suppress(FileExistsError):  # another process was quicker
                 _system.mkdir(spot.name, mode, spot.handle)
-                made.append(folder)
-    for folder in made:  # else what is synced in a folder could be lost with the folder
+                created.append(folder)
+    for folder in created:  # else what is synced in a folder could be lost with the folder
         sync(folder.parent)
-    return tuple(made)
+    return tuple(created)
 
 
 def _is_folder(spot: _Spot) -> bool:

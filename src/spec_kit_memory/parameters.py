@@ -192,8 +192,8 @@ def limit_parameter(*, default: int, most: int = 100) -> Any:
 
 
 def budget_parameter(about: str = "", *, default: int | None) -> Any:
-    told = about or "Budget of the answer"
-    return parameter("integer", default=default, least=100, most=1_000_000, about=about, help=told)
+    words = about or "Budget of the answer"
+    return parameter("integer", default=default, least=100, most=1_000_000, about=about, help=words)
 
 
 def also_parameter() -> Any:
@@ -220,9 +220,9 @@ class _MadeWhenUsed(type):
 def _made(cls: type) -> type:
     del cls.__init__  # type: ignore[misc]
     declared: Mapping[str, Parameter] = vars(cls)["declared"]
-    cls.__annotations__ = {name: each.annotation for name, each in declared.items()}
-    for name, each in declared.items():
-        setattr(cls, name, dataclasses.field(default=each.default, kw_only=each.kw_only))
+    cls.__annotations__ = {name: parameter_.annotation for name, parameter_ in declared.items()}
+    for name, parameter_ in declared.items():
+        setattr(cls, name, dataclasses.field(default=parameter_.default, kw_only=parameter_.kw_only))
     return dataclasses.dataclass(frozen=True)(cls)
 
 
@@ -261,13 +261,13 @@ class Request(metaclass=_MadeWhenUsed):
         inherited = cls.declared
         cls.verb, cls.command = verb, verb.replace("_", " ") if command is None else command
         cls.needs, cls.without = needs, without
-        cls.declared = {name: each for name, each in vars(cls).items() if isinstance(each, Parameter)}
+        cls.declared = {name: value for name, value in vars(cls).items() if isinstance(value, Parameter)}
         cls.declared = {**cls.declared, **{name: inherited[name] for name in inherited if name not in cls.declared}}
         cls.__init__ = Request.__init__  # type: ignore[method-assign]
 
-    def __init__(self, *values: Any, **named: Any) -> None:
+    def __init__(self, *values: Any, **keywords: Any) -> None:
         _made(type(self))
-        type(self).__init__(self, *values, **named)
+        type(self).__init__(self, *values, **keywords)
 
     def __post_init__(self) -> None:
         for name, value in _checked(type(self), vars(self), python_edge(type(self))).items():
@@ -301,42 +301,44 @@ class Edge:
         self.bounded = bounded  # by what suits a conversation; a Python caller may ask for all there is
 
     def sees(self, kind: type[Request]) -> list[Parameter]:
-        return [each for each in kind.declared.values() if each.reach in self.reaches]
+        return [declared for declared in kind.declared.values() if declared.reach in self.reaches]
 
 
 def python_edge(kind: type[Request]) -> Edge:
     return Edge(
         kind.verb,
-        lambda each: each.argument,
-        lambda visible: f"{kind.verb} takes {', '.join(each.argument for each in visible) or 'nothing'}.",
+        lambda declared: declared.argument,
+        lambda visible: f"{kind.verb} takes {', '.join(declared.argument for declared in visible) or 'nothing'}.",
         ("everywhere", "command", "python"),
         unknown=UnexpectedArgument,
         bounded=False,
     )
 
 
-def from_call(kind: type[_Request], values: Sequence[Any], named: Mapping[str, Any]) -> _Request:
+def from_call(kind: type[_Request], values: Sequence[Any], keywords: Mapping[str, Any]) -> _Request:
     """The request of a Python call: the arguments of the verb, or a request that was read before."""
-    if len(values) == 1 and not named and isinstance(values[0], kind):
+    if len(values) == 1 and not keywords and isinstance(values[0], kind):
         return values[0]
-    places = [name for name, each in kind.declared.items() if not each.kw_only]
+    places = [name for name, declared in kind.declared.items() if not declared.kw_only]
     if len(values) > len(places):
         expected = counted(len(places), "positional argument")
         raise TypeError(f"{kind.verb}() takes {expected} but {len(values)} were given")
-    given = dict(zip(places, values, strict=False))
-    if twice := given.keys() & named.keys():
+    arguments = dict(zip(places, values, strict=False))
+    if twice := arguments.keys() & keywords.keys():
         raise TypeError(f"{kind.verb}() got multiple values for argument {min(twice)!r}")
-    return read(kind, given | dict(named), python_edge(kind))
+    return read(kind, arguments | dict(keywords), python_edge(kind))
 
 
 def signature(kind: type[Request], returns: str) -> inspect.Signature:
     """What `help` and an interactive session show of the method that takes such a request."""
     keyword, place = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [inspect.Parameter("self", place)]
-    for name, each in kind.declared.items():
-        default = inspect.Parameter.empty if each.required else each.default
+    for name, declared in kind.declared.items():
+        default = inspect.Parameter.empty if declared.required else declared.default
         own.append(
-            inspect.Parameter(name, keyword if each.kw_only else place, default=default, annotation=each.annotation)
+            inspect.Parameter(
+                name, keyword if declared.kw_only else place, default=default, annotation=declared.annotation
+            )
         )
     return inspect.Signature(own, return_annotation=returns)
 
@@ -362,11 +364,11 @@ class _Problem(Exception):  # noqa: N818 - one of several in the error that a ca
 _WORST_FIRST = (UnexpectedArgument, BadParameter, UnknownRelation, OutOfRange)
 
 
-def read(kind: type[_Request], given: Mapping[str, Any] | None, edge: Edge) -> _Request:
+def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) -> _Request:
     """The request that arguments by name mean at an edge."""
     values: dict[str, Any] = {}
     problems: list[_Problem] = []
-    for name, value in (given or {}).items():
+    for name, value in (arguments or {}).items():
         declared = _meant(kind, name, edge)
         if declared is None:
             problems.append(_unknown(name, edge.sees(kind), edge))
@@ -392,18 +394,18 @@ def _meant(kind: type[Request], name: object, edge: Edge) -> Parameter | None:
     declared = kind.declared.get(str(name))
     if declared is None:
         visible, form = edge.sees(kind), squashed(str(name))
-        close = (each for each in visible if form == squashed(each.argument))
-        other = (each for each in visible if form in map(squashed, each.aliases))
+        close = (declared for declared in visible if form == squashed(declared.argument))
+        other = (declared for declared in visible if form in map(squashed, declared.aliases))
         declared = next(close, None) or next(other, None)
     return declared if declared is not None and declared.reach in edge.reaches else None
 
 
-def _checked(kind: type[Request], given: Mapping[str, Any], edge: Edge) -> dict[str, Any]:
+def _checked(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> dict[str, Any]:
     """The same for a request that is being made: those of its values that shall be others."""
     changed: dict[str, Any] = {}
     present: set[str] = set()
     problems: list[_Problem] = []
-    for name, value in given.items():
+    for name, value in arguments.items():
         declared = kind.declared[name]
         if value is declared.default:
             continue
@@ -423,18 +425,22 @@ def _checked(kind: type[Request], given: Mapping[str, Any], edge: Edge) -> dict[
     return changed
 
 
-def _missing(kind: type[Request], given: Set[str], edge: Edge) -> Iterator[_Problem]:
-    for name, each in kind.declared.items():
-        if each.required and name not in given:
-            yield _Problem(MissingParameter, f"{edge.spelled(each)} is missing", each)
-    if kind.needs and not given & set(kind.needs):
-        needed = [each for each in edge.sees(kind) if each.argument in kind.needs]
-        yield _Problem(kind.without, f"{' or '.join(edge.spelled(each) for each in needed)} is needed", needed[0])
+def _missing(kind: type[Request], given_names: Set[str], edge: Edge) -> Iterator[_Problem]:
+    for name, declared in kind.declared.items():
+        if declared.required and name not in given_names:
+            yield _Problem(MissingParameter, f"{edge.spelled(declared)} is missing", declared)
+    if kind.needs and not given_names & set(kind.needs):
+        needed = [declared for declared in edge.sees(kind) if declared.argument in kind.needs]
+        yield _Problem(
+            kind.without, f"{' or '.join(edge.spelled(declared) for declared in needed)} is needed", needed[0]
+        )
 
 
 def _unknown(name: object, visible: Sequence[Parameter], edge: Edge) -> _Problem:
-    names = {each.name: each for each in visible} | {alias: each for each in visible for alias in each.aliases}
-    close = list(dict.fromkeys(edge.spelled(names[one]) for one in nearest(str(name), names)))
+    names = {declared.name: declared for declared in visible} | {
+        alias: declared for declared in visible for alias in declared.aliases
+    }
+    close = list(dict.fromkeys(edge.spelled(names[name_]) for name_ in nearest(str(name), names)))
     return _Problem(
         edge.unknown,
         f"{edge.unknown.problem} {_short(name)}",
@@ -470,13 +476,15 @@ def nearest(name: str, names: Mapping[str, object] | Sequence[str], *, most: int
     """Which of these may have been meant?"""
     from difflib import get_close_matches
 
-    by_form = {squashed(one): one for one in names}
+    by_form = {squashed(candidate): candidate for candidate in names}
     form = squashed(name)[:NAME_LENGTH]
     close = get_close_matches(form, by_form, n=most)
     within = [
-        one for one in by_form if len(form) > 2 and (one.startswith(form) or form.startswith(one)) and len(one) > 2
+        candidate
+        for candidate in by_form
+        if len(form) > 2 and (candidate.startswith(form) or form.startswith(candidate)) and len(candidate) > 2
     ]
-    return [by_form[one] for one in dict.fromkeys([*close, *within])][:most]
+    return [by_form[candidate] for candidate in dict.fromkeys([*close, *within])][:most]
 
 
 def _clean(declared: Parameter, value: Any, edge: Edge) -> Any:
@@ -503,16 +511,16 @@ def _text(declared: Parameter, value: Any, edge: Edge) -> str:
 
 
 def _too_long(declared: Parameter, size: int, edge: Edge, hint: str) -> _Problem:
-    told = f"{edge.spelled(declared)} has {size:,} characters; at most {declared.length:,} are allowed"
-    return _Problem(OutOfRange, told, declared, hint)
+    message = f"{edge.spelled(declared)} has {size:,} characters; at most {declared.length:,} are allowed"
+    return _Problem(OutOfRange, message, declared, hint)
 
 
 def _choice(declared: Parameter, value: str, edge: Edge) -> str:
     word = squashed(value.strip().strip("\"'"))
-    known = {squashed(choice): choice for choice in declared.choices}
+    by_form = {squashed(choice): choice for choice in declared.choices}
     if declared.choice_type is ContextType:
-        known = CONTEXT_ALIASES | known
-    if word not in known:
+        by_form = CONTEXT_ALIASES | by_form
+    if word not in by_form:
         close = nearest(value, declared.choices)
         kind = UnknownRelation if declared.choice_type is Relation else BadParameter
         raise _Problem(
@@ -521,7 +529,7 @@ def _choice(declared: Parameter, value: str, edge: Edge) -> str:
             declared,
             f"Did you mean {' or '.join(close)}?" if close else f"Use {' or '.join(declared.choices)}.",
         )
-    chosen = known[word]
+    chosen = by_form[word]
     return declared.choice_type(chosen) if declared.choice_type and chosen in set(declared.choice_type) else chosen
 
 
@@ -535,10 +543,10 @@ def _path(declared: Parameter, value: Any, edge: Edge) -> str:
 
 
 def _boolean(declared: Parameter, value: Any, edge: Edge) -> bool:
-    said = {"true": True, "false": False}.get(value.strip().casefold()) if isinstance(value, str) else value
-    if not isinstance(said, bool):
+    truth = {"true": True, "false": False}.get(value.strip().casefold()) if isinstance(value, str) else value
+    if not isinstance(truth, bool):
         raise _wrong(declared, value, edge)
-    return said
+    return truth
 
 
 def _whole(declared: Parameter, value: Any, edge: Edge) -> int:
@@ -599,7 +607,7 @@ def _bounds(declared: Parameter, edge: Edge) -> tuple[float, float]:
 
 def _texts(declared: Parameter, value: Any, edge: Edge) -> Any:
     items = _items(declared, value, edge)
-    clean = [_path(declared, one, edge) if declared.kind == "paths" else _text(declared, one, edge) for one in items]
+    clean = [_path(declared, item, edge) if declared.kind == "paths" else _text(declared, item, edge) for item in items]
     if not clean:
         return _LEFT_OUT
     least = int(declared.minimum or 0)
@@ -629,20 +637,20 @@ def _items(declared: Parameter, value: Any, edge: Edge) -> list[Any]:
         value = [value]
     if not isinstance(value, Sequence | Set) or isinstance(value, bytes | bytearray):
         raise _wrong(declared, value, edge)
-    return [one for one in value if one is not None and not (isinstance(one, str) and not one.strip())]
+    return [item for item in value if item is not None and not (isinstance(item, str) and not item.strip())]
 
 
 def _object(declared: Parameter, value: Any, edge: Edge) -> Any:
-    found = _from_json(value) if isinstance(value, str) else value
-    if not isinstance(found, Mapping):
+    data = _from_json(value) if isinstance(value, str) else value
+    if not isinstance(data, Mapping):
         raise _wrong(declared, value, edge)
     if edge.bounded:
         import json
 
-        size = len(json.dumps(found, ensure_ascii=False, default=str))
+        size = len(json.dumps(data, ensure_ascii=False, default=str))
         if size > declared.length:
             raise _too_long(declared, size, edge, "Save it in parts.")
-    return dict(found)
+    return dict(data)
 
 
 def _reference(declared: Parameter, value: Any, edge: Edge) -> int | str:
@@ -693,8 +701,8 @@ _WORDS: Mapping[Kind, str] = {
 }
 
 
-def _wrong(declared: Parameter, value: object, edge: Edge, wanted: str = "") -> _Problem:
-    words = wanted or _WORDS[declared.kind]
+def _wrong(declared: Parameter, value: object, edge: Edge, expected: str = "") -> _Problem:
+    words = expected or _WORDS[declared.kind]
     return _Problem(BadParameter, f"{edge.spelled(declared)} must be {words}, not {_short(value)}", declared)
 
 

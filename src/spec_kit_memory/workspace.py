@@ -58,8 +58,8 @@ def _takes(
     def wrap(
         verb: Callable[[Workspace, _Request], _Answer],
     ) -> Callable[Concatenate[Workspace, _Given], _Answer]:
-        def call(self: Workspace, /, *values: _Given.args, **named: _Given.kwargs) -> _Answer:
-            request = from_call(request_type, values, named)
+        def call(self: Workspace, /, *values: _Given.args, **keywords: _Given.kwargs) -> _Answer:
+            request = from_call(request_type, values, keywords)
             vault = self._vault(request)
             return vault._timed(lambda: verb(vault, request))
 
@@ -275,13 +275,13 @@ class Workspace:
         if self.personal is None:
             return search_answer.search(self._runtime, request)
         budget = request.max_tokens or self.settings.search.max_tokens
-        asked = personal.share(request, budget)
-        own = search_answer.search(self.personal._runtime, asked)
+        personal_request = personal.share(request, budget)
+        own = search_answer.search(self.personal._runtime, personal_request)
         if not personal.answers(own) and not own.constitutional:
             return search_answer.search(self._runtime, request)
-        rest = request.replace(max_tokens=max(100, budget - (asked.max_tokens or 0)))
-        found = search_answer.search(self._runtime, rest)
-        return personal.joined_search(found, own, limit=request.limit)
+        rest = request.replace(max_tokens=max(100, budget - (personal_request.max_tokens or 0)))
+        answer = search_answer.search(self._runtime, rest)
+        return personal.joined_search(answer, own, limit=request.limit)
 
     @_takes(requests.LoadRequest)
     def load(self, request: requests.LoadRequest) -> answers.LoadAnswer:
@@ -320,10 +320,10 @@ class Workspace:
         """The memories whose phrases occur in a prompt; it never needs vectors."""
         from spec_kit_memory.features import personal, sessions
 
-        found = sessions.triggers(self._runtime, request)
+        answer = sessions.triggers(self._runtime, request)
         if self.personal is None:
-            return found
-        return personal.joined_triggers(found, sessions.triggers(self.personal._runtime, request), limit=request.limit)
+            return answer
+        return personal.joined_triggers(answer, sessions.triggers(self.personal._runtime, request), limit=request.limit)
 
     @_takes(requests.ContextRequest)
     def context(self, request: requests.ContextRequest) -> answers.ContextAnswer:
@@ -332,8 +332,8 @@ class Workspace:
 
         if self.personal is None:
             return context.context(self._runtime, request)
-        asked = request.replace(max_tokens=max(100, request.max_tokens // personal.SHARE), spec_folder=None)
-        own = context.context(self.personal._runtime, asked)
+        personal_request = request.replace(max_tokens=max(100, request.max_tokens // personal.SHARE), spec_folder=None)
+        own = context.context(self.personal._runtime, personal_request)
         return personal.joined_context(context.context(self._runtime, request), own, max_tokens=request.max_tokens)
 
     @_takes(requests.SessionRequest)

@@ -399,12 +399,12 @@ class _Merger:
     def _table(self, group: _Group, block: Block) -> list[list[str]]:
         """Rows that are not there follow those that are, where the columns are the same."""
         rows = self.old.copied(block)
-        for one in group.blocks:
-            new_lines = self.new.copied(one)
-            if one.kind is Kind.TABLE and _folded(new_lines[0]) == _folded(rows[0]):
-                present = {_folded(row) for row in (*new_lines, *self._directly_after.get(one.last_line, ()))}
+        for existing in group.blocks:
+            new_lines = self.new.copied(existing)
+            if existing.kind is Kind.TABLE and _folded(new_lines[0]) == _folded(rows[0]):
+                present = {_folded(row) for row in (*new_lines, *self._directly_after.get(existing.last_line, ()))}
                 missing = [row for row in rows[2:] if _folded(row) not in present]
-                self._directly_after.setdefault(one.last_line, []).extend(missing)
+                self._directly_after.setdefault(existing.last_line, []).extend(missing)
                 return []
         return [rows]
 

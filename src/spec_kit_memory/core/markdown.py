@@ -108,9 +108,9 @@ def _read_yaml(all_lines: list[str], first: int, last: int) -> tuple[FrontMatter
     return front, warnings + more
 
 
-def find_section(document: Document, wanted: str) -> Anchor | None:
+def find_section(document: Document, section_name: str) -> Anchor | None:
     """The anchor with that id, else the shortest that continues it, else a heading of that name."""
-    name = wanted.strip().casefold()
+    name = section_name.strip().casefold()
     if not name:
         return None
     for anchor in document.anchors:

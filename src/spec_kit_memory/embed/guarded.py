@@ -46,27 +46,27 @@ class Guarded:
         if len(texts) == 1 or not isinstance(self._inner, BatchEmbedder):
             return [self.embed_query(text) for text in texts]
         with _failing_as(EmbeddingFailed):
-            made = self._inner.embed_queries(texts)
-            return [_checked(each) for each, _ in zip(made, texts, strict=True)]
+            embeddings = self._inner.embed_queries(texts)
+            return [_checked(embedding) for embedding, _ in zip(embeddings, texts, strict=True)]
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         import numpy as np
 
         with _failing_as(EmbeddingFailed):
-            made = self._inner.embed_documents(texts)
+            embeddings = self._inner.embed_documents(texts)
             return [
-                Embedding(np.asarray(each.vector, dtype=np.float32), each.states)
-                for each, _ in zip(made, texts, strict=True)
+                Embedding(np.asarray(embedding.vector, dtype=np.float32), embedding.states)
+                for embedding, _ in zip(embeddings, texts, strict=True)
             ]
 
 
-def _checked(made: QueryEmbedding) -> QueryEmbedding:
+def _checked(embedding: QueryEmbedding) -> QueryEmbedding:
     import numpy as np
 
-    vector = np.asarray(made.vector, dtype=np.float32)
+    vector = np.asarray(embedding.vector, dtype=np.float32)
     if vector.ndim != 1 or not np.isfinite(vector).all():
         raise ValueError("the query's vector is none")
-    return QueryEmbedding(vector, made.states, made.unrelated)
+    return QueryEmbedding(vector, embedding.states, embedding.unrelated)
 
 
 @contextmanager

@@ -140,8 +140,8 @@ class LocalEmbedder:
         # Longest first, so that no worker is left with a long text when the others are done.
         order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
         with ThreadPoolExecutor(self._workers, thread_name_prefix="embed") as pool:
-            made = dict(zip(order, pool.map(embed, (texts[place] for place in order)), strict=True))
-        return [made[place] for place in range(len(texts))]
+            results = dict(zip(order, pool.map(embed, (texts[place] for place in order)), strict=True))
+        return [results[place] for place in range(len(texts))]
 
     def _load(self) -> _Loaded:
         loaded = self._loaded
@@ -201,10 +201,10 @@ def _verified(path: Path, digest: str) -> bytes:
         raise ProviderUnavailable(
             f"{path} of the local model cannot be read: {error.strerror}", hint=_REINSTALL
         ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != digest:
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != digest:
         raise ProviderUnavailable(
-            f"{path} is not the file of the local model: its SHA-256 is {found}, not {digest}", hint=_REINSTALL
+            f"{path} is not the file of the local model: its SHA-256 is {actual}, not {digest}", hint=_REINSTALL
         )
     return content
 

@@ -102,12 +102,12 @@ class RemoteEmbedder:
         if self._asked is not None:
             question["dimensions"] = self._asked
         rows = _vectors(self._ask(question, seconds=seconds or self._timeout_seconds), count=len(texts), url=self._url)
-        found = len(rows[0])
+        dimensions = len(rows[0])
         if self._dimensions is None:
-            self._dimensions = found
-        if found != self._dimensions:
+            self._dimensions = dimensions
+        if dimensions != self._dimensions:
             raise EmbeddingFailed(
-                f"{self.name} at {self._url} answered with {found} dimensions, not {self._dimensions}",
+                f"{self.name} at {self._url} answered with {dimensions} dimensions, not {self._dimensions}",
                 hint=advise("set-dimensions"),
             )
         return rows
@@ -148,21 +148,21 @@ class RemoteEmbedder:
             ) from error
 
     def _refuse(self, status: int, body: bytes, *, retry_after: str) -> None:
-        said = f"{self._url} answered {status}: {_excerpt(body)}"
+        message = f"{self._url} answered {status}: {_excerpt(body)}"
         if status == 429 or status >= 500:
             hint = "search works by text until it answers; it is tried again"
-            error = ProviderUnavailable(said, hint=hint, perhaps_text=status >= 500)
+            error = ProviderUnavailable(message, hint=hint, perhaps_text=status >= 500)
             raise _PassingError(error, wait_seconds=_seconds(retry_after))
         if status in (401, 403):
-            raise ProviderUnavailable(said, hint="put a valid key into the variable that semantic.apiKeyEnv names")
+            raise ProviderUnavailable(message, hint="put a valid key into the variable that semantic.apiKeyEnv names")
         if status in (301, 302, 303, 307, 308, 404, 405):
-            raise ProviderUnavailable(said, hint=_CHECK_URL)
-        raise EmbeddingFailed(said, hint=_CHECK_URL)
+            raise ProviderUnavailable(message, hint=_CHECK_URL)
+        raise EmbeddingFailed(message, hint=_CHECK_URL)
 
     def _unreachable(self, error: Exception, *, perhaps_text: bool = False) -> ProviderUnavailable:
         reason = str(error) or type(error).__name__
-        said = f"{self._url} {'gave no answer' if perhaps_text else 'cannot be reached'}: {reason}"
-        return ProviderUnavailable(said, hint=_CHECK_URL, perhaps_text=perhaps_text)
+        message = f"{self._url} {'gave no answer' if perhaps_text else 'cannot be reached'}: {reason}"
+        return ProviderUnavailable(message, hint=_CHECK_URL, perhaps_text=perhaps_text)
 
     def _open(self) -> httpx2.Client:
         import httpx2
@@ -216,8 +216,8 @@ def _vectors(answer: object, *, count: int, url: str) -> list[np.ndarray]:
 
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
-        found = counted(len(rows), "vector") if isinstance(rows, list) else "no vectors"
-        raise EmbeddingFailed(f"{url} answered with {found} for {counted(count, 'text')}", hint=_CHECK_URL)
+        received = counted(len(rows), "vector") if isinstance(rows, list) else "no vectors"
+        raise EmbeddingFailed(f"{url} answered with {received} for {counted(count, 'text')}", hint=_CHECK_URL)
     by_place: dict[int, np.ndarray] = {}
     for place, row in enumerate(rows):
         index, values = _row(row, place)

@@ -42,29 +42,29 @@ def interact(query: np.ndarray, states: Sequence[bytes | None]) -> np.ndarray:
     import numpy as np
 
     width = query.shape[1] // 8
-    found = np.full((len(query), len(states)), np.nan)
-    known = [place for place, packed in enumerate(states) if packed and _readable(packed, width)]
-    if known and len(query):
-        blocks = [memoryview(states[place] or b"")[_HEADER.size :] for place in known]
+    best = np.full((len(query), len(states)), np.nan)
+    readable = [place for place, packed in enumerate(states) if packed and _readable(packed, width)]
+    if readable and len(query):
+        blocks = [memoryview(states[place] or b"")[_HEADER.size :] for place in readable]
         counts = [len(block) // width for block in blocks]
         joined = np.frombuffer(b"".join(blocks), dtype=np.uint8).reshape(-1, width)
-        found[:, known] = _best_matches(query, _by_word(joined), np.cumsum([0, *counts[:-1]]))
-    return found
+        best[:, readable] = _best_matches(query, _by_word(joined), np.cumsum([0, *counts[:-1]]))
+    return best
 
 
 def interact_all(queries: Sequence[np.ndarray], states: Sequence[bytes | None]) -> list[np.ndarray]:
     """`interact` for several queries; the passages are unpacked once."""
     import numpy as np
 
-    found = interact(np.concatenate(queries), states)
-    return np.split(found, np.cumsum([len(query) for query in queries[:-1]]))
+    best = interact(np.concatenate(queries), states)
+    return np.split(best, np.cumsum([len(query) for query in queries[:-1]]))
 
 
 def _readable(packed: bytes, width: int) -> bool:
     if len(packed) <= _HEADER.size:
         return False
-    version, each, count = _HEADER.unpack_from(packed)
-    return bool(version == VERSION and each == width and len(packed) == _HEADER.size + count * width)
+    version, stored_width, count = _HEADER.unpack_from(packed)
+    return bool(version == VERSION and stored_width == width and len(packed) == _HEADER.size + count * width)
 
 
 def _by_word(rows: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def _best_matches(query: np.ndarray, words: np.ndarray, starts: np.ndarray) -> n
     codes = np.clip(np.floor(query / step) + levels // 2, 0, levels - 1).astype(np.uint8)
     lengths = np.linalg.norm(2.0 * codes - (levels - 1), axis=1) * np.sqrt(dimensions)
     planes = [_by_word(np.packbits((codes >> plane) & 1, axis=1)) for plane in range(_PLANES)]
-    found = np.empty((len(query), len(starts)))
+    best = np.empty((len(query), len(starts)))
     mixed, counted = np.empty_like(words), np.empty(words.shape, dtype=np.uint8)
     for row in range(len(query)):
         differing = np.zeros(words.shape[1], dtype=np.int16)
@@ -96,5 +96,5 @@ def _best_matches(query: np.ndarray, words: np.ndarray, starts: np.ndarray) -> n
             np.bitwise_count(np.bitwise_xor(words, bits[:, row, np.newaxis], out=mixed), out=counted)
             for first in range(0, len(counted), _SUMMED):  # sums of bytes are cheaper, and these stay below 256
                 differing += np.add.reduce(counted[first : first + _SUMMED], axis=0, dtype=np.uint8)
-        found[row] = ((levels - 1) * dimensions - 2.0 * np.minimum.reduceat(differing, starts)) / lengths[row]
-    return found
+        best[row] = ((levels - 1) * dimensions - 2.0 * np.minimum.reduceat(differing, starts)) / lengths[row]
+    return best

@@ -41,14 +41,14 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     file_changes.settle_dead(runtime.settings, runtime.whole)
     freshness.refresh(runtime, runtime.store.documents.get(memory_id).path)
     memory = runtime.store.documents.get(memory_id)
-    wanted: dict[str, Any] = {
+    new_values: dict[str, Any] = {
         "title": " ".join(redact.redact(request.title).text.split()) if request.title is not None else None,
         "triggers": _new_phrases(memory, request),
         "weight": request.importance_weight,
         "tier": request.importance_tier,
         "context_type": request.context_type,
     }
-    changes = {key: value for key, value in wanted.items() if value is not None}
+    changes = {key: value for key, value in new_values.items() if value is not None}
     _check(memory, changes, confirm=request.confirm)
     place = apply(runtime, memory, changes, operation_id=part_of.id if part_of else operation.new_id())
     after = runtime.store.documents.get(memory_id)
@@ -68,15 +68,15 @@ def _new_phrases(memory: Memory, request: UpdateRequest) -> tuple[str, ...] | No
     if request.trigger_phrases is None and not added and not removed:
         return None
     phrases = memory.attributes.triggers if request.trigger_phrases is None else _phrases(request.trigger_phrases)
-    taken = {phrase.casefold() for phrase in _phrases(removed)}
-    if unknown := sorted(taken - {phrase.casefold() for phrase in phrases}):
+    removed_phrases = {phrase.casefold() for phrase in _phrases(removed)}
+    if unknown := sorted(removed_phrases - {phrase.casefold() for phrase in phrases}):
         raise BadParameter(
             f"memory {memory.id} has no trigger phrase {', '.join(map(repr, unknown))}",
             hint=f"it has: {', '.join(phrases) or 'none'}",
         )
-    kept = [phrase for phrase in phrases if phrase.casefold() not in taken]
-    known = {phrase.casefold() for phrase in kept}
-    return (*kept, *(phrase for phrase in _phrases(added) if phrase.casefold() not in known))
+    remaining = [phrase for phrase in phrases if phrase.casefold() not in removed_phrases]
+    remaining_folded = {phrase.casefold() for phrase in remaining}
+    return (*remaining, *(phrase for phrase in _phrases(added) if phrase.casefold() not in remaining_folded))
 
 
 def _phrases(phrases: Sequence[str]) -> tuple[str, ...]:
@@ -234,13 +234,13 @@ def _rest(memories: Sequence[Memory], moved: Sequence[Path]) -> str:
     """What became of the files."""
     if all(memory.source is Source.CHAT for memory in memories):
         return "imports leave it out from now on"
-    one = len(memories) == 1
+    is_single = len(memories) == 1
     if not moved:
-        stay = "its file stays and is" if one else "the files stay and are"
-        return f"{stay} not indexed again until {'it changes' if one else 'they change'}"
+        stay = "its file stays and is" if is_single else "the files stay and are"
+        return f"{stay} not indexed again until {'it changes' if is_single else 'they change'}"
     if len(moved) < len(memories):
         return f"{len(moved)} of {counted(len(memories), 'file')} went to the trash, the rest stays"
-    return "its file is in the trash" if one else "the files are in the trash"
+    return "its file is in the trash" if is_single else "the files are in the trash"
 
 
 # --- trust --------------------------------------------------------------------
@@ -252,10 +252,10 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
     if isinstance(target, int):
         memory = runtime.store.documents.get(target)
     else:
-        found = runtime.store.documents.get(path=freshness.stored_path(runtime, target))
-        if found is None:
+        trusted_memory = runtime.store.documents.get(path=freshness.stored_path(runtime, target))
+        if trusted_memory is None:
             raise MemoryNotFound(f"{target} is not a memory of this workspace", hint=advise("list-memories"))
-        memory = found
+        memory = trusted_memory
     done = operation.Trust(trusted=trusted)
     with runtime.store.together():
         runtime.store.record.amend(
@@ -266,9 +266,9 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
             change = runtime.change("trusted text read again", done)
             runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
     after = runtime.store.documents.get(memory.id)
-    said = "is trusted: its triggers and tier count" if trusted else "is no longer trusted"
+    outcome = "is trusted: its triggers and tier count" if trusted else "is no longer trusted"
     return UpdateAnswer(
-        summary=f"{after.title} (#{after.id}) {said}",
+        summary=f"{after.title} (#{after.id}) {outcome}",
         memory=runtime.card(after),
         changed=("trusted",),
         written_to="index",

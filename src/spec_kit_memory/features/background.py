@@ -79,11 +79,11 @@ class Pace:
         self._done, self._total = done, total
 
     def to_go(self) -> str:
-        made, seconds = self._done - self._first, self._clock() - self._started
+        done, seconds = self._done - self._first, self._clock() - self._started
         left = self._total - self._done
-        if left <= 0 or made < LEAST_STEPS or seconds < LEAST_SECONDS:
+        if left <= 0 or done < LEAST_STEPS or seconds < LEAST_SECONDS:
             return ""
-        minutes = left * seconds / made / 60
+        minutes = left * seconds / done / 60
         time_left = "less than a minute" if minutes < 1 else f"about {counted(round(minutes), 'minute')}"
         return f": {self._done:,} of {counted(self._total, 'passage')}, {time_left} to go"
 
@@ -236,12 +236,12 @@ class Background:
             return
         failure = _problem(done.failure) if done.failure else ""
         if done.embedded or done.failed or (failure and failure != self._told_failure):
-            told = f"{counted(done.embedded, 'passage')} embedded"
-            told += f", {done.failed:,} failed" if done.failed else ""
-            told += f"; {failure}" if failure else ""
+            message = f"{counted(done.embedded, 'passage')} embedded"
+            message += f", {done.failed:,} failed" if done.failed else ""
+            message += f"; {failure}" if failure else ""
             kind = "problem" if failure else "vectors"
             now = self._runtime.now()
-            self._report(WatchAnswer(summary=told, kind=kind, at=now, embedded=done.embedded, failed=done.failed))
+            self._report(WatchAnswer(summary=message, kind=kind, at=now, embedded=done.embedded, failed=done.failed))
         self._told_failure = failure
 
     def _flush(self) -> None:

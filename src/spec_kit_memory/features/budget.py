@@ -16,9 +16,9 @@ T = TypeVar("T")
 FRAME_TOKENS = 100
 
 
-def first_that_fit(rows: Sequence[T], *, max_tokens: int, taken: Iterable[Any] = ()) -> Sequence[T]:
+def first_that_fit(rows: Sequence[T], *, max_tokens: int, already: Iterable[Any] = ()) -> Sequence[T]:
     """The first rows within the budget, at least one; `taken` stands in the answer anyway."""
-    room = (max_tokens - FRAME_TOKENS) * BYTES_PER_TOKEN - sum(map(answer_json.size, taken))
+    room = (max_tokens - FRAME_TOKENS) * BYTES_PER_TOKEN - sum(map(answer_json.size, already))
     for number, row in enumerate(rows):
         room -= answer_json.size(row) + len(",")
         if room < 0 and number:

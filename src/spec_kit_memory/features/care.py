@@ -61,15 +61,15 @@ def _key(kind: str, *memories: Memory) -> str:
 
 
 def _duplicates(runtime: Runtime, pairs: list[tuple[Memory, Memory, float]]) -> Iterator[CareItem]:
-    for one, other, score in pairs:
+    for memory, other, score in pairs:
         yield CareItem(
-            key=_key("duplicates", one, other),
+            key=_key("duplicates", memory, other),
             kind="duplicates",
-            message=f"{one.title} and {other.title} say nearly the same",
+            message=f"{memory.title} and {other.title} say nearly the same",
             hint="join them, or leave both",
-            memories=(runtime.card(one), runtime.card(other)),
+            memories=(runtime.card(memory), runtime.card(other)),
             score=round(score, 3),
-            mergeable=not merge.obstacle(other, one),
+            mergeable=not merge.obstacle(other, memory),
         )
 
 
@@ -91,9 +91,9 @@ def _stale(runtime: Runtime) -> Iterator[CareItem]:
     naming = [
         memory for memory in runtime.store.documents.find(limit=LOOKED_AT) if memory.cited and not memory.outdated
     ]
-    found = code_state.of(runtime, naming)
+    code_by_id = code_state.of(runtime, naming)
     for memory in naming:
-        code = found.get(memory.id)
+        code = code_by_id.get(memory.id)
         if code is not None and not code_state.is_fresh(code):
             files = ", ".join(
                 (*(f"{name} is gone" for name in code.gone), *(f"{name} changed" for name in code.changed))

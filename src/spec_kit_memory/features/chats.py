@@ -30,7 +30,7 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
 
     A forgotten conversation stays so, unless `explicit` says that somebody named its very file.
     """
-    transcripts = [found for path in paths for found in chat_transcripts.transcripts_in(path)]
+    transcripts = [transcript for path in paths for transcript in chat_transcripts.transcripts_in(path)]
     if not transcripts:
         raise FileMissing(
             f"no transcripts in {', '.join(map(str, paths))}", hint="name .jsonl files, or a folder that holds them"
@@ -69,20 +69,20 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
 def _keep(runtime: Runtime, conversation: Conversation, *, explicit: bool) -> PutResult | None:
     """None: a person forgot this conversation, and it stays forgotten."""
     path = chat_path(conversation.id, scope=runtime.scope)
-    known = runtime.store.documents.get(path=path, any_presence=True)
-    if known is not None and known.presence is Presence.FORGOTTEN and not explicit:
+    stored = runtime.store.documents.get(path=path, any_presence=True)
+    if stored is not None and stored.presence is Presence.FORGOTTEN and not explicit:
         return None
-    if known is not None and known.presence is Presence.LIVE and _is_older(known, conversation):
+    if stored is not None and stored.presence is Presence.LIVE and _is_older(stored, conversation):
         return None
     result = runtime.sync.index_conversation(conversation, runtime.change("chat import"), explicit=explicit)
-    came_back = known is not None and known.presence is not Presence.LIVE
+    came_back = stored is not None and stored.presence is not Presence.LIVE
     return replace(result, changed=True) if came_back else result
 
 
-def _is_older(known: Memory, conversation: Conversation) -> bool:
+def _is_older(stored: Memory, conversation: Conversation) -> bool:
     """Is this an older copy of what is known already? It would take away what was said since."""
     ended = conversation.ended_at or conversation.started_at
-    return ended is not None and known.attributes.created_at is not None and ended < known.attributes.created_at
+    return ended is not None and stored.attributes.created_at is not None and ended < stored.attributes.created_at
 
 
 def _told(runtime: Runtime, conversation: Conversation, result: PutResult) -> ImportedChat:
@@ -110,21 +110,21 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
     """Saving a transcript: inside the allowed paths, like any file that a tool names."""
     path = paths.contained(runtime.settings, file_path, scope=runtime.scope)
     transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise)
-    clean = (redact.redact(one.title).text for one in transcript.conversations[:3])
+    clean = (redact.redact(conversation.title).text for conversation in transcript.conversations[:3])
     titles = ", ".join(map(chat_transcripts.short_title, clean))
     count = len(transcript.conversations)
     stored = paths.stored_form(runtime.settings, path)
     if dry_run:
-        held = counted(count, "conversation")
-        said = f"{stored} holds {held}: {titles}; nothing was written"
+        amount = counted(count, "conversation")
+        summary = f"{stored} holds {amount}: {titles}; nothing was written"
         return SaveAnswer(
-            summary=said, id=None, path=stored, title=titles, spec_folder=None, created=False, dry_run=True
+            summary=summary, id=None, path=stored, title=titles, spec_folder=None, created=False, dry_run=True
         )
     answer = import_(runtime, [path], explicit=True)
     index_workspace.embed_pending(runtime)
     stored_as = [row["path"] for row in answer.imported]
-    stored_as += [chat_path(one.id, scope=runtime.scope) for one in transcript.conversations]
-    first = next(filter(None, (runtime.store.documents.get(path=one) for one in stored_as)), None)
+    stored_as += [chat_path(conversation.id, scope=runtime.scope) for conversation in transcript.conversations]
+    first = next(filter(None, (runtime.store.documents.get(path=chat) for chat in stored_as)), None)
     return SaveAnswer(
         summary=answer.summary,
         advice=answer.advice,
@@ -138,12 +138,12 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
 
 
 def list_(runtime: Runtime) -> ListAnswer:
-    found = runtime.store.documents.find(Filter(source=Source.CHAT))
+    memories = runtime.store.documents.find(Filter(source=Source.CHAT))
     return ListAnswer(
-        summary=counted(len(found), "conversation"),
-        advice=() if found else (advise("import-chats"),),
-        memories=tuple(runtime.card(memory) for memory in found),
-        total=len(found),
+        summary=counted(len(memories), "conversation"),
+        advice=() if memories else (advise("import-chats"),),
+        memories=tuple(runtime.card(memory) for memory in memories),
+        total=len(memories),
     )
 
 
@@ -151,10 +151,10 @@ def forget(runtime: Runtime, conversation: str) -> DeleteAnswer:
     """Forget one conversation, by its id, its path or its memory's id."""
     if conversation.isdecimal():
         memory = runtime.store.documents.get(int(conversation))
-        found = memory if memory.source is Source.CHAT else None
+        chat = memory if memory.source is Source.CHAT else None
     else:
         path = chat_path(conversation, scope=runtime.scope)
-        found = runtime.store.documents.get(path=conversation if conversation.startswith(CHAT) else path)
-    if found is None:
+        chat = runtime.store.documents.get(path=conversation if conversation.startswith(CHAT) else path)
+    if chat is None:
         raise MemoryNotFound(f"there is no conversation {conversation}", hint=advise("list-chats"))
-    return amend.delete(runtime, DeleteRequest(found.id))
+    return amend.delete(runtime, DeleteRequest(chat.id))

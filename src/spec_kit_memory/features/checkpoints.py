@@ -70,21 +70,22 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     if folder is not None and not runtime.store.documents.count(Filter(spec_folder=folder)):
         raise BadSpecFolder(f"spec folder {folder} has no memories", hint=advise("list-folders"))
-    made = _make(
+    checkpoint = _make(
         runtime,
         _checked(request.name),
         spec_folder=folder,
         description=redact.redact(request.description or "").text,
         metadata=request.metadata or {},
     )
-    pruned = _prune(runtime, keep={made.name})
+    pruned = _prune(runtime, keep={checkpoint.name})
     dropped = f"; {', '.join(pruned)} made room for it" if pruned else ""
+    amount = counted(checkpoint.memories, "memory")
     return CheckpointAnswer(
-        summary=f"checkpoint {made.name}: {counted(made.memories, 'memory')} of {folder or 'all folders'}{dropped}",
-        advice=(advise("compare-later", name=made.name),),
-        name=made.name,
-        memories=made.memories,
-        size_bytes=made.size_bytes,
+        summary=f"checkpoint {checkpoint.name}: {amount} of {folder or 'all folders'}{dropped}",
+        advice=(advise("compare-later", name=checkpoint.name),),
+        name=checkpoint.name,
+        memories=checkpoint.memories,
+        size_bytes=checkpoint.size_bytes,
         pruned=pruned,
     )
 
@@ -92,15 +93,15 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
 @contextmanager
 def safety(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) -> Iterator[str]:
     """A checkpoint that the product makes by itself before something is lost; gone again where that is refused."""
-    made = _make_automatic(runtime, prefix, spec_folder=spec_folder)
+    checkpoint = _make_automatic(runtime, prefix, spec_folder=spec_folder)
     try:
-        yield made.name
+        yield checkpoint.name
     except Exception:  # not where somebody interrupts: it may have been done by then
         with suppress(SpecKitMemoryError):  # the error that led here is the one to tell
-            shelf.remove(made.place)
+            shelf.remove(checkpoint.place)
         raise
     with suppress(SpecKitMemoryError):  # what it is for is done; the next one makes room
-        _prune(runtime, keep={made.name})
+        _prune(runtime, keep={checkpoint.name})
 
 
 def _make_automatic(
@@ -149,18 +150,18 @@ def _make(
     runtime.flush()  # counts that are not written yet belong to the snapshot too
     scope = runtime.scope
     with shelf.alone(runtime.settings):
-        known, _ = shelf.headers(runtime.settings, scope)
-        taken = {one.name for one in known}
-        name = _free(name, taken) if automatic else name
+        existing, _ = shelf.headers(runtime.settings, scope)
+        used_names = {checkpoint.name for checkpoint in existing}
+        name = _free(name, used_names) if automatic else name
         # A file that cannot be read may be of a newer version: it is not written over.
-        if name in taken or filesystem.exists(shelf.place_of(runtime.settings, name, scope)):
+        if name in used_names or filesystem.exists(shelf.place_of(runtime.settings, name, scope)):
             raise CheckpointExists(
                 f"there is a checkpoint {name!r} already", hint="choose another name, or delete that one first"
             )
-        wanted = Checkpoint(
+        planned = Checkpoint(
             name=name,
             created=runtime.now(),
-            sequence=shelf.next_sequence(known),
+            sequence=shelf.next_sequence(existing),
             description=description,
             metadata=_plain(metadata or {}),
             spec_folder=spec_folder,
@@ -169,21 +170,21 @@ def _make(
             scope=scope,
         )
         with closing(runtime.store.care.snapshot(where or _where(spec_folder))) as rows:
-            return shelf.write(runtime.settings, wanted, rows)
+            return shelf.write(runtime.settings, planned, rows)
 
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
     try:
         clean = redact.redact_data(dict(metadata), Counter())
-        kept: dict[str, Any] = json.loads(json.dumps(clean, allow_nan=False))
+        plain: dict[str, Any] = json.loads(json.dumps(clean, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise BadParameter(f"metadata cannot be kept: {error}", hint="give an object of JSON values") from error
-    return kept
+    return plain
 
 
-def _free(name: str, taken: set[str]) -> str:
-    tries = (name if number == 1 else f"{name}-{number}" for number in range(1, len(taken) + 2))
-    return next(one for one in tries if one not in taken)
+def _free(name: str, used_names: set[str]) -> str:
+    tries = (name if number == 1 else f"{name}-{number}" for number in range(1, len(used_names) + 2))
+    return next(candidate for candidate in tries if candidate not in used_names)
 
 
 def _checked(name: str) -> str:
@@ -194,9 +195,9 @@ def _checked(name: str) -> str:
         raise OutOfRange(f"the name has {len(name)} characters", hint=f"use at most {LONGEST_NAME}")
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
         raise BadParameter(f"the name {name!r} has characters that cannot be shown", hint="use letters and digits")
-    if found := redact.redact(name).found:
+    if secrets := redact.redact(name).found:
         raise BadParameter(
-            f"the checkpoint's name holds what looks like a secret ({', '.join(found)})", hint="choose another name"
+            f"the checkpoint's name holds what looks like a secret ({', '.join(secrets)})", hint="choose another name"
         )
     return name
 
@@ -205,11 +206,11 @@ def _prune(runtime: Runtime, *, keep: set[str]) -> tuple[str, ...]:
     """Beyond the limit the oldest automatic one goes, then the oldest."""
     dropped: list[str] = []
     with shelf.alone(runtime.settings):
-        found, _ = shelf.headers(runtime.settings, runtime.scope)
-        for one in sorted(found, key=lambda one: (not one.automatic, one.age)):
-            if len(found) - len(dropped) > MOST and one.name not in keep:
-                shelf.remove(one.place)
-                dropped.append(one.name)
+        existing, _ = shelf.headers(runtime.settings, runtime.scope)
+        for checkpoint in sorted(existing, key=lambda checkpoint: (not checkpoint.automatic, checkpoint.age)):
+            if len(existing) - len(dropped) > MOST and checkpoint.name not in keep:
+                shelf.remove(checkpoint.place)
+                dropped.append(checkpoint.name)
     return tuple(dropped)
 
 
@@ -221,45 +222,48 @@ def _where(spec_folder: str | None) -> Filter:
 
 
 def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAnswer:
-    found, bad = shelf.headers(runtime.settings, runtime.scope)
+    existing, bad = shelf.headers(runtime.settings, runtime.scope)
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
-    chosen = [one for one in found if folder is None or one.spec_folder == folder]
+    chosen = [checkpoint for checkpoint in existing if folder is None or checkpoint.spec_folder == folder]
     return CheckpointListAnswer(
         summary=counted(len(chosen), "checkpoint") + (f" of {folder}" if folder else ""),
         # A file's name would tell a part of the workspace about another.
         advice=tuple(error.message for error in bad) if runtime.scope == Scope() else (),
-        checkpoints=tuple(_told(one) for one in chosen[: request.limit]),
+        checkpoints=tuple(_told(checkpoint) for checkpoint in chosen[: request.limit]),
     )
 
 
-def _told(one: Checkpoint) -> CheckpointRow:
+def _told(checkpoint: Checkpoint) -> CheckpointRow:
     return CheckpointRow(
-        name=one.name,
-        spec_folder=one.spec_folder,
-        memories=one.memories,
-        size_bytes=one.size_bytes,
-        created_at=one.created,
-        description=one.description,
-        automatic=one.automatic,
-        git_branch=one.git.get("branch"),
-        metadata=dict(one.metadata),
+        name=checkpoint.name,
+        spec_folder=checkpoint.spec_folder,
+        memories=checkpoint.memories,
+        size_bytes=checkpoint.size_bytes,
+        created_at=checkpoint.created,
+        description=checkpoint.description,
+        automatic=checkpoint.automatic,
+        git_branch=checkpoint.git.get("branch"),
+        metadata=dict(checkpoint.metadata),
     )
 
 
 def find(runtime: Runtime, name: str) -> Opened:
     """The checkpoint of that name; of two in different scopes this session's own."""
-    wanted, scope = _spelled(name), runtime.scope
-    found, bad = shelf.headers(runtime.settings, scope)
-    named = sorted((one for one in found if one.name == wanted), key=lambda one: one.scope != scope)
-    if named:
-        return shelf.read(named[0].place)
+    spelled, scope = _spelled(name), runtime.scope
+    existing, bad = shelf.headers(runtime.settings, scope)
+    matching = sorted(
+        (checkpoint for checkpoint in existing if checkpoint.name == spelled),
+        key=lambda checkpoint: checkpoint.scope != scope,
+    )
+    if matching:
+        return shelf.read(matching[0].place)
     for error in bad:
         # The header cannot be read, but the file is the one that this name would have.
-        if error.details.get("path") == str(shelf.place_of(runtime.settings, wanted, scope)):
+        if error.details.get("path") == str(shelf.place_of(runtime.settings, spelled, scope)):
             raise error
-    known = ", ".join(one.name for one in found[:5])
+    names = ", ".join(checkpoint.name for checkpoint in existing[:5])
     raise CheckpointNotFound(
-        f"there is no checkpoint {name!r}", hint=f"there are: {known}" if known else advise("make-checkpoint")
+        f"there is no checkpoint {name!r}", hint=f"there are: {names}" if names else advise("make-checkpoint")
     )
 
 
@@ -293,9 +297,9 @@ def diff(runtime: Runtime, request: CheckpointDiffRequest) -> CheckpointDiffAnsw
     # Ids mean the same memory only within one database.
     key = "id" if then.instance == now.instance else "path"
     before, after = then.by(key), now.by(key)
-    both = [(before[one], after[one]) for one in before if one in after]
-    added = [after[one] for one in after if one not in before]
-    removed = [before[one] for one in before if one not in after]
+    both = [(before[memory_id], after[memory_id]) for memory_id in before if memory_id in after]
+    added = [after[memory_id] for memory_id in after if memory_id not in before]
+    removed = [before[memory_id] for memory_id in before if memory_id not in after]
     changed = [replace(_named(new), changed=tuple(names)) for old, new in both if (names := _differences(old, new))]
     used = sum(old["access_count"] != new["access_count"] for old, new in both)
     links = _compare_links(then.links(key), now.links(key))
@@ -336,13 +340,13 @@ class _Compared:
 
     @classmethod
     def read(cls, rows: Iterator[Mapping[str, Any]]) -> _Compared:
-        found = cls(next(rows)["instance"], [], [])
+        compared = cls(next(rows)["instance"], [], [])
         for row in rows:
             if row["kind"] == "memory":
-                found.memories.append(_essence(row))
+                compared.memories.append(_essence(row))
             elif row["kind"] == "link" and row["origin"] != Origin.FILE:  # those of files follow from their text
-                found.link_rows.append(row)
-        return found
+                compared.link_rows.append(row)
+        return compared
 
     def by(self, key: str) -> dict[Any, dict[str, Any]]:
         return {row[key]: row for row in self.memories}
@@ -399,8 +403,8 @@ def _after_header(opened: Opened) -> Iterator[Mapping[str, Any]]:
 
 
 def _essence(row: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in row.items() if name not in _NOT_COMPARED}
-    return kept | {"aliases": [alias["path"] for alias in row["aliases"]]}
+    essence = {name: value for name, value in row.items() if name not in _NOT_COMPARED}
+    return essence | {"aliases": [alias["path"] for alias in row["aliases"]]}
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -449,8 +453,8 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
         ) as changes:
             change = runtime.change(reason, restored)
             done = runtime.store.care.restore(opened.rows(), change, clear=clear_existing, where=where)
-            told = f"file of checkpoint {header.name}"
-            filed = file_restore.write_back(runtime, files, changes, operation=restored, reason=told)
+            file_reason = f"file of checkpoint {header.name}"
+            filed = file_restore.write_back(runtime, files, changes, operation=restored, reason=file_reason)
     except Exception:
         with suppress(SpecKitMemoryError):
             shelf.remove(safety.place)  # nothing changed, so there is nothing to go back to
@@ -499,7 +503,7 @@ def _refuse_renamed(runtime: Runtime, opened: Opened) -> None:
 
 
 def _summary(header: Checkpoint, done: Mapping[str, int]) -> str:
-    said = f"restored {done['restored']} of {counted(header.memories, 'memory')} from {header.name}"
+    summary = f"restored {done['restored']} of {counted(header.memories, 'memory')} from {header.name}"
     parts = [
         counted(count, *words)
         for count, *words in (
@@ -511,7 +515,7 @@ def _summary(header: Checkpoint, done: Mapping[str, int]) -> str:
         )
         if count
     ]
-    return f"{said}; {', '.join(parts)}" if parts else said
+    return f"{summary}; {', '.join(parts)}" if parts else summary
 
 
 def _hints(

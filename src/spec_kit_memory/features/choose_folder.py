@@ -50,23 +50,23 @@ def place(
     *,
     words: str,
     named_files: Sequence[str],
-    named: str | None,
+    given_folder: str | None,
     create: bool = False,
     fact: bool = False,
 ) -> Placed:
     base = _base(runtime)
     user = runtime.scope.user
-    if base is None and (named is None or user) and not create:
+    if base is None and (given_folder is None or user) and not create:
         return _at_root(runtime, user)
-    if user and named is None:
+    if user and given_folder is None:
         return _at_root(runtime, user)
     folders = _Folders(runtime, base)
-    if named is not None:
-        name = alignment.resolve_name(named, folders.known_as(named), create=create)
+    if given_folder is not None:
+        name = alignment.resolve_name(given_folder, folders.known_as(given_folder), create=create)
         if name not in folders:
             _refuse_secret(name)
             return _in(runtime, base, name, warnings=(f"made a new spec folder {name}",))
-        return _named(runtime, base, name, _aligned(runtime, folders, words, named_files, named=name))
+        return _named(runtime, base, name, _aligned(runtime, folders, words, named_files, given_folder=name))
     here = _working_folder(base, folders)
     if here is not None:
         return _in(runtime, base, here)
@@ -78,9 +78,9 @@ def place(
 
 def _refuse_secret(name: str) -> None:
     """A folder's name goes into every path below it, and into git."""
-    if found := redact.redact(name).found:
+    if secrets := redact.redact(name).found:
         raise BadSpecFolder(
-            f"the name of the new spec folder holds what looks like a secret ({', '.join(found)})",
+            f"the name of the new spec folder holds what looks like a secret ({', '.join(secrets)})",
             hint="choose another name",
         )
 
@@ -106,22 +106,22 @@ class _Folders:
 
     @cached_property
     def indexed(self) -> dict[str, list[Tally]]:
-        found: dict[str, list[Tally]] = {}
+        tallies: dict[str, list[Tally]] = {}
         for tally in self._runtime.store.documents.tally():
             if tally.spec_folder:
-                found.setdefault(tally.spec_folder, []).append(tally)
-        return found
+                tallies.setdefault(tally.spec_folder, []).append(tally)
+        return tallies
 
     @cached_property
     def all(self) -> set[str]:
-        known = set(self.indexed)
+        names = set(self.indexed)
         if self._base is None:
-            return known
-        return known | {name for name in _on_disk(self._base) if _is_reachable(self._runtime, self._base, name)}
+            return names
+        return names | {name for name in _on_disk(self._base) if _is_reachable(self._runtime, self._base, name)}
 
-    def known_as(self, named: str) -> Collection[str]:
+    def known_as(self, folder: str) -> Collection[str]:
         """Enough of them to resolve that name: one that is indexed under it as a whole needs no other."""
-        whole = clean_folder(named)
+        whole = clean_folder(folder)
         return {whole} if whole in self.indexed else self.all
 
     def __contains__(self, name: str) -> bool:
@@ -217,17 +217,17 @@ def _undecided(decision: Decision, existing: set[str]) -> UndecidedSpecFolder:
 
 
 def _aligned(
-    runtime: Runtime, folders: _Folders, words: str, named_files: Sequence[str], *, named: str | None = None
+    runtime: Runtime, folders: _Folders, words: str, named_files: Sequence[str], *, given_folder: str | None = None
 ) -> list[Alignment]:
-    said = alignment.talk(words, files=named_files)
-    return alignment.align(said, _profiles(runtime, folders, words, named), now=runtime.now())
+    talk = alignment.talk(words, files=named_files)
+    return alignment.align(talk, _profiles(runtime, folders, words, given_folder), now=runtime.now())
 
 
-def _profiles(runtime: Runtime, folders: _Folders, words: str, named: str | None) -> list[Profile]:
+def _profiles(runtime: Runtime, folders: _Folders, words: str, given_folder: str | None) -> list[Profile]:
     active = {name: group for name, parts in folders.indexed.items() if (group := _active(parts))}
     if len(active) <= FOLDERS:
         return [_profile(runtime, name, active[name], documents=DOCUMENTS) for name in active]
-    names = _nearest(runtime, active, words, named)
+    names = _nearest(runtime, active, words, given_folder)
     return [_profile(runtime, name, active[name], documents=FEW_DOCUMENTS) for name in names]
 
 
@@ -235,13 +235,15 @@ def _active(parts: Sequence[Tally]) -> list[Tally]:
     return [tally for tally in parts if not tally.archived_folder]
 
 
-def _nearest(runtime: Runtime, active: Mapping[str, Sequence[Tally]], words: str, named: str | None) -> list[str]:
+def _nearest(
+    runtime: Runtime, active: Mapping[str, Sequence[Tally]], words: str, given_folder: str | None
+) -> list[str]:
     """Of very many folders the named one, those that share words with the text, and the newest.
 
     The newest are the same for every save, so they are read once; against them the others' words are weighed.
     """
     newest = sorted(active, key=lambda name: max(tally.updated_at for tally in active[name]), reverse=True)
-    names = dict.fromkeys([named or "", *_sharing(runtime, words), *newest])
+    names = dict.fromkeys([given_folder or "", *_sharing(runtime, words), *newest])
     return [name for name in names if name in active][:FOLDERS]
 
 
@@ -261,17 +263,19 @@ def _sharing(runtime: Runtime, words: str) -> list[str]:
 def _profile(runtime: Runtime, name: str, group: Sequence[Tally], *, documents: int) -> Profile:
     """Read once for each state of a folder: its texts are long, and saving must not wait for them each time."""
     state = documents, sum(tally.count for tally in group), max(tally.changed for tally in group)
-    known = runtime.view.profiles.get(name)
-    if known is None or known[0] != state:
-        known = runtime.view.profiles[name] = (state, _read(runtime, name, group, documents))
-    return known[1]
+    cached = runtime.view.profiles.get(name)
+    if cached is None or cached[0] != state:
+        cached = runtime.view.profiles[name] = (state, _read(runtime, name, group, documents))
+    return cached[1]
 
 
 def _read(runtime: Runtime, name: str, group: Sequence[Tally], documents: int) -> Profile:
-    mine = Filter(spec_folder=name)
-    newest = runtime.store.documents.find(mine, limit=documents)
+    of_folder = Filter(spec_folder=name)
+    newest = runtime.store.documents.find(of_folder, limit=documents)
     if any(memory.archived_folder for memory in newest):
-        newest = [memory for memory in runtime.store.documents.find(mine) if not memory.archived_folder][:documents]
+        newest = [memory for memory in runtime.store.documents.find(of_folder) if not memory.archived_folder][
+            :documents
+        ]
     texts = {memory.path.rsplit("/", 1)[-1]: runtime.store.documents.text(memory.id) for memory in newest}
     return alignment.profile(name, texts, touched_at=max(tally.newest for tally in group))
 

@@ -30,8 +30,8 @@ def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[int, Code]:
     if not naming:
         return {}
     files = runtime.shared.code_files(runtime.settings)
-    found = {memory.id: files.code(memory.cited, prefixes=runtime.scope.prefixes) for memory in naming}
-    return {id_: code for id_, code in found.items() if code}
+    code_by_id = {memory.id: files.code(memory.cited, prefixes=runtime.scope.prefixes) for memory in naming}
+    return {id_: code for id_, code in code_by_id.items() if code}
 
 
 def is_fresh(code: Code | None) -> bool:
@@ -50,20 +50,20 @@ def _few(names: tuple[str, ...], most: int) -> tuple[str, ...]:
 
 def with_code(runtime: Runtime, answer: SearchAnswer, *, max_tokens: int) -> SearchAnswer:
     """The answer with what became of the code of each result, as much as there is room to say."""
-    found = of(runtime, runtime.store.documents.many(sorted({result.id for result in answer.results})))
-    if not found:
+    code_by_id = of(runtime, runtime.store.documents.many(sorted({result.id for result in answer.results})))
+    if not code_by_id:
         return answer
     room = max_tokens * tokens.BYTES_PER_TOKEN - _size(answer)
     results = []
     for result in answer.results:
-        code = found.get(result.id)
+        code = code_by_id.get(result.id)
         if code is not None:
             for most in (MOST_NAMED, 1):
-                told = shortened(code, most)
-                size = _size(told) + len('"code":,')
+                code_row = shortened(code, most)
+                size = _size(code_row) + len('"code":,')
                 if size <= room:
                     room -= size
-                    result = replace(result, code=told)
+                    result = replace(result, code=code_row)
                     break
         results.append(result)
     return replace(answer, results=tuple(results))
@@ -76,7 +76,7 @@ def _size(thing: object) -> int:
 
 def _plain(thing: Any) -> object:
     if is_dataclass(thing):
-        return {each.name: getattr(thing, each.name) for each in fields(thing)}
+        return {field.name: getattr(thing, field.name) for field in fields(thing)}
     if isinstance(thing, Mapping):
         return dict(thing)
     return str(thing)

@@ -70,18 +70,18 @@ class _Page:
         self._heading = words
 
     def add(
-        self, kind: str, memory: Memory, said: str, *, most: int | None = None, passage: StoredPassage | None = None
+        self, kind: str, memory: Memory, text: str, *, most: int | None = None, passage: StoredPassage | None = None
     ) -> bool:
         """Put a piece in if it fits, clipped to `most` tokens. `passage`: what it is, if all of it fits."""
         head = f"**{memory.title}** (#{memory.id}, {memory.path})\n"
         part = ContextPart(kind=kind, id=memory.id, title=memory.title, tokens=self.budget)
         room = self.budget - self._with(head, part)
-        clipped = tokens.clip(said, room if most is None else min(room, most - tokens.count(head)))
+        clipped = tokens.clip(text, room if most is None else min(room, most - tokens.count(head)))
         while clipped and (over := self._with(head + clipped, part) - self.budget) > 0:
             clipped = tokens.clip(clipped, tokens.count(clipped) - over)
-        if clipped == said and passage is not None:
+        if clipped == text and passage is not None:
             self.sent.append(passage.hash)
-        clipped = _without_announcements(clipped) if clipped != said else clipped
+        clipped = _without_announcements(clipped) if clipped != text else clipped
         if not clipped:
             return False
         self._put(head + clipped)
@@ -115,7 +115,7 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     newest = _newest(runtime, folder) if folder and loading != "skip" else []
     offers = _offers(newest, most=max_tokens // 4)
     page = _Page(budget=max_tokens, beside=FRAME_TOKENS + _count(offers))
-    told = _rules(runtime, page, prompt or "", max_tokens, sessions.told_to(runtime, session_id))
+    told_rules = _rules(runtime, page, prompt or "", max_tokens, sessions.told_to(runtime, session_id))
     brought = False
     decided = _decided_on(runtime, request, folder) if loading != "skip" and (prompt or folder) else {}
     if prompt:
@@ -124,16 +124,16 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     if folder and newest:
         _folder(runtime, page, folder, newest[0], loading, int(max_tokens * SHARES["folder"]), decided)
     _decisions(page, decided)
-    if loading != "skip" and prompt and not (brought or any(each.answers for each in decided.values())):
+    if loading != "skip" and prompt and not (brought or any(decision.answers for decision in decided.values())):
         _nearest(runtime, page, request, folder)
     if loading != "skip" and not page.shown:
         page.heading("## Saved last")
         page.name("", [memory for memory in runtime.store.documents.find(limit=5 * NEWEST) if memory.trusted][:NEWEST])
     runtime.used(page.shown)
-    if session_id and (page.shown or told):
-        sessions.remember_shown(runtime, session_id, sorted(page.shown), [*told, *page.sent])
+    if session_id and (page.shown or told_rules):
+        sessions.remember_shown(runtime, session_id, sorted(page.shown), [*told_rules, *page.sent])
     else:
-        sessions.remember_told(runtime, told)
+        sessions.remember_told(runtime, told_rules)
     return ContextAnswer(
         summary=_summary(page, folder, loading),
         advice=tuple(_hints(offers, loading, page)),
@@ -145,19 +145,19 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
 
 
 def _loading(runtime: Runtime, prompt: str | None, session_id: str | None) -> str:
-    said = phrases.loading(prompt) if prompt else None
+    choice = phrases.loading(prompt) if prompt else None
     if session_id is None:
-        return said or "ask"
+        return choice or "ask"
     session = sessions.open_session(runtime, session_id)
-    if said and said != session.loading:
-        sessions.keep_session(runtime, replace(session, loading=said))
-    return said or session.loading
+    if choice and choice != session.loading:
+        sessions.keep_session(runtime, replace(session, loading=choice))
+    return choice or session.loading
 
 
-def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, told: Set[str]) -> list[str]:
+def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_told: Set[str]) -> list[str]:
     """The rules that this session was not told yet; returns what is remembered of them."""
     triggered = {match.memory_id for match in runtime.matcher().match(prompt)} if prompt else set()
-    rules = {m.id: m for m in runtime.rules() if sessions.is_due(m, told, triggered=m.id in triggered)}
+    rules = {m.id: m for m in runtime.rules() if sessions.is_due(m, already_told, triggered=m.id in triggered)}
     if not rules:
         return []
     texts = [
@@ -172,11 +172,11 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, told: Set[st
     ]
     page.heading("## Rules")
     ruled = packing.rules(texts, budget=packing.rules_budget(budget), measure=tokens.count)
-    shown = [id_ for id_, text in ruled.shown if page.add("rule", rules[id_], text)]
+    shown_ids = [id_ for id_, text in ruled.shown if page.add("rule", rules[id_], text)]
     # What the prompt brings up stands below by itself.
-    named = page.name("Also: ", [rules[id_] for id_ in ruled.named if id_ not in triggered])
-    marks = [sessions.told_mark(rules[id_], text=True) for id_ in shown]
-    return marks + [sessions.told_mark(memory, text=False) for memory in named]
+    named_ids = page.name("Also: ", [rules[id_] for id_ in ruled.named if id_ not in triggered])
+    marks = [sessions.told_mark(rules[id_], text=True) for id_ in shown_ids]
+    return marks + [sessions.told_mark(memory, text=False) for memory in named_ids]
 
 
 def _triggered(
@@ -185,12 +185,12 @@ def _triggered(
     """What the prompt brings up; not what stands below anyway, as the newest of the folder does. Was there any?"""
     matches, memories = sessions.matching(runtime, prompt)
     left_out = page.shown | without
-    wanted = [memories[m.memory_id] for m in matches if m.memory_id not in left_out][:TRIGGERED]
-    if wanted:
+    chosen = [memories[m.memory_id] for m in matches if m.memory_id not in left_out][:TRIGGERED]
+    if chosen:
         page.heading("## Brought up by the prompt")
-    for memory in wanted:
-        said = _with_decision(sessions.summary(runtime.store.documents.text(memory.id)), decided.get(memory.id))
-        page.add("trigger", memory, said, most=budget // len(wanted))
+    for memory in chosen:
+        text = _with_decision(sessions.summary(runtime.store.documents.text(memory.id)), decided.get(memory.id))
+        page.add("trigger", memory, text, most=budget // len(chosen))
     return bool(matches)
 
 
@@ -206,15 +206,15 @@ def _folder(
     """Where the folder stands by its newest memory."""
     page.heading(f"## {folder}")
     text = runtime.store.documents.text(newest.id)
-    said = sessions.body(text) if loading == "auto" else _standing(text)
-    page.add("folder", newest, _with_decision(said or sessions.summary(text), decided.get(newest.id)), most=budget)
+    summary = sessions.body(text) if loading == "auto" else _standing(text)
+    page.add("folder", newest, _with_decision(summary or sessions.summary(text), decided.get(newest.id)), most=budget)
 
 
 def _newest(runtime: Runtime, folder: str) -> list[Memory]:
     """What was saved last in the folder and still holds; without saved memories its documents."""
     for source in (Source.MEMORY, None):
-        found = runtime.store.documents.find(Filter(spec_folder=folder, source=source))
-        if newest := [memory for memory in found if sessions.may_surface(runtime, memory)][:OFFERS]:
+        memories = runtime.store.documents.find(Filter(spec_folder=folder, source=source))
+        if newest := [memory for memory in memories if sessions.may_surface(runtime, memory)][:OFFERS]:
             return newest
     return []
 
@@ -223,25 +223,25 @@ def _offers(newest: Sequence[Memory], *, most: int) -> list[Offer]:
     """Nothing is loaded without consent: the choices to put before a person, by id alone where room is short."""
     if not newest:
         return []
-    named = [
+    offers = [
         Offer(choice=f"[{number}]", id=memory.id, title=memory.title, path=memory.path)
         for number, memory in enumerate(newest, 1)
     ]
-    if _count(named) > most:
-        named = [Offer(choice=offer.choice, id=offer.id) for offer in named]
-    return [*named, Offer(choice="[all]", ids=tuple(memory.id for memory in newest)), Offer(choice="[skip]")]
+    if _count(offers) > most:
+        offers = [Offer(choice=offer.choice, id=offer.id) for offer in offers]
+    return [*offers, Offer(choice="[all]", ids=tuple(memory.id for memory in newest)), Offer(choice="[skip]")]
 
 
 def _standing(text: str) -> str:
     document = markdown.parse(text)
-    said = []
+    lines = []
     for name in SECTIONS:
         section = markdown.find_section(document, name)
         if section is not None:
             words = sessions.without_tags(markdown.lines(document, section.first_line, section.last_line))
             if words:
-                said.append(f"{name}: {words}")
-    return "\n".join(said)
+                lines.append(f"{name}: {words}")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,20 +258,20 @@ class _Decided:
 def _decided_on(runtime: Runtime, request: ContextRequest, folder: str | None) -> dict[int, _Decided]:
     """Decisions that bear on the prompt, or on the folder's topic: sections and memories of that kind, nothing else."""
     topic = request.prompt or (folder or "").replace("-", " ").replace("/", " ")
-    asked = SearchRequest(query=topic, also=request.also, spec_folder=folder, include_constitutional=False)
+    search_request = SearchRequest(query=topic, also=request.also, spec_folder=folder, include_constitutional=False)
     decided: dict[int, _Decided] = {}
     for kind in (ContextType.DECISION, None):
-        ranking = searching.rank(runtime, asked.replace(context_type=kind))
-        for found in ranking.found if ranking.close or not request.prompt else ():
+        ranking = searching.rank(runtime, search_request.replace(context_type=kind))
+        for result in ranking.found if ranking.close or not request.prompt else ():
             if len(decided) == MOST_DECISIONS:
                 break
-            passage, section = _decision_of(found) if found.memory.trusted else (None, False)
-            if passage is not None and found.memory.id not in decided:
-                words = long_lines.text_of(runtime.store.documents.text(found.memory.id).split("\n"), passage)
-                answers = found.match is None or ranking.answers(found)
+            passage, section = _decision_of(result) if result.memory.trusted else (None, False)
+            if passage is not None and result.memory.id not in decided:
+                words = long_lines.text_of(runtime.store.documents.text(result.memory.id).split("\n"), passage)
+                answers = result.match is None or ranking.answers(result)
                 if text := sessions.without_tags(words):  # a heading alone decides nothing
-                    decided[found.memory.id] = _Decided(
-                        found.memory, passage, _replaced(found) + text, section=section, answers=answers
+                    decided[result.memory.id] = _Decided(
+                        result.memory, passage, _replaced(result) + text, section=section, answers=answers
                     )
     return decided
 
@@ -279,52 +279,56 @@ def _decided_on(runtime: Runtime, request: ContextRequest, folder: str | None) -
 def _decisions(page: _Page, decided: Mapping[int, _Decided]) -> None:
     """Those of memories that are not there yet: a memory stands in one place, with all that is said of it."""
     page.heading("## Decisions that bear on it")
-    left = (each for each in decided.values() if each.memory.id not in page.shown)
-    for each in islice(left, DECISIONS):
-        page.add("decision", each.memory, each.text, passage=each.passage)
+    left = (decision for decision in decided.values() if decision.memory.id not in page.shown)
+    for decision in islice(left, DECISIONS):
+        page.add("decision", decision.memory, decision.text, passage=decision.passage)
 
 
-def _with_decision(said: str, decided: _Decided | None) -> str:
+def _with_decision(text: str, decided: _Decided | None) -> str:
     """What is said of a memory, with its decision, unless that is what is said already."""
-    if decided is None or not decided.section or decided.text in said:
-        return said
-    return f"{said}\ndecision: {decided.text}" if said else decided.text
+    if decided is None or not decided.section or decided.text in text:
+        return text
+    return f"{text}\ndecision: {decided.text}" if text else decided.text
 
 
 def _nearest(runtime: Runtime, page: _Page, request: ContextRequest, folder: str | None) -> None:
     """What answers the prompt best, if anything does and it is not there yet."""
-    asked = SearchRequest(query=request.prompt, also=request.also, spec_folder=folder, include_constitutional=False)
-    ranking = searching.rank(runtime, asked)
+    search_request = SearchRequest(
+        query=request.prompt, also=request.also, spec_folder=folder, include_constitutional=False
+    )
+    ranking = searching.rank(runtime, search_request)
     if not ranking.close:
         return
     page.heading("## Nearest to the prompt")
     # Nobody asked for this text: what nobody vouched for stays out of it. A search brings it, marked.
-    fitting = [each for each in ranking.found if each.memory.trusted and each.memory.id not in page.shown]
-    told = ((each, said) for each in fitting if not each.superseded_by and (said := _words(runtime, each)))
-    for found, (passage, words) in islice(told, NEAREST):
-        page.add("nearest", found.memory, words, most=NEAREST_TOKENS, passage=passage)
+    fitting = [result for result in ranking.found if result.memory.trusted and result.memory.id not in page.shown]
+    with_words = (
+        (result, words_of) for result in fitting if not result.superseded_by and (words_of := _words(runtime, result))
+    )
+    for result, (passage, words) in islice(with_words, NEAREST):
+        page.add("nearest", result.memory, words, most=NEAREST_TOKENS, passage=passage)
 
 
-def _words(runtime: Runtime, found: searching.Found) -> tuple[StoredPassage, str] | None:
+def _words(runtime: Runtime, result: searching.Found) -> tuple[StoredPassage, str] | None:
     """Its best passage that is more than a heading."""
-    lines = runtime.opened(found.memory).lines
-    said = ((p, sessions.without_tags(long_lines.text_of(lines, p))) for p in found.matched)
-    return next(((passage, words) for passage, words in said if words.strip()), None)
+    lines = runtime.opened(result.memory).lines
+    passages = ((p, sessions.without_tags(long_lines.text_of(lines, p))) for p in result.matched)
+    return next(((passage, words) for passage, words in passages if words.strip()), None)
 
 
-def _replaced(found: searching.Found) -> str:
+def _replaced(result: searching.Found) -> str:
     """An agent that acts on a decision must know that it no longer holds."""
-    by = ", ".join(f"#{id_}" for id_ in found.superseded_by)
+    by = ", ".join(f"#{id_}" for id_ in result.superseded_by)
     return f"Superseded by {by}: " if by else ""
 
 
-def _decision_of(found: searching.Found) -> tuple[StoredPassage | None, bool]:
+def _decision_of(result: searching.Found) -> tuple[StoredPassage | None, bool]:
     """The passage of a match that holds a decision, and whether it is a section of decisions."""
-    sections = [passage for passage in found.matched if (passage.anchor or "").startswith("decision")]
+    sections = [passage for passage in result.matched if (passage.anchor or "").startswith("decision")]
     if sections:
         return sections[0], True
-    whole = found.memory.attributes.context_type is ContextType.DECISION
-    return (found.matched[0] if whole and found.matched else None), False
+    whole = result.memory.attributes.context_type is ContextType.DECISION
+    return (result.matched[0] if whole and result.matched else None), False
 
 
 def _summary(page: _Page, folder: str | None, loading: str) -> str:

@@ -71,13 +71,13 @@ def recency(runtime: Runtime, memory: Memory, now: datetime) -> float:
 def _sections(document: Any) -> Iterator[Section]:
     """Anchors where they are, headings elsewhere, in the order of the text."""
     levels = {heading.first_line: heading for heading in document.headings}
-    named = {line for anchor in document.anchors for line in range(anchor.first_line, anchor.last_line + 1)}
+    anchored_lines = {line for anchor in document.anchors for line in range(anchor.first_line, anchor.last_line + 1)}
     rows = [Section(id=a.id, title=_title(a, levels), level=2, first_line=a.first_line, last_line=a.last_line)
             for a in document.anchors]  # fmt: skip
     rows += [
         Section(id=h.slug, title=h.text, level=h.level, first_line=h.first_line, last_line=h.last_line)
         for h in document.headings
-        if h.first_line not in named
+        if h.first_line not in anchored_lines
     ]
     yield from sorted(rows, key=lambda row: (row.first_line, row.level))
 

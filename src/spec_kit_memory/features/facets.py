@@ -16,14 +16,14 @@ MOST_FOLDERS = 12
 def facets(runtime: Runtime, request: FacetsRequest) -> FacetsAnswer:
     """Archived ones are counted too: a filter by state brings them."""
     ranking = search.rank(runtime, SearchRequest(query=request.query, include_archived=True))
-    found = ranking.found
-    folders = Counter(f.memory.spec_folder for f in found if f.memory.spec_folder)
+    results = ranking.found
+    folders = Counter(f.memory.spec_folder for f in results if f.memory.spec_folder)
     return FacetsAnswer(
-        summary=counted(len(found), "memory"),
-        total=len(found),
-        tiers=dict(Counter(f.memory.tier.value for f in found).most_common()),
-        states=dict(Counter(f.state.value for f in found).most_common()),
-        sources=dict(Counter(f.memory.source.value for f in found).most_common()),
-        types=dict(Counter(f.memory.attributes.context_type.value for f in found).most_common()),
+        summary=counted(len(results), "memory"),
+        total=len(results),
+        tiers=dict(Counter(f.memory.tier.value for f in results).most_common()),
+        states=dict(Counter(f.state.value for f in results).most_common()),
+        sources=dict(Counter(f.memory.source.value for f in results).most_common()),
+        types=dict(Counter(f.memory.attributes.context_type.value for f in results).most_common()),
         folders=dict(folders.most_common(MOST_FOLDERS)),
     )

@@ -108,7 +108,7 @@ def _bytes_before(runtime: Runtime, former: Former) -> bytes | None:
     Where there is no file at all, recorded text with other line ends is better than none.
     """
     file, trashed = former.file, _trashed(runtime, former.file)
-    kept = [disk.read_bytes(trashed)[0]] if trashed is not None and filesystem.exists(trashed) else []
+    contents = [disk.read_bytes(trashed)[0]] if trashed is not None and filesystem.exists(trashed) else []
     spelled = [file_restore.as_it_was(text, file.before or "") for text in former.texts]
-    exact = next((data for data in chain(kept, spelled) if file.before in (None, _digest(data))), None)
+    exact = next((data for data in chain(contents, spelled) if file.before in (None, _digest(data))), None)
     return exact if exact is not None or file.after is not None else next(iter(spelled), None)

@@ -31,18 +31,18 @@ def folders(runtime: Runtime, request: FoldersRequest) -> FoldersAnswer:
                 newest=max(tally.newest, row.newest) if row else tally.newest,
             )
     rows = sorted(counts.values(), key=lambda row: row.newest, reverse=True)
-    shown = rows[: request.limit]
+    first_rows = rows[: request.limit]
     if request.name is None:
-        documents = _first_documents(runtime, {row.name for row in shown})
+        documents = _first_documents(runtime, {row.name for row in first_rows})
         return FoldersAnswer(
             summary=counted(len(rows), "spec folder"),
             folders=tuple(
                 FolderRow(name=row.name, count=row.count, newest=row.newest, about=_about(runtime, documents, row.name))
-                for row in shown
+                for row in first_rows
             ),
             total=len(rows),
         )
-    return _one(runtime, clean_folder(request.name), shown, len(rows))
+    return _one(runtime, clean_folder(request.name), first_rows, len(rows))
 
 
 def _one(runtime: Runtime, name: str, rows: Iterable[FolderRow], total: int) -> FoldersAnswer:

@@ -26,11 +26,11 @@ def refresh(runtime: Runtime, path: str) -> str:
     """
     if path.startswith(CHAT):
         return ""
-    known = runtime.store.documents.stored(path).get(path)
+    stored = runtime.store.documents.stored(path).get(path)
     try:
         place = paths.place(runtime.settings, path)
         facts = filesystem.look(place)
-        if known and (facts.st_size, facts.st_mtime_ns) == (known.stamp.size, known.stamp.mtime_ns):
+        if stored and (facts.st_size, facts.st_mtime_ns) == (stored.stamp.size, stored.stamp.mtime_ns):
             return ""
         with runtime.whole.hurried():
             runtime.sync.index_file(place.path, runtime.change("changed since it was indexed"))
@@ -81,6 +81,6 @@ class _Listed:
     def _files(self, folder: str) -> frozenset[str]:
         try:
             with os.scandir(folder) as listed:
-                return frozenset(each.name for each in listed if each.is_file(follow_symlinks=False))
+                return frozenset(entry.name for entry in listed if entry.is_file(follow_symlinks=False))
         except OSError:
             return frozenset()

@@ -68,10 +68,10 @@ def _states(runtime: Runtime) -> dict[str, int]:
 
 
 def _links(runtime: Runtime, memories: int) -> dict[str, Any]:
-    known = runtime.store.record.links()  # both ends are live
-    ends = {end for link in known for end in (link.source_id, link.target_id)}
+    live_links = runtime.store.record.links()  # both ends are live
+    ends = {end for link in live_links for end in (link.source_id, link.target_id)}
     coverage = round(len(ends) / memories, 4) if memories else 0.0
-    return links.statistics(known, ends) | {"coverage": coverage}
+    return links.statistics(live_links, ends) | {"coverage": coverage}
 
 
 def _folders(runtime: Runtime, tallies: list[Tally], ranking: str) -> list[FolderStats]:
@@ -124,17 +124,19 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
         *_at_hand(runtime, unfinished, whole=whole),
     )
     for finding in findings:
-        name, found = finding.check, finding.messages
-        if found and (finding.in_progress or (doing and name in _IN_BACKGROUND)):
-            checks[name] = f"indexing: {found[0]}"  # it will not need anybody
+        name, messages = finding.check, finding.messages
+        if messages and (finding.in_progress or (doing and name in _IN_BACKGROUND)):
+            checks[name] = f"indexing: {messages[0]}"  # it will not need anybody
             continue
-        checks[name] = "ok" if not found else found[0] if len(found) == 1 else counted(len(found), "problem")
+        checks[name] = (
+            "ok" if not messages else messages[0] if len(messages) == 1 else counted(len(messages), "problem")
+        )
         hint = finding.hint or _HINTS.get(name, "")
-        problems += [Problem(check=name, message=message, hint=hint) for message in found[:MOST_OF_A_KIND]]
-        if len(found) > MOST_OF_A_KIND:
-            more = f"and {len(found) - MOST_OF_A_KIND:,} more"
+        problems += [Problem(check=name, message=message, hint=hint) for message in messages[:MOST_OF_A_KIND]]
+        if len(messages) > MOST_OF_A_KIND:
+            more = f"and {len(messages) - MOST_OF_A_KIND:,} more"
             problems.append(Problem(check=name, message=more, hint=hint))
-        if name in unfinished and not found:
+        if name in unfinished and not messages:
             checks[name] = "ok as far as a quick look goes"
     serious = [problem for problem in problems if problem.check not in _NOTICES]
     hints = [] if not serious or repair else [advise("repair")]
@@ -232,18 +234,21 @@ def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterat
     yield _Finding("stale rows", freshness.stale(runtime))
     yield _Finding("bad files", [f"{bad.code} {bad.path}: {bad.message}" for bad in runtime.store.care.bad_files()])
     every = runtime.store.care.remarks()
-    yield _Finding("link targets", [f"{one.path}: {one.message}" for one in every if one.kind == "link"])
-    slips = [one for one in every if one.kind == "file"]
-    yield _Finding("file warnings", [f"{one.path}{f':{one.line}' if one.line else ''}: {one.message}" for one in slips])
+    yield _Finding("link targets", [f"{remark.path}: {remark.message}" for remark in every if remark.kind == "link"])
+    slips = [remark for remark in every if remark.kind == "file"]
+    yield _Finding(
+        "file warnings",
+        [f"{remark.path}{f':{remark.line}' if remark.line else ''}: {remark.message}" for remark in slips],
+    )
     yield _Finding("held back", _held_back(runtime))
     yield _Finding("gone code", _gone_code(runtime))
 
 
-def _named(paths: Sequence[str], one: str, many: str) -> list[str]:
+def _named(paths: Sequence[str], singular: str, many: str) -> list[str]:
     if not paths:
         return []
     more = f" and {len(paths) - NAMED_FILES:,} more" if len(paths) > NAMED_FILES else ""
-    return [f"{counted(len(paths), one, many)}: {', '.join(paths[:NAMED_FILES])}{more}"]
+    return [f"{counted(len(paths), singular, many)}: {', '.join(paths[:NAMED_FILES])}{more}"]
 
 
 def _held_back(runtime: Runtime) -> list[str]:
@@ -258,9 +263,11 @@ def _held_back(runtime: Runtime) -> list[str]:
 def _gone_code(runtime: Runtime) -> list[str]:
     """Memories that name files of the project which are not there any more."""
     memories = runtime.store.documents.find(order="path")
-    found = {id_: code for id_, code in code_state.of(runtime, memories).items() if code.gone}
-    named = {id_: ", ".join(code_state.shortened(code, NAMED_FILES).gone) for id_, code in found.items()}
-    return [f"memory {one.id}, {one.path}: {named[one.id]}" for one in memories if one.id in named]
+    code_by_id = {id_: code for id_, code in code_state.of(runtime, memories).items() if code.gone}
+    gone_files = {id_: ", ".join(code_state.shortened(code, NAMED_FILES).gone) for id_, code in code_by_id.items()}
+    return [
+        f"memory {memory.id}, {memory.path}: {gone_files[memory.id]}" for memory in memories if memory.id in gone_files
+    ]
 
 
 def _in_vectors(runtime: Runtime) -> Iterator[_Finding]:

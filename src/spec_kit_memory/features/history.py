@@ -31,18 +31,20 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
     )
     counts = Counter(entry.event.value for entry in entries)
     totals = {"total": len(entries), "adds": counts["ADD"], "updates": counts["UPDATE"], "deletes": counts["DELETE"]}
-    asked = [_difference(entry) for entry in entries[: request.limit]]
-    shown = budget.first_that_fit(asked, max_tokens=request.max_tokens)
-    left = len(asked) - len(shown)
+    differences = [_difference(entry) for entry in entries[: request.limit]]
+    fitting = budget.first_that_fit(differences, max_tokens=request.max_tokens)
+    left = len(differences) - len(fitting)
     cut = (advise("older-changes", count=left),) if left else ()
     whose = f"memory {memory_id}" if memory_id is not None else f"spec folder {folder}" if folder else "the workspace"
     return HistoryAnswer(
         summary=f"{'the last ' if request.latest else ''}{counted(len(entries), 'change')} of {whose}",
         advice=cut if entries or memory_id is None else (advise("nothing-recorded"),),
-        entries=tuple(shown),
+        entries=tuple(fitting),
         counts=totals,
         ledger=_verified(runtime) if memory_id is None and not request.latest else {},
-        titles={one.id: one.title for one in runtime.store.documents.many(list({row.memory_id for row in shown}))}
+        titles={
+            memory.id: memory.title for memory in runtime.store.documents.many(list({row.memory_id for row in fitting}))
+        }
         if request.titles
         else {},
     )

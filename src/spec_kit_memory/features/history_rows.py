@@ -75,23 +75,27 @@ def _passages(
 ) -> list[dict[str, Any]]:
     """Those of today where the text is the same; a conversation only grows, so its first ones are the same too."""
     lines = document.text.split("\n")
-    found: Iterable[Any] = ()
+    stored: Iterable[Any] = ()
     if memory and memory.content_hash == values["content_hash"]:
-        found = runtime.store.documents.passages(memory_id=memory.id)
+        stored = runtime.store.documents.passages(memory_id=memory.id)
     elif memory and values["source"] == Source.CHAT:
-        found = [one for one in runtime.store.documents.passages(memory_id=memory.id) if _says_the_same(one, lines)]
+        stored = [
+            passage
+            for passage in runtime.store.documents.passages(memory_id=memory.id)
+            if _says_the_same(passage, lines)
+        ]
     return [
         {
-            "first_line": one.first_line,
-            "last_line": one.last_line,
-            "hash": one.hash,
-            "tokens": one.tokens,
-            "anchor": one.anchor,
-            "headings": list(one.headings),
-            "speaker": one.speaker,
-            "question": one.question,
+            "first_line": passage.first_line,
+            "last_line": passage.last_line,
+            "hash": passage.hash,
+            "tokens": passage.tokens,
+            "anchor": passage.anchor,
+            "headings": list(passage.headings),
+            "speaker": passage.speaker,
+            "question": passage.question,
         }
-        for one in found or passages.split(document)
+        for passage in stored or passages.split(document)
     ]
 
 

@@ -32,22 +32,22 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
     original = read_original(path)
     digest = _digest(path)[:16]
     done = _done(runtime, digest)
-    found = _matched(runtime, original)
-    ids = {memory.id for _, memory in found.values()}
+    matched = _matched(runtime, original)
+    ids = {memory.id for _, memory in matched.values()}
     if ids and ids <= done.use and (done.history or not original.history):
         return ImportAnswer(summary=f"{path.name} was taken over before; nothing changed", matched=0)
     used: set[int] = set(done.use)
-    for old, memory in found.values():
+    for old, memory in matched.values():
         if memory.id not in used:
             used.add(memory.id)
             _take_use(runtime, old, memory, digest)
-    links = _take_links(runtime, original, found, digest)
-    history = 0 if done.history else _take_history(runtime, original, found, digest)
-    unmatched = sorted({m.path for m in original.memories} - {old.path for old, _ in found.values()})
+    links = _take_links(runtime, original, matched, digest)
+    history = 0 if done.history else _take_history(runtime, original, matched, digest)
+    unmatched = sorted({m.path for m in original.memories} - {old.path for old, _ in matched.values()})
     return ImportAnswer(
         summary=f"took over use and validations of {counted(len(ids), 'memory')}, {counted(links, 'link')} and "
         f"{counted(history, 'history entry')}",
-        advice=(*original.warnings[:5], *((advise("index-before-import"),) if not found else ())),
+        advice=(*original.warnings[:5], *((advise("index-before-import"),) if not matched else ())),
         matched=len(ids),
         unmatched=tuple(unmatched),
         links=links,
@@ -112,16 +112,16 @@ def _take_use(runtime: Runtime, old: OriginalMemory, memory: Memory, digest: str
         runtime.store.record.use({memory.id: old.access_count}, old.last_access or memory.first_indexed_at)
 
 
-def _take_links(runtime: Runtime, original: OriginalData, found: Found, digest: str) -> int:
-    taken = 0
-    known = {(link.source_id, link.target_id, link.relation) for link in runtime.store.record.links()}
+def _take_links(runtime: Runtime, original: OriginalData, matched: Found, digest: str) -> int:
+    count = 0
+    existing = {(link.source_id, link.target_id, link.relation) for link in runtime.store.record.links()}
     for old in original.links:
-        if old.source_id not in found or old.target_id not in found:
+        if old.source_id not in matched or old.target_id not in matched:
             continue
-        source, target = found[old.source_id][1], found[old.target_id][1]
-        if source.id == target.id or (source.id, target.id, old.relation) in known:
+        source, target = matched[old.source_id][1], matched[old.target_id][1]
+        if source.id == target.id or (source.id, target.id, old.relation) in existing:
             continue
-        known.add((source.id, target.id, old.relation))
+        existing.add((source.id, target.id, old.relation))
         link = Link(
             id=0,
             source_id=source.id,
@@ -133,24 +133,24 @@ def _take_links(runtime: Runtime, original: OriginalData, found: Found, digest: 
             created_at=runtime.now(),
         )
         runtime.store.record.put_link(link, _change(runtime, digest, "link"))
-        taken += 1
-    return taken
+        count += 1
+    return count
 
 
-def _take_history(runtime: Runtime, original: OriginalData, found: Found, digest: str) -> int:
+def _take_history(runtime: Runtime, original: OriginalData, matched: Found, digest: str) -> int:
     entries = [
         HistoryEntry(
             id=str(uuid.uuid5(_NAMESPACE, f"import of {digest}/{number}")),
-            memory_id=found[event.memory_id][1].id,
+            memory_id=matched[event.memory_id][1].id,
             event=event.event,
             before=redact.redact_data(event.before, Counter()),
             after=redact.redact_data(event.after, Counter()),
             actor=event.actor,
             at=event.at or runtime.now(),
-            spec_folder=found[event.memory_id][1].spec_folder,
+            spec_folder=matched[event.memory_id][1].spec_folder,
         )
         for number, event in enumerate(original.history)
-        if event.memory_id in found
+        if event.memory_id in matched
     ]
     change = _change(runtime, digest, "history")
     with runtime.store.together():

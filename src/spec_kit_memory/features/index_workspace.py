@@ -196,7 +196,7 @@ def _answer(
         hints.append(advise("write-first"))
     if report.bad:
         hints.append(advise("bad-files", count=len(report.bad)))
-    loose = [one for one in runtime.store.care.remarks() if one.kind == "link"] if report.changed else []
+    loose = [remark for remark in runtime.store.care.remarks() if remark.kind == "link"] if report.changed else []
     if loose:
         more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
         hints.append(advise("loose-links", path=loose[0].path, problem=loose[0].message, more=more))
@@ -234,20 +234,20 @@ def bad_files(report: ScanReport) -> tuple[UnreadFile, ...]:
 
 def _with_rebuilt(runtime: Runtime, answer: IndexAnswer, rebuilt: Rebuilt) -> IndexAnswer:
     """What could not be read comes first: it is the one thing that nobody sees later."""
-    told: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     hints: list[Text] = []
     if rebuilt.kept != Path():
-        told["kept"] = paths.stored_form(runtime.settings, rebuilt.kept)
-        hints = [f"the index as it was is kept as {told['kept']}; delete it when you need it no more"]
+        values["kept"] = paths.stored_form(runtime.settings, rebuilt.kept)
+        hints = [f"the index as it was is kept as {values['kept']}; delete it when you need it no more"]
     summary = f"rebuilt; {answer.summary}"
     if not runtime.isolated:  # numbers of the whole are not for a part
-        told["tables"] = [{"table": name, **asdict(table)} for name, table in rebuilt.tables.items()]
+        values["tables"] = [{"table": name, **asdict(table)} for name, table in rebuilt.tables.items()]
         losses = [_loss(name, table) for name, table in rebuilt.tables.items() if table.lost or not table.complete]
         if losses:
             summary = f"rebuilt, and not everything could be read; {answer.summary}"
             hints = [f"could not be read: {', '.join(losses)}", *hints]
             hints.append(advise("restore-lost"))
-    return replace(answer, summary=summary, advice=(*hints, *answer.advice), rebuilt=told)
+    return replace(answer, summary=summary, advice=(*hints, *answer.advice), rebuilt=values)
 
 
 def _loss(name: str, table: TableReport) -> str:
@@ -262,7 +262,7 @@ def _loss(name: str, table: TableReport) -> str:
 def _skipped(report: ScanReport) -> tuple[SkippedFiles, ...]:
     """What is no memory, by reason; what nobody would take for one comes last."""
     groups: dict[str, list[str]] = {}
-    for path, why in sorted(report.skipped, key=lambda one: (one[1] == OUTSIDE, one)):
+    for path, why in sorted(report.skipped, key=lambda pair: (pair[1] == OUTSIDE, pair)):
         groups.setdefault(why, []).append(path)
     return tuple(
         SkippedFiles(reason=why, count=len(paths), paths=tuple(paths[:NAMED_PATHS])) for why, paths in groups.items()

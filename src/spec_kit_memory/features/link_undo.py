@@ -28,7 +28,7 @@ def plan(runtime: Runtime, step: Step, *, coming_back: frozenset[int] = frozense
     link = after or before
     if link is None or not all(end in coming_back or _is_live(runtime, end) for end in link.ends):
         return None
-    present = next((one for one in runtime.store.record.links([link.source_id]) if one.key == link.key), None)
+    present = next((other for other in runtime.store.record.links([link.source_id]) if other.key == link.key), None)
     hidden = not all(_is_live(runtime, end) for end in link.ends)  # then nobody could have changed it either
     if not hidden and not _same(present, after):
         return None
@@ -41,10 +41,10 @@ def plan(runtime: Runtime, step: Step, *, coming_back: frozenset[int] = frozense
             hidden,
         )
 
-    made = present.id if present is not None and present.origin is not Origin.FILE else link.id
+    link_id = present.id if present is not None and present.origin is not Origin.FILE else link.id
     return LinkPlan(
         f"took back the link from #{source} to #{target}",
-        lambda change: runtime.store.record.drop_link(made, change),  # what a file asks for comes back by itself
+        lambda change: runtime.store.record.drop_link(link_id, change),  # what a file asks for comes back by itself
         hidden,
     )
 
@@ -53,9 +53,9 @@ def _is_live(runtime: Runtime, memory_id: int) -> bool:
     return runtime.store.documents.get(memory_id, any_presence=True).presence is Presence.LIVE
 
 
-def _same(one: Link | None, other: Link | None) -> bool:
+def _same(link: Link | None, other: Link | None) -> bool:
     """Those that a file asks for come and go with it: to a change by hand they are as none."""
-    one, other = (None if link is None or link.origin is Origin.FILE else link for link in (one, other))
-    if one is None or other is None:
-        return one is other
-    return (one.strength, one.evidence, one.origin) == (other.strength, other.evidence, other.origin)
+    link, other = (None if link is None or link.origin is Origin.FILE else link for link in (link, other))
+    if link is None or other is None:
+        return link is other
+    return (link.strength, link.evidence, link.origin) == (other.strength, other.evidence, other.origin)

@@ -118,34 +118,36 @@ def _taken_over(runtime: Runtime, old: int, new: int) -> list[Link]:
 def text_of(runtime: Runtime, text: str, *, old: Memory, new: Memory) -> str:
     """The text of the memory that stays, with what only the other one says. Line ends stay as they are."""
     ends = "\r\n" if "\r\n" in text else "\n"
-    mine, theirs = markdown.parse(text), markdown.parse(runtime.store.documents.text(old.id))
+    new_document, old_document = markdown.parse(text), markdown.parse(runtime.store.documents.text(old.id))
     day = old.attributes.created_at
     origin = f"memory {old.id}, {old.title}" + (f" ({day:%Y-%m-%d})" if day else "")
-    merged = document_merge.merge_bodies(mine.text, theirs.text, origin=origin)
+    merged = document_merge.merge_bodies(new_document.text, old_document.text, origin=origin)
     names = {str(new.id), new.path, new.title}
-    merged = front_edit.unite_front_matter(merged, theirs.text, self_names=names)
-    merged = front_edit.edit_front_matter(merged, _changes(old, new, mine, theirs))
+    merged = front_edit.unite_front_matter(merged, old_document.text, self_names=names)
+    merged = front_edit.edit_front_matter(merged, _changes(old, new, new_document, old_document))
     return merged.replace("\n", ends)
 
 
-def _changes(old: Memory, new: Memory, mine: Document, theirs: Document) -> dict[str, Any]:
+def _changes(old: Memory, new: Memory, new_document: Document, old_document: Document) -> dict[str, Any]:
     """What front matter must say of both: the phrases and questions of both, the higher tier, the later end."""
     changes: dict[str, Any] = {}
-    triggers = {phrase.casefold(): phrase for phrase in (*old.attributes.triggers, *mine.front.triggers)}
-    added = [phrase for phrase in triggers.values() if phrase not in mine.front.triggers]
+    triggers = {phrase.casefold(): phrase for phrase in (*old.attributes.triggers, *new_document.front.triggers)}
+    added = [phrase for phrase in triggers.values() if phrase not in new_document.front.triggers]
     if added:
-        changes["triggers"] = [*mine.front.triggers, *added]
-    asked = {text.casefold(): text for text in reversed((*mine.front.questions, *theirs.front.questions))}
-    if len(asked) > len(mine.front.questions):
-        changes["questions"] = list(reversed(asked.values()))
+        changes["triggers"] = [*new_document.front.triggers, *added]
+    questions = {
+        text.casefold(): text for text in reversed((*new_document.front.questions, *old_document.front.questions))
+    }
+    if len(questions) > len(new_document.front.questions):
+        changes["questions"] = list(reversed(questions.values()))
     if TABLE[old.tier].boost > TABLE[new.tier].boost:
         changes["tier"] = old.tier.value
-    if mine.front.weight is not None and old.attributes.weight > mine.front.weight:
+    if new_document.front.weight is not None and old.attributes.weight > new_document.front.weight:
         changes["weight"] = old.attributes.weight
-    if mine.front.expires_at is not None:
+    if new_document.front.expires_at is not None:
         end = old.attributes.expires_at
         if end is None:
             changes["expires_at"] = None
-        elif end > mine.front.expires_at:
+        elif end > new_document.front.expires_at:
             changes["expires_at"] = end
     return changes

@@ -42,8 +42,8 @@ def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tup
     for memory in runtime.store.documents.many(ids):
         if memory.source is Source.CHAT or not LEAST_RATIO < memory.tokens / size < 1 / LEAST_RATIO:
             continue
-        theirs = saved_document.own_words(runtime.store.documents.text(memory.id), template=form)
-        score = likeness.score(signature, likeness.signature(theirs))
+        own_words = saved_document.own_words(runtime.store.documents.text(memory.id), template=form)
+        score = likeness.score(signature, likeness.signature(own_words))
         if score >= likeness.THRESHOLD:
             rows.append(SimilarMemory(id=memory.id, title=memory.title, path=memory.path, score=round(score, 3)))
     return tuple(sorted(rows, key=lambda row: (-row.score, row.id))[:SHOWN])
@@ -92,10 +92,10 @@ class Comparison:
         candidates = self._candidates(memories)
         pairs = []
         while candidates:
-            one, other = candidates.pop()
-            score = self._score(runtime, one, other, form)
+            left_memory, other = candidates.pop()
+            score = self._score(runtime, left_memory, other, form)
             if score >= likeness.THRESHOLD:
-                pairs.append((one, other, score))
+                pairs.append((left_memory, other, score))
             if deadline is not None and time.monotonic() >= deadline + (seconds or 0.0):
                 break
         pairs.sort(key=lambda pair: (-pair[2], pair[0].id))
@@ -114,21 +114,21 @@ class Comparison:
                 shared.update(combinations(sorted(memory.id for memory in sharing), 2))
         by_id = {memory.id: memory for memory in memories}
         return [
-            (by_id[one], by_id[other])
-            for (one, other), count in shared.items()
-            if count >= self._needed(by_id[one], by_id[other])
-            and LEAST_RATIO < by_id[one].tokens / by_id[other].tokens < 1 / LEAST_RATIO
+            (by_id[memory], by_id[other])
+            for (memory, other), count in shared.items()
+            if count >= self._needed(by_id[memory], by_id[other])
+            and LEAST_RATIO < by_id[memory].tokens / by_id[other].tokens < 1 / LEAST_RATIO
         ]
 
-    def _needed(self, one: Memory, other: Memory) -> int:
+    def _needed(self, memory: Memory, other: Memory) -> int:
         """A short text has few runs at all."""
-        shorter = min(len(self._sketches[memory.content_hash]) for memory in (one, other))
+        shorter = min(len(self._sketches[memory.content_hash]) for memory in (memory, other))
         return max(1, min(self.IN_COMMON, shorter // 3))
 
-    def _score(self, runtime: Runtime, one: Memory, other: Memory, form: frozenset[str]) -> float:
-        key = (one.content_hash, other.content_hash)
+    def _score(self, runtime: Runtime, memory: Memory, other: Memory, form: frozenset[str]) -> float:
+        key = (memory.content_hash, other.content_hash)
         if key not in self._scores:
-            signatures = [self._signature(runtime, memory, form) for memory in (one, other)]
+            signatures = [self._signature(runtime, memory, form) for memory in (memory, other)]
             self._scores[key] = likeness.score(*signatures)
         return self._scores[key]
 
@@ -161,8 +161,8 @@ def same_words(
     own = _folded(saved_document.own_words(text))
     for row in similar:
         memory = runtime.store.documents.get(row.id)
-        theirs = saved_document.own_words(runtime.store.documents.text(memory.id))
-        if memory.spec_folder == spec_folder and _folded(theirs) == own:
+        own_words = saved_document.own_words(runtime.store.documents.text(memory.id))
+        if memory.spec_folder == spec_folder and _folded(own_words) == own:
             return memory
     return None
 

@@ -24,13 +24,13 @@ CURVE_DAYS = (0, 1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 75, 90, 120, 150, 180, 2
 def numbers(runtime: Runtime, request: NumbersRequest) -> NumbersAnswer:
     """Every memory is read for it, so an answer is good for a minute unless one changed."""
     key = (runtime.store.generation(), int(runtime.now().timestamp() // CACHE_SECONDS), request.days)
-    known = runtime.view.numbers
-    if known is None or known[0] != key:
-        known = runtime.view.numbers = (key, _numbers(runtime, request))
+    cached = runtime.view.numbers
+    if cached is None or cached[0] != key:
+        cached = runtime.view.numbers = (key, _numbers(runtime, request))
     sent = activity.read(runtime.settings, scope=runtime.scope)
     since = runtime.now().date() - timedelta(days=request.days)
     return replace(
-        known[1],
+        cached[1],
         sent=tuple(
             SentDay(day=t.day, verb=t.key, answers=round(t.count), tokens=t.tokens)
             for t in sent

@@ -47,15 +47,15 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
         runtime.shared.past = pasts
         past = pasts.at(runtime, request.as_of or "")
         # A session is about what is shown now: the past neither reads nor changes it.
-        asked = replace(request, as_of=None, session_id=None)
-        answer = search_answer.answer_from(past.runtime.for_caller(runtime.caller), asked)
+        past_request = replace(request, as_of=None, session_id=None)
+        answer = search_answer.answer_from(past.runtime.for_caller(runtime.caller), past_request)
     when = _iso(past.moment)
     # An empty past is no reason to index anything now, and other words would find no more.
-    known = bool(answer.stats["totalFiles"])
-    hints = answer.advice if known else ("nothing was known then",)
+    has_files = bool(answer.stats["totalFiles"])
+    hints = answer.advice if has_files else ("nothing was known then",)
     return replace(
         answer,
-        summary=f"as of {past.name or when}: {answer.summary if known else 'nothing was known then'}",
+        summary=f"as of {past.name or when}: {answer.summary if has_files else 'nothing was known then'}",
         advice=(f"answered from what was known at {when}", *past.hints, *hints),
     )
 
@@ -110,21 +110,21 @@ class _Known:
 
 
 def _rebuild(runtime: Runtime, as_of: str) -> _Moment:
-    known = _from_checkpoint(runtime, as_of) or _from_history(runtime, _moment_of(runtime, as_of))
+    rows = _from_checkpoint(runtime, as_of) or _from_history(runtime, _moment_of(runtime, as_of))
     folder = past_folder.make(runtime.settings)
     try:
-        return _rebuilt_in(folder, runtime, known)
+        return _rebuilt_in(folder, runtime, rows)
     except BaseException:
         folder.remove()
         raise
 
 
-def _rebuilt_in(folder: PastFolder, runtime: Runtime, known: _Known) -> _Moment:
+def _rebuilt_in(folder: PastFolder, runtime: Runtime, rows: _Known) -> _Moment:
     store = open_index(folder.settings.state_folder / "past.sqlite")
     try:
-        change = Change(actor=Actor.SYSTEM, at=known.moment, reason="past")
+        change = Change(actor=Actor.SYSTEM, at=rows.moment, reason="past")
         with store.bulk():
-            store.care.restore(known.rows, change, clear=False, where=EVERYTHING)
+            store.care.restore(rows.rows, change, clear=False, where=EVERYTHING)
             _give_vectors(runtime, store)
             _embed(runtime, store, folder.settings)
     except BaseException:
@@ -135,10 +135,10 @@ def _rebuilt_in(folder: PastFolder, runtime: Runtime, known: _Known) -> _Moment:
         whole=store,
         make_sync=lambda: runtime.sync,
         meaning=runtime.meaning,
-        now=lambda: known.moment,
+        now=lambda: rows.moment,
         caller=runtime.caller,
     )
-    return _Moment(known.moment, known.name, past, folder, known.hints)
+    return _Moment(rows.moment, rows.name, past, folder, rows.hints)
 
 
 def _give_vectors(runtime: Runtime, store: Index) -> None:
@@ -147,9 +147,9 @@ def _give_vectors(runtime: Runtime, store: Index) -> None:
     if model["model"] is None:
         return
     store.vectors.use_model(model["model"], model["dimensions"], model["weights_hash"])
-    wanted = [work.passage_hash for work in store.vectors.work(1_000_000)]
+    hashes = [work.passage_hash for work in store.vectors.work(1_000_000)]
     page: dict[str, tuple[bytes, bytes | None]] = {}
-    for hash_, vector, states in runtime.whole.vectors.get(wanted):
+    for hash_, vector, states in runtime.whole.vectors.get(hashes):
         page[hash_] = (vector, states)
         if len(page) == _PAGE:
             store.vectors.put(page)

@@ -39,15 +39,15 @@ def is_personal(memory_id: int) -> bool:
 
 def names_personal(request: Request) -> bool:
     """Is a request about memories of the vault? One about both is refused."""
-    given = [value for name in _IDS if isinstance(value := getattr(request, name, None), int)]
-    asked = {is_personal(value) for value in given}
-    if asked == {True, False}:
+    ids = [value for name in _IDS if isinstance(value := getattr(request, name, None), int)]
+    vaults = {is_personal(value) for value in ids}
+    if vaults == {True, False}:
         raise BadParameter(
-            f"{' and '.join(map(str, given))} are memories of two vaults: personal memory is never linked or merged "
+            f"{' and '.join(map(str, ids))} are memories of two vaults: personal memory is never linked or merged "
             "with a project's",
             hint="link and merge within a project, or within personal memory",
         )
-    return True in asked or getattr(request, "vault", None) == PERSONAL
+    return True in vaults or getattr(request, "vault", None) == PERSONAL
 
 
 def share(request: SearchRequest, max_tokens: int) -> SearchRequest:
@@ -55,19 +55,19 @@ def share(request: SearchRequest, max_tokens: int) -> SearchRequest:
     return request.replace(max_tokens=max(100, max_tokens // SHARE))
 
 
-def answers(found: SearchAnswer) -> bool:
+def answers(answer: SearchAnswer) -> bool:
     """Does the vault have more than the nearest that there is?"""
-    return any(result.match is None or result.match > calibration.UNCLEAR for result in found.results)
+    return any(result.match is None or result.match > calibration.UNCLEAR for result in answer.results)
 
 
 def joined_search(project: SearchAnswer, own: SearchAnswer, *, limit: int) -> SearchAnswer:
     """Both by score, each in its own order; the project's rules first, under one cap."""
     marked = [replace(result, vault=PERSONAL) for result in own.results if _is_answer(result)]
     results = _by_score(list(project.results), marked)[:limit]
-    told = sum(result.vault == PERSONAL for result in results)
+    personal_count = sum(result.vault == PERSONAL for result in results)
     return replace(
         project,
-        summary=f"{project.summary}; {told} from personal memory" if told else project.summary,
+        summary=f"{project.summary}; {personal_count} from personal memory" if personal_count else project.summary,
         results=tuple(results),
         constitutional=joined_rules(project.constitutional, own.constitutional),
         total_found=project.total_found + len(marked),

@@ -26,18 +26,18 @@ _RANGE = re.compile(r"^\s*(\d{1,9})(?:\s*-\s*(\d{0,9}))?\s*$")
 
 def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     """One memory's text, or one of its sections; deprecated ones too."""
-    wanted = _wanted(runtime, request)
+    target = _wanted(runtime, request)
     anchor_id = request.anchor_id
-    older = freshness.refresh(runtime, wanted.path)
-    memory = runtime.store.documents.get(wanted.id)
+    older = freshness.refresh(runtime, target.path)
+    memory = runtime.store.documents.get(target.id)
     text = runtime.store.documents.text(memory.id)
     lines = _lines(text)
     first, last = _section(memory, text, anchor_id) if anchor_id else (1, len(lines))
-    shown, end, cut = _up_to(lines, first, min(last, len(lines)), request.max_tokens)
+    content, end, cut = _up_to(lines, first, min(last, len(lines)), request.max_tokens)
     if end == len(lines) and text.endswith("\n") and not anchor_id and not cut:
-        shown += "\n"  # to the end of the file, as it is
+        content += "\n"  # to the end of the file, as it is
     runtime.used([memory.id])
-    whole, sent = tokens.count(text), tokens.count(shown)
+    whole, sent = tokens.count(text), tokens.count(content)
     problems = remarks.of(runtime, [memory], slips=True)
     hints: list[Text] = [*cut]
     if end < last:
@@ -49,7 +49,7 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
         summary=f"{memory.title} (#{memory.id}), {part}, {place}, about {counted(sent, 'token')}",
         advice=(*([older] if older else []), *problems[memory.id], *hints),
         memory=remarks.with_problems([runtime.card(memory)], problems)[0],
-        text=shown,
+        text=content,
         lines=where,
         anchor_id=anchor_id,
         tokens_saved=max(0, whole - sent) if anchor_id else 0,
@@ -68,13 +68,13 @@ def _wanted(runtime: Runtime, request: LoadRequest) -> Memory:
     if request.memory_id is not None:
         return runtime.store.documents.get(request.memory_id)
     folder = clean_folder(request.spec_folder or "")
-    found = runtime.store.documents.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
-    found = found or runtime.store.documents.find(Filter(spec_folder=folder), limit=1)
-    if not found:
+    memories = runtime.store.documents.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
+    memories = memories or runtime.store.documents.find(Filter(spec_folder=folder), limit=1)
+    if not memories:
         raise MemoryNotFound(f"spec folder {folder} has no memories", hint=advise("list-folders"))
-    if request.anchor_id and not _has(runtime, found[0], request.anchor_id):
-        return _newest_with(runtime, folder, request.anchor_id) or found[0]
-    return found[0]
+    if request.anchor_id and not _has(runtime, memories[0], request.anchor_id):
+        return _newest_with(runtime, folder, request.anchor_id) or memories[0]
+    return memories[0]
 
 
 def _newest_with(runtime: Runtime, folder: str, anchor_id: str) -> Memory | None:
@@ -90,14 +90,14 @@ def _has(runtime: Runtime, memory: Memory, anchor_id: str) -> bool:
 
 def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
     document = markdown.parse(text)
-    found = markdown.find_section(document, anchor_id)
-    if found is None:
+    section = markdown.find_section(document, anchor_id)
+    if section is None:
         names = sorted({anchor.id for anchor in document.anchors} | {heading.slug for heading in document.headings})
         raise AnchorNotFound(
             f"{memory.path} has no anchor {anchor_id}",
             hint=f"it has: {', '.join(names[:30]) or 'no anchors and no headings'}",
         )
-    return found.first_line, found.last_line
+    return section.first_line, section.last_line
 
 
 def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int, list[str]]:
@@ -116,10 +116,10 @@ def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple
         used += size
         if used > budget_tokens * 4 and number > first:
             if long_lines.is_long(line) and (part := tokens.clip(line, room // 4)):
-                said = (
+                passages = (
                     f"line {number} is shown up to character {len(part):,} of {len(line):,}; ask for it alone for more"
                 )
-                return "\n".join([*lines[first - 1 : end], f"{part}…"]), number, [said]
+                return "\n".join([*lines[first - 1 : end], f"{part}…"]), number, [passages]
             break
         end = number
     return "\n".join(lines[first - 1 : end]), end, []
@@ -179,20 +179,21 @@ def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     offset, forgotten = request.offset, request.forgotten
     presence = Presence.FORGOTTEN if forgotten else Presence.LIVE
     total = runtime.store.documents.count(where, presence=presence)
-    found = runtime.store.documents.find(
+    memories = runtime.store.documents.find(
         where, order=request.sort_by, limit=request.limit, offset=offset, presence=presence
     )
-    problems = {} if forgotten else remarks.of(runtime, found)
-    code = {} if forgotten else code_state.of(runtime, found)
+    problems = {} if forgotten else remarks.of(runtime, memories)
+    code = {} if forgotten else code_state.of(runtime, memories)
     cards = (
-        replace(runtime.card(one), code=code_state.shortened(code[one.id]) if one.id in code else None) for one in found
+        replace(runtime.card(memory), code=code_state.shortened(code[memory.id]) if memory.id in code else None)
+        for memory in memories
     )
     every = remarks.with_problems(cards, problems)
     fitting = budget.first_that_fit(every, max_tokens=request.max_tokens)
-    shown = offset + len(fitting)
+    shown_count = offset + len(fitting)
     advice: tuple[Text, ...] = ()
-    if shown < total:
-        advice = (advise("next-page", count=total - shown, offset=shown),)
+    if shown_count < total:
+        advice = (advise("next-page", count=total - shown_count, offset=shown_count),)
     elif total and forgotten:
         advice = (advise("bring-back"),)
     elif not total and not forgotten:

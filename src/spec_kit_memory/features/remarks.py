@@ -39,21 +39,21 @@ def vector_cause(runtime: Runtime) -> str:
 
 def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> dict[int, tuple[Text, ...]]:
     """Each memory's problems in words; with `slips` also what is wrong in its file."""
-    found: dict[int, list[Text]] = {memory.id: [] for memory in memories}
+    remarks: dict[int, list[Text]] = {memory.id: [] for memory in memories}
     for memory in memories:
         reason = held_back(runtime, memory)
-        found[memory.id] += [reason] if reason else []
-    for remark in runtime.store.care.remarks(list(found)):
+        remarks[memory.id] += [reason] if reason else []
+    for remark in runtime.store.care.remarks(list(remarks)):
         if remark.kind == "vector" and not runtime.meaning.wanted:
             continue
         if remark.kind != "file" or slips:
             line = f" (line {remark.line})" if remark.line else ""
-            found[remark.memory_id].append(f"{remark.message}{line}")
+            remarks[remark.memory_id].append(f"{remark.message}{line}")
     for memory in memories:
         cause = vector_cause(runtime) if memory.vector_status in _WAITING else ""
-        if cause and not any(isinstance(text, str) and "no vector" in text for text in found[memory.id]):
-            found[memory.id].append(f"it has no vectors yet: {cause}")
-    return {memory_id: tuple(texts) for memory_id, texts in found.items()}
+        if cause and not any(isinstance(text, str) and "no vector" in text for text in remarks[memory.id]):
+            remarks[memory.id].append(f"it has no vectors yet: {cause}")
+    return {memory_id: tuple(texts) for memory_id, texts in remarks.items()}
 
 
 def with_problems(cards: Iterable[Card], problems: dict[int, tuple[Text, ...]]) -> tuple[Card, ...]:

@@ -64,7 +64,7 @@ class Hits:
     def __init__(self, texts: Sequence[TextHits]) -> None:
         self.texts = texts
         # By passage id.
-        legs = [leg for each in texts for leg in (each.by_text, each.by_vector)]
+        legs = [leg for text in texts for leg in (text.by_text, text.by_vector)]
         self.memory_of = {passage_id: memory_id for leg in legs for passage_id, memory_id, _ in leg}
         self.promises = self._promise()
 
@@ -73,8 +73,8 @@ class Hits:
         if len(self.texts) == 1:
             return self.texts[0].promises()
         total = dict.fromkeys(self.memory_of, 0.0)
-        for each in self.texts:
-            promises, last = each.promises(), each.last_vector
+        for text in self.texts:
+            promises, last = text.promises(), text.last_vector
             for id_ in total:
                 total[id_] += promises.get(id_, last)
         return {id_: number / len(self.texts) for id_, number in total.items()}
@@ -91,8 +91,8 @@ class Hits:
     def legs(self) -> dict[str, int]:
         """How many passages each leg found."""
         return {
-            "text": len({id_ for each in self.texts for id_ in each.text}),
-            "vector": len({id_ for each in self.texts for id_ in each.vector}),
+            "text": len({id_ for text in self.texts for id_ in text.text}),
+            "vector": len({id_ for text in self.texts for id_ in text.vector}),
         }
 
 
@@ -135,10 +135,10 @@ class Pool:
 
     def by_memory(self) -> dict[int, list[StoredPassage]]:
         """Each memory's candidate passages, best first."""
-        found: dict[int, list[StoredPassage]] = {}
+        passages: dict[int, list[StoredPassage]] = {}
         for passage in sorted(self.passages.values(), key=lambda p: (-self.relevance[p.id].value, p.id)):
-            found.setdefault(passage.memory_id, []).append(passage)
-        return found
+            passages.setdefault(passage.memory_id, []).append(passage)
+        return passages
 
 
 class Question:
@@ -153,7 +153,7 @@ class Question:
         self.reach = ALONE if len(texts) == 1 else HELPED
         self._mode = mode
         self._runtime = runtime
-        self._started = None if mode == "text" else runtime.meaning.begin([each.text for each in texts])
+        self._started = None if mode == "text" else runtime.meaning.begin([text.text for text in texts])
         self._made: Sequence[QueryEmbedding] = ()
 
     @property
@@ -192,8 +192,8 @@ class Question:
 def _foreign(runtime: Runtime, dimensions: int) -> str:
     """Why the vectors of the index say nothing to the query's; "" if they are of one model."""
     stored, embedder = runtime.store.care.stats(), runtime.meaning.embedder()
-    known = (stored["weights_hash"], stored["dimensions"])
-    if embedder is None or not known[0] or known == (embedder.weights_hash, dimensions):
+    stored_model = (stored["weights_hash"], stored["dimensions"])
+    if embedder is None or not stored_model[0] or stored_model == (embedder.weights_hash, dimensions):
         return ""
     return f"the index has vectors of {stored['model']}, not of {embedder.name}"
 
@@ -207,8 +207,8 @@ def look(runtime: Runtime, question: Question, where: Filter) -> Hits:
     """What each leg finds within `where`."""
     store, depth = runtime.store, question.reach.depth
     # The words first, while the texts are being embedded.
-    by_text = [store.documents.match(each.terms, where, depth) if question.text else [] for each in question.texts]
-    vectors = [each.vector for each in question.embeddings]
+    by_text = [store.documents.match(text.terms, where, depth) if question.text else [] for text in question.texts]
+    vectors = [embedding.vector for embedding in question.embeddings]
     by_vector = [store.vectors.match(vector, where, depth) for vector in vectors] or [[] for _ in by_text]
     return Hits([TextHits(*legs) for legs in zip(by_text, by_vector, strict=True)])
 
@@ -230,19 +230,19 @@ def led_to_sections(pool: Pool, passages_of: Callable[[int], Sequence[StoredPass
     The section is as relevant as the better of the two. Where none of its memory is a candidate, the question itself
     says which section has most of its words.
     """
-    asked = [passage for passage in pool.passages.values() if passage.question]
-    if not asked:
+    question_passages = [passage for passage in pool.passages.values() if passage.question]
+    if not question_passages:
         return pool
     values, match = Fused(pool.relevance), dict(pool.match)
     values.steepness = pool.relevance.steepness
     passages = {id_: passage for id_, passage in pool.passages.items() if not passage.question}
     best: dict[int, StoredPassage] = {}
     for passage in passages.values():
-        known = best.get(passage.memory_id)
-        if known is None or values[passage.id].value > values[known.id].value:
+        previous = best.get(passage.memory_id)
+        if previous is None or values[passage.id].value > values[previous.id].value:
             best[passage.memory_id] = passage
     questions: dict[int, str] = {}
-    for passage in sorted(asked, key=lambda one: -values[one.id].value):
+    for passage in sorted(question_passages, key=lambda question: -values[question.id].value):
         section = best.get(passage.memory_id) or _section(passage, passages_of(passage.memory_id))
         own = match.pop(passage.id, None)
         if section is None:
@@ -258,9 +258,12 @@ def led_to_sections(pool: Pool, passages_of: Callable[[int], Sequence[StoredPass
 
 def _section(question: StoredPassage, passages: Sequence[StoredPassage]) -> StoredPassage | None:
     """The one that the question names; another, or None, if the file has just changed."""
-    sections = [one for one in passages if not one.question]
-    named = (question.first_line, question.last_line)
-    return next((one for one in sections if (one.first_line, one.last_line) == named), next(iter(sections), None))
+    sections = [passage for passage in passages if not passage.question]
+    question_lines = (question.first_line, question.last_line)
+    return next(
+        (passage for passage in sections if (passage.first_line, passage.last_line) == question_lines),
+        next(iter(sections), None),
+    )
 
 
 def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hits) -> Pool:
@@ -299,7 +302,7 @@ def _read(runtime: Runtime, question: Question, hits: Hits, passages: Mapping[in
         words = _words(runtime, question.embeddings, list(passages)) or words
     pending = _pending(question, hits, passages)
     return [
-        Reading(_candidates(passages, each, pending=pending), of) for each, of in zip(hits.texts, words, strict=True)
+        Reading(_candidates(passages, text, pending=pending), of) for text, of in zip(hits.texts, words, strict=True)
     ]
 
 
@@ -317,15 +320,17 @@ def _match(runtime: Runtime, question: Question, hits: Hits, readings: Sequence[
     """How well each candidate answers by itself, by the text that it answers best, where the model has a curve."""
     embedder = runtime.meaning.embedder() if question.embeddings else None
     curve = calibration.CURVES.get(embedder.name) if embedder else None
-    found: dict[int, float | None] = {}
+    matches: dict[int, float | None] = {}
     for embedding, of, (candidates, words) in zip(question.embeddings, hits.texts, readings, strict=False):
         if curve is None or words is None or embedding.unrelated is None or not candidates:
             return {}
         rows = calibration.evidence(candidates, words, unrelated=embedding.unrelated, last_vector=of.last_vector)
-        for each, value in zip(candidates, calibration.matches(curve, rows), strict=True):
-            known = found.get(each.passage_id)
-            found[each.passage_id] = value if known is None or (value is not None and value > known) else known
-    return found
+        for candidate, value in zip(candidates, calibration.matches(curve, rows), strict=True):
+            previous = matches.get(candidate.passage_id)
+            matches[candidate.passage_id] = (
+                value if previous is None or (value is not None and value > previous) else previous
+            )
+    return matches
 
 
 def _every(runtime: Runtime, hits: Hits) -> dict[int, StoredPassage]:
@@ -365,7 +370,7 @@ def _in_turn(runtime: Runtime, ids: Sequence[int]) -> Iterator[StoredPassage]:
 
 def _method(hits: Hits, question: Question) -> str:
     by_text, by_vector = (
-        any(legs) for legs in zip(*((each.by_text, each.by_vector) for each in hits.texts), strict=True)
+        any(legs) for legs in zip(*((text.by_text, text.by_vector) for text in hits.texts), strict=True)
     )
     if by_text and by_vector:
         return "hybrid"
@@ -376,32 +381,32 @@ def _method(hits: Hits, question: Question) -> str:
 
 def _words(runtime: Runtime, embeddings: Sequence[QueryEmbedding], ids: list[int]) -> list[np.ndarray] | None:
     """Late interaction between the words of each text and each candidate's, where both are known."""
-    states = [each.states for each in embeddings if each.states is not None]
+    states = [embedding.states for embedding in embeddings if embedding.states is not None]
     if not states or len(states) < len(embeddings):
         return None
-    kept = runtime.store.vectors.token_states(ids)
-    return token_states.interact_all(states, [kept.get(id_) for id_ in ids])
+    states_by_id = runtime.store.vectors.token_states(ids)
+    return token_states.interact_all(states, [states_by_id.get(id_) for id_ in ids])
 
 
 def _pending(question: Question, hits: Hits, passages: Mapping[int, StoredPassage]) -> frozenset[int]:
     """Passages without a vector yet. Where the model gives token states, those tell it."""
     if not question.embeddings or question.embeddings[0].states is not None:
         return frozenset()
-    found = {id_ for each in hits.texts for id_ in each.vector}
-    return frozenset(id_ for id_, passage in passages.items() if id_ not in found and not passage.has_vector)
+    with_vector = {id_ for text in hits.texts for id_ in text.vector}
+    return frozenset(id_ for id_, passage in passages.items() if id_ not in with_vector and not passage.has_vector)
 
 
 def _candidates(passages: Mapping[int, StoredPassage], hits: TextHits, *, pending: frozenset[int]) -> list[Candidate]:
     return [
         Candidate(
-            each.id,
-            each.memory_id,
-            each.ordinal,
-            each.speaker,
-            each.tokens,
-            hits.text.get(each.id),
-            hits.vector.get(each.id),
-            each.id in pending,
+            passage.id,
+            passage.memory_id,
+            passage.ordinal,
+            passage.speaker,
+            passage.tokens,
+            hits.text.get(passage.id),
+            hits.vector.get(passage.id),
+            passage.id in pending,
         )
-        for each in passages.values()
+        for passage in passages.values()
     ]

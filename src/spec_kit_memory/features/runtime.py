@@ -95,29 +95,29 @@ class Meaning:
     def begin(self, texts: Sequence[str]) -> Future[list[QueryEmbedding]] | None:
         """Embed texts while the caller goes on; None while earlier ones are stuck: threads must not pile up."""
         with self._lock:
-            self._stuck = [each for each in self._stuck if not each.done()]
+            self._stuck = [future for future in self._stuck if not future.done()]
             if self._stuck:
                 return None
         from concurrent.futures import Future  # a hook that only matches triggers embeds nothing
 
-        made: Future[list[QueryEmbedding]] = Future()
+        future: Future[list[QueryEmbedding]] = Future()
 
         def run() -> None:
             try:
-                made.set_result(self.queries(texts))
+                future.set_result(self.queries(texts))
             except BaseException as error:  # a fault of ours: told here, and where the result is asked for
-                made.set_exception(error)
+                future.set_exception(error)
                 raise
 
         worker.start(run)
-        return made
+        return future
 
-    def end(self, made: Future[list[QueryEmbedding]]) -> list[QueryEmbedding]:
+    def end(self, future: Future[list[QueryEmbedding]]) -> list[QueryEmbedding]:
         try:
-            return made.result(timeout=PATIENCE_SECONDS)
+            return future.result(timeout=PATIENCE_SECONDS)
         except TimeoutError:
             with self._lock:
-                self._stuck.append(made)
+                self._stuck.append(future)
             late = f"the query was not embedded within {PATIENCE_SECONDS} seconds"
             self.failed(ProviderUnavailable(late, hint="search works by text meanwhile"))
             return []
@@ -131,12 +131,12 @@ class Meaning:
             return []
         try:
             embedder = self.embedder()
-            found = embedder.embed_queries(texts) if embedder else []
+            embeddings = embedder.embed_queries(texts) if embedder else []
         except SpecKitMemoryError as error:
             self.failed(error)
             return []
         self.worked()
-        return found
+        return embeddings
 
     def worked(self) -> None:
         self._failed_at, self.problem, self.advice = None, "", ""
@@ -149,8 +149,8 @@ class Meaning:
         """Why nothing can be embedded now, tried out; "" if it can, or nobody wants it."""
         if not self.wanted:
             return ""
-        made = None if self.down else self.begin(["Is anybody there?"])
-        return "" if made and self.end(made) else self.problem or "an earlier question is still being embedded"
+        future = None if self.down else self.begin(["Is anybody there?"])
+        return "" if future and self.end(future) else self.problem or "an earlier question is still being embedded"
 
 
 class Opened:
@@ -201,17 +201,17 @@ class Shelf:
 
     def get(self, content_hash: str, read: Callable[[], str]) -> Opened:
         with self._lock:
-            known = self._kept.pop(content_hash, None)
-            if known is not None:
-                self._kept[content_hash] = known  # the last used is the last to go
-                return known
-        made = Opened(read())
+            cached = self._kept.pop(content_hash, None)
+            if cached is not None:
+                self._kept[content_hash] = cached  # the last used is the last to go
+                return cached
+        opened = Opened(read())
         with self._lock:
-            if self._kept.setdefault(content_hash, made) is made:
-                self._characters += len(made.text)
+            if self._kept.setdefault(content_hash, opened) is opened:
+                self._characters += len(opened.text)
             while self._characters > self.MOST_CHARACTERS and len(self._kept) > 1:
                 self._characters -= len(self._kept.pop(next(iter(self._kept))).text)
-        return made
+        return opened
 
 
 class SearchCache:
@@ -376,8 +376,8 @@ class Runtime:
 
     def _text(self, memory: Memory) -> str:
         """As it was when the memory was read: the file may have changed since."""
-        found = self.store.documents.text(content_hash=memory.content_hash)
-        return self.store.documents.text(memory.id) if found is None else found
+        text = self.store.documents.text(content_hash=memory.content_hash)
+        return self.store.documents.text(memory.id) if text is None else text
 
     def change(self, reason: str, operation: Operation | None = None, *, session: str | None = None) -> Change:
         """Who changes something now; `reason` is for people, `operation` is what undo and recovery read."""

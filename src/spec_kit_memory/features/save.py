@@ -39,13 +39,13 @@ _TRANSCRIPTS = (".jsonl",)
 def save(runtime: Runtime, request: SaveRequest) -> SaveAnswer:
     """`by_person` says that nobody's agent asks: only then may the data ask for the constitutional tier."""
     file_path, context, text = request.file_path, request.context, request.text
-    given = [
+    contents = [
         name for name, value in (("filePath", file_path), ("context", context), ("text", text)) if value is not None
     ]
-    if len(given) > 1 and not context:  # whoever fills in every parameter means nothing by an empty one
-        given = [name for name in given if name != "context"]
-    if len(given) != 1:
-        raise MissingParameter(f"save got {' and '.join(given)}", hint="give exactly one of them")
+    if len(contents) > 1 and not context:  # whoever fills in every parameter means nothing by an empty one
+        contents = [name for name in contents if name != "context"]
+    if len(contents) != 1:
+        raise MissingParameter(f"save got {' and '.join(contents)}", hint="give exactly one of them")
     if file_path is not None:
         return _existing(runtime, file_path, dry_run=request.dry_run, on_similar=request.on_similar)
     by_person = request.by_person
@@ -132,16 +132,16 @@ class _Draft:
 
     @classmethod
     def of_session(cls, data: Mapping[str, Any], runtime: Runtime, *, by_person: bool) -> _Draft:
-        found: Counter[str] = Counter()
-        clean = redact.redact_data(session_data.checked(data), found)
+        secret_counts: Counter[str] = Counter()
+        clean = redact.redact_data(session_data.checked(data), secret_counts)
         session = session_data.read(clean, constitutional=by_person)
-        return cls(session_document.without_noise(session, patterns=runtime.settings.noise), dict(found))
+        return cls(session_document.without_noise(session, patterns=runtime.settings.noise), dict(secret_counts))
 
     @classmethod
     def of_fact(cls, text: str) -> _Draft:
-        found: Counter[str] = Counter()
-        session = session_data.read({"sessionSummary": redact.redact_data(text, found)})
-        return cls(session, dict(found), fact=True)
+        secret_counts: Counter[str] = Counter()
+        session = session_data.read({"sessionSummary": redact.redact_data(text, secret_counts)})
+        return cls(session, dict(secret_counts), fact=True)
 
     @cached_property
     def words(self) -> str:
@@ -149,8 +149,8 @@ class _Draft:
         session = self.session
         parts = [session.title, session.summary, *session.next_steps, *session.blockers]
         # A line each: the end of one and the beginning of the next are no phrase.
-        parts += [said for d in session_document.decisions_of(session) for said in (d.text, d.chosen, d.rationale)]
-        parts += [said for seen in session.observations for said in (seen.title, seen.text, *seen.facts)]
+        parts += [text for d in session_document.decisions_of(session) for text in (d.text, d.chosen, d.rationale)]
+        parts += [text for seen in session.observations for text in (seen.title, seen.text, *seen.facts)]
         parts += [message.text for message in session.messages]
         parts += [json.dumps(session.technical, ensure_ascii=False)] if session.technical else []
         return "\n".join(part for part in parts if part.strip())
@@ -170,7 +170,7 @@ def _write(
         runtime,
         words=draft.words,
         named_files=draft.files,
-        named=request.spec_folder or draft.session.spec_folder,
+        given_folder=request.spec_folder or draft.session.spec_folder,
         create=request.create,
         fact=draft.fact,
     )
@@ -195,12 +195,12 @@ def _write(
         alignment=placed.alignment,
         warnings=tuple(warnings),
     )
-    known = _known(runtime, rendered, similar, placed.spec_folder, force=force, on_similar=on_similar)
-    if known is not None:
-        return _known_already(runtime, answer, known, draft, dry_run=request.dry_run, on_similar=on_similar)
+    existing = _known(runtime, rendered, similar, placed.spec_folder, force=force, on_similar=on_similar)
+    if existing is not None:
+        return _known_already(runtime, answer, existing, draft, dry_run=request.dry_run, on_similar=on_similar)
     if request.dry_run:
-        said = f"would write {answer.path}; nothing was written"
-        return replace(answer, summary=said, dry_run=True, text=rendered.text)
+        summary = f"would write {answer.path}; nothing was written"
+        return replace(answer, summary=summary, dry_run=True, text=rendered.text)
     stem = session_document.file_name(now_local, rendered.topic).removesuffix(".md")
     saved = runtime.sync.save(placed.folder, stem, rendered.text, runtime.change("save"))
     memory_id = saved.result.memory_id
@@ -239,10 +239,10 @@ def _unheard(in_data: str | None, argument: str | None, placed: choose_folder.Pl
     """The data and the argument may name two folders: the argument is the later word."""
     if not in_data or not argument:
         return []
-    meant = clean_folder(in_data)
-    if placed.spec_folder == meant or (placed.spec_folder or "").endswith(f"/{meant}"):
+    folder = clean_folder(in_data)
+    if placed.spec_folder == folder or (placed.spec_folder or "").endswith(f"/{folder}"):
         return []
-    return [f"the data names spec folder {meant}, but {placed.spec_folder} was named beside it and is used"]
+    return [f"the data names spec folder {folder}, but {placed.spec_folder} was named beside it and is used"]
 
 
 def _known(
@@ -257,43 +257,43 @@ def _known(
     """The memory that is this text already. Who merges may have saved it a moment ago, and been warned."""
     if force and on_similar != "merge":
         return None
-    known = near_duplicates.same(runtime, rendered.text, spec_folder=spec_folder)
-    if known is None and on_similar == "merge":
+    existing = near_duplicates.same(runtime, rendered.text, spec_folder=spec_folder)
+    if existing is None and on_similar == "merge":
         return near_duplicates.same_words(runtime, rendered.text, similar, spec_folder=spec_folder)
-    return known
+    return existing
 
 
 def _known_already(
-    runtime: Runtime, answer: SaveAnswer, known: Memory, draft: _Draft, *, dry_run: bool, on_similar: str
+    runtime: Runtime, answer: SaveAnswer, existing: Memory, draft: _Draft, *, dry_run: bool, on_similar: str
 ) -> SaveAnswer:
     """Nothing is written for a text that is there; the merge that was offered with it can still be done."""
-    unused = [phrase for phrase in draft.session.triggers if phrase not in known.attributes.triggers]
+    unused = [phrase for phrase in draft.session.triggers if phrase not in existing.attributes.triggers]
     warnings: list[Text] = list(answer.warnings)
     if unused:
-        warnings.append(advise("add-phrases", id=known.id, phrases=tuple(map(repr, unused))))
-    said = f"this is memory {known.id} already ({known.path})"
+        warnings.append(advise("add-phrases", id=existing.id, phrases=tuple(map(repr, unused))))
+    summary = f"this is memory {existing.id} already ({existing.path})"
     answer = replace(
         answer,
-        summary=f"{said}; nothing was written",
-        id=known.id,
-        path=known.path,
-        duplicate_of=known.id,
-        triggers=known.attributes.triggers,
-        tier=known.tier,
+        summary=f"{summary}; nothing was written",
+        id=existing.id,
+        path=existing.path,
+        duplicate_of=existing.id,
+        triggers=existing.attributes.triggers,
+        tier=existing.tier,
         dry_run=dry_run,
         warnings=tuple(warnings),
     )
     if on_similar != "merge":
         return replace(answer, similar=())
-    answer = replace(answer, summary=said)
+    answer = replace(answer, summary=summary)
     if dry_run:
-        other = near_duplicates.mergeable(runtime, answer.similar, known)
+        other = near_duplicates.mergeable(runtime, answer.similar, existing)
         then = f"; it would take in memory {other.id}" if other else ""
-        return replace(answer, summary=f"{said}{then}; nothing was written")
-    answer = _joined(runtime, answer, known.id)
+        return replace(answer, summary=f"{summary}{then}; nothing was written")
+    answer = _joined(runtime, answer, existing.id)
     if answer.merged is None:
-        return replace(answer, summary=f"{said}; there is no other memory to merge it with")
-    return replace(answer, vector_status=index_workspace.embed_memory(runtime, known.id))
+        return replace(answer, summary=f"{summary}; there is no other memory to merge it with")
+    return replace(answer, vector_status=index_workspace.embed_memory(runtime, existing.id))
 
 
 def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
@@ -306,15 +306,15 @@ def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
             reason = (
                 merge.obstacle(runtime.store.documents.get(others[0]["id"]), memory) or "only memories of one folder"
             )
-            told = f"memory {others[0]['id']} is similar, but was not merged: {reason}"
-            return replace(answer, warnings=(*answer.warnings, told), similar=others)
+            message = f"memory {others[0]['id']} is similar, but was not merged: {reason}"
+            return replace(answer, warnings=(*answer.warnings, message), similar=others)
         return replace(answer, similar=())
     try:
         done = merge.join(runtime, memory_id=other.id, into=memory_id)
     except SpecKitMemoryError as error:
         # The memory is kept by now, and so is the other one.
-        told = f"memory {other.id} was not merged: {error.message}"
-        return replace(answer, warnings=(*answer.warnings, told), similar=others)
+        message = f"memory {other.id} was not merged: {error.message}"
+        return replace(answer, warnings=(*answer.warnings, message), similar=others)
     return replace(
         answer,
         summary=f"{answer.summary}; it takes in and supersedes memory {other.id}",
@@ -364,7 +364,7 @@ def _metadata(
     status: VectorStatus,
     git_: Mapping[str, str],
 ) -> None:
-    told = session_document.metadata(
+    metadata = session_document.metadata(
         rendered,
         file=path.name,
         now_local=now_local,
@@ -375,7 +375,7 @@ def _metadata(
         git=git_,
     )
     place = paths.place(settings, path).beside("metadata.json")
-    disk.write_atomic(place, json.dumps(told, ensure_ascii=False, indent=2) + "\n")
+    disk.write_atomic(place, json.dumps(metadata, ensure_ascii=False, indent=2) + "\n")
 
 
 def _session_saved(runtime: Runtime, session_id: str | None) -> None:
@@ -386,15 +386,15 @@ def _session_saved(runtime: Runtime, session_id: str | None) -> None:
 
 def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) -> SaveAnswer:
     memory = runtime.store.documents.get(result.memory_id)
-    said = f"saved {answer.title} as memory {memory.id} in {paths.stored_form(runtime.settings, path)}"
+    summary = f"saved {answer.title} as memory {memory.id} in {paths.stored_form(runtime.settings, path)}"
     if result.alias:
-        said = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
+        summary = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
     if answer.redacted:
         count = sum(answer.redacted.values())
-        said += f"; {counted(count, 'secret was', 'secrets were')} replaced"
+        summary += f"; {counted(count, 'secret was', 'secrets were')} replaced"
     return replace(
         answer,
-        summary=said,
+        summary=summary,
         id=memory.id,
         path=paths.stored_form(runtime.settings, path),
         created=result.created,

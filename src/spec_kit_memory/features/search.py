@@ -92,25 +92,25 @@ class Ranking:
     steepness: int = 1  # of the relevance
     concepts: Mapping[str, Any] = field(default_factory=dict)  # where each is, if no memory matches all of them
 
-    def answers(self, found: Found) -> bool:
+    def answers(self, result: Found) -> bool:
         """Is it an answer, more than the nearest that there is? By its words where its match cannot be told."""
-        if found.match is None:
-            worded = found.scored.stages.get("text", 0.0) > 0.0
-            return worded and found.scored.relevance >= decay.DORMANT_RELEVANCE**self.steepness
-        return found.match > calibration.UNCLEAR
+        if result.match is None:
+            worded = result.scored.stages.get("text", 0.0) > 0.0
+            return worded and result.scored.relevance >= decay.DORMANT_RELEVANCE**self.steepness
+        return result.match > calibration.UNCLEAR
 
     @property
     def close(self) -> bool:
         """Is there an answer among them? So be it where nothing tells: a vector of a model that is not calibrated."""
         return any(map(self.answers, self.found)) or any(
-            found.match is None and "vector" in found.scored.stages and "late" not in found.scored.stages
-            for found in self.found
+            result.match is None and "vector" in result.scored.stages and "late" not in result.scored.stages
+            for result in self.found
         )
 
     @property
     def unclear(self) -> bool:
         """Is it known that nothing found is an answer?"""
-        return all(found.match is not None for found in self.found) and not self.close
+        return all(result.match is not None for result in self.found) and not self.close
 
 
 def hard_filter(request: Request) -> Filter:
@@ -156,12 +156,12 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
         hard = replace(hard, ids=ids | _concepts(runtime, request, hard).common if hidden else ids)
         soft = replace(soft, ids=ids)
     pool = retrieve.match(runtime, question, soft, results=request.limit)
-    found = _score(runtime, request, query, pool, hot)
-    kept, dormant = _without_dim(request, found, decay.DORMANT_RELEVANCE**pool.relevance.steepness)
-    scale = _scale(kept or dormant)
+    results = _score(runtime, request, query, pool, hot)
+    results_left, dormant = _without_dim(request, results, decay.DORMANT_RELEVANCE**pool.relevance.steepness)
+    scale = _scale(results_left or dormant)
     dormant = [_shown(f, scale) for f in dormant]
-    kept, low = _without_low(request, [_shown(f, scale) for f in kept])
-    ordered = _linked(runtime, kept)
+    results_left, low = _without_low(request, [_shown(f, scale) for f in results_left])
+    ordered = _linked(runtime, results_left)
     stale: list[Found] = []
     if request.fresh:
         code = code_state.of(runtime, [f.memory for f in ordered])
@@ -184,7 +184,7 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
             dormant,
             low,
             stale,
-            _shown(found[0], scale) if found else None,
+            _shown(results[0], scale) if results else None,
             hot,
         ),
         method=pool.method,
@@ -230,7 +230,7 @@ class Concepts:
 
 def _concepts(runtime: Runtime, request: Request, where: Filter) -> Concepts:
     """By its words, or by a clear match of meaning: in a small workspace everything is among the nearest."""
-    found = {}
+    by_concept = {}
     for concept in request.concepts:
         question = retrieve.ask(runtime, queries.read(concept), mode=request.mode)
         worded = _with_every_word(runtime, question.query, where) if question.text else set()
@@ -238,23 +238,23 @@ def _concepts(runtime: Runtime, request: Request, where: Filter) -> Concepts:
         best = list(pool.by_memory())
         clear = {pool.passages[id_].memory_id for id_, match in pool.match.items() if (match or 0) >= calibration.CLEAR}
         matched = worded | clear
-        found[concept] = [id_ for id_ in best if id_ in matched] + sorted(matched.difference(best))
-    return Concepts(found)
+        by_concept[concept] = [id_ for id_ in best if id_ in matched] + sorted(matched.difference(best))
+    return Concepts(by_concept)
 
 
 def _with_every_word(runtime: Runtime, concept: Query, where: Filter) -> set[int]:
     """The memories that have each telling word of a concept, in one passage or in several."""
-    found = []
+    memory_sets = []
     for word in concept.text.split():
         terms = queries.read(word).terms
         if not terms or set(terms).isdisjoint(concept.terms):
             continue  # it tells nothing beside the others
         if " " in terms[0] and not words.unspaced(word):
             # A name like file.py: the whole of it, or every part.
-            found.append(_having(runtime, terms[:1], where) | _having(runtime, terms[1:], where))
+            memory_sets.append(_having(runtime, terms[:1], where) | _having(runtime, terms[1:], where))
         else:
-            found += [_with_word(runtime, part, where) for part in _WORDS.findall(word)]
-    return set.intersection(*found) if found else set()
+            memory_sets += [_with_word(runtime, part, where) for part in _WORDS.findall(word)]
+    return set.intersection(*memory_sets) if memory_sets else set()
 
 
 def _with_word(runtime: Runtime, word: str, where: Filter) -> set[int]:
@@ -275,9 +275,9 @@ def _having(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
     return set.intersection(*having) if having else set()
 
 
-def _counted(runtime: Runtime, concepts: Sequence[str], found: Found) -> Found:
-    text = runtime.opened(found.memory).text
-    return found._replace(concepts={concept: words.occurrences(text, concept) for concept in concepts})
+def _counted(runtime: Runtime, concepts: Sequence[str], result: Found) -> Found:
+    text = runtime.opened(result.memory).text
+    return result._replace(concepts={concept: words.occurrences(text, concept) for concept in concepts})
 
 
 def _where_found(runtime: Runtime, concepts: Concepts) -> dict[str, Any]:
@@ -312,7 +312,7 @@ def _score(
     weights, now = runtime.settings.search.weights, runtime.now()
     closeness = 1 if runtime.settings.search.fusion == "rrf" else ranking.CLOSENESS
     turn, since = _turns(runtime, request)
-    found = []
+    results = []
     for memory in runtime.store.documents.many(list(grouped)):
         passages = grouped[memory.id]
         state = _state(memory, hot, now)
@@ -325,9 +325,9 @@ def _score(
             closeness=closeness,
         )
         score = partial(_passage_score, pool, shared, weights)
-        found.append(Found(memory, state, score(passages[0]), passages, score, pool.match, pool.questions))
-    found.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
-    return found
+        results.append(Found(memory, state, score(passages[0]), passages, score, pool.match, pool.questions))
+    results.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
+    return results
 
 
 def _passage_score(pool: Pool, shared: ranking.Shared, weights: ranking.Weights, passage: StoredPassage) -> Scored:
@@ -335,21 +335,23 @@ def _passage_score(pool: Pool, shared: ranking.Shared, weights: ranking.Weights,
     return ranking.score(relevance.value, shared, weights, parts=relevance.parts, texts=relevance.texts)
 
 
-def _scale(found: Sequence[Found]) -> float | None:
+def _scale(results: Sequence[Found]) -> float | None:
     """What makes the best one's score its match: importance, age and use order, and never make a bad match look good.
 
     None where the match of the best is not known.
     """
-    best = found[0] if found else None
+    best = results[0] if results else None
     if best is None or best.match is None or best.scored.score <= 0.0:
         return None
     return 100.0 * best.match / best.scored.score
 
 
-def _shown(found: Found, scale: float | None) -> Found:
+def _shown(result: Found, scale: float | None) -> Found:
     if scale is None:
-        return found
-    return found._replace(scored=found.scored.scaled(scale), score=lambda passage: found.score(passage).scaled(scale))
+        return result
+    return result._replace(
+        scored=result.scored.scaled(scale), score=lambda passage: result.score(passage).scaled(scale)
+    )
 
 
 def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
@@ -372,8 +374,8 @@ def _keywords(query: Query, memory: Memory, passages: Sequence[StoredPassage]) -
 
 def _turns(runtime: Runtime, request: Request) -> tuple[int, Mapping[int, int]]:
     """The session's turn, and how many turns ago it came upon each memory; nothing fades without a session."""
-    asked = request.session_id if runtime.settings.decay.model == "turns" else None
-    session = runtime.store.record.session(asked) if asked else None
+    session_id = request.session_id if runtime.settings.decay.model == "turns" else None
+    session = runtime.store.record.session(session_id) if session_id else None
     if session is None:
         return 0, {}
     return session.turn, {entry.memory_id: session.turn - entry.turn for entry in session.attention}
@@ -389,38 +391,38 @@ def _recency(
     return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
 
 
-def _without_dim(request: Request, found: list[Found], least: float) -> tuple[list[Found], list[Found]]:
+def _without_dim(request: Request, results: list[Found], least: float) -> tuple[list[Found], list[Found]]:
     """Dormant memories need a clear match, unless the caller named states; by relevance where match is not known."""
     if request.state_filter or request.min_state:
-        return found, []
-    kept: list[Found] = []
+        return results, []
+    bright: list[Found] = []
     dim: list[Found] = []
-    for f in found:
+    for f in results:
         clear = f.scored.relevance >= least if f.match is None else f.match >= calibration.CLEAR
-        (kept if clear or f.state is not State.DORMANT else dim).append(f)
-    return kept, dim
+        (bright if clear or f.state is not State.DORMANT else dim).append(f)
+    return bright, dim
 
 
-def _without_low(request: Request, found: list[Found]) -> tuple[list[Found], list[Found]]:
+def _without_low(request: Request, results: list[Found]) -> tuple[list[Found], list[Found]]:
     if not request.min_score:
-        return found, []
-    low = [f for f in found if f.scored.score < request.min_score * 100]
-    return [f for f in found if f.scored.score >= request.min_score * 100], low
+        return results, []
+    low = [f for f in results if f.scored.score < request.min_score * 100]
+    return [f for f in results if f.scored.score >= request.min_score * 100], low
 
 
-def _linked(runtime: Runtime, found: list[Found]) -> list[Found]:
+def _linked(runtime: Runtime, results: list[Found]) -> list[Found]:
     """Superseded ones directly below what supersedes them; contradictions named."""
     kinds = (Relation.SUPERSEDES, Relation.CONTRADICTS)
-    links = runtime.store.record.links([f.memory.id for f in found], relations=kinds) if found else []
+    links = runtime.store.record.links([f.memory.id for f in results], relations=kinds) if results else []
     replaced_by = _pairs(links, Relation.SUPERSEDES)
     opposed = _pairs(links, Relation.CONTRADICTS)
     if not replaced_by and not opposed:
-        return found
+        return results
     for target, sources in list(opposed.items()):
         for source in sources:
             opposed.setdefault(source, []).append(target)
     replaces: dict[int, list[int]] = {}
-    for f in found:
+    for f in results:
         for successor in replaced_by.get(f.memory.id, ()):
             replaces.setdefault(successor, []).append(f.memory.id)
     marked = [
@@ -431,7 +433,7 @@ def _linked(runtime: Runtime, found: list[Found]) -> list[Found]:
         )
         if f.memory.id in replaced_by or f.memory.id in opposed or f.memory.id in replaces
         else f
-        for f in found
+        for f in results
     ]
     return ranking.below_successors(marked, lambda f: f.memory.id, lambda f: f.superseded_by)
 
@@ -470,8 +472,8 @@ def _held_back(
     # What promises less than the last one shown, and has none of the words, is no match to speak of.
     least = sorted(promised.values())[-request.limit] if len(promised) >= request.limit else -1.0
     reasons: dict[int, str] = {}
-    for reason, found in (("dormant", dormant), ("minScore", low), ("stale", stale)):
-        reasons |= dict.fromkeys(_matches(pool.hits, promised, [f.memory.id for f in found], least), reason)
+    for reason, results in (("dormant", dormant), ("minScore", low), ("stale", stale)):
+        reasons |= dict.fromkeys(_matches(pool.hits, promised, [f.memory.id for f in results], least), reason)
     best = [*dormant, *low, *stale]
     if hidden:
         hits = retrieve.look(runtime, question, outside)

@@ -53,19 +53,19 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
     # What a session was sent changes with each answer, so only questions without one repeat.
     # Memories expire and change their state without a write, so an answer is good for a minute.
     # A connection is told the rules once: the answers before and after are different ones.
-    told, cache = sessions.told_to(runtime, None), runtime.view.answers
-    key = (request, int(runtime.now().timestamp() // CACHE_SECONDS), told)
-    known = cache.get(key, generation) if request.session_id is None else None
-    if known is not None:
-        sessions.remember_told(runtime, _told(runtime, known.constitutional))
+    told_rules, cache = sessions.told_to(runtime, None), runtime.view.answers
+    key = (request, int(runtime.now().timestamp() // CACHE_SECONDS), told_rules)
+    cached = cache.get(key, generation) if request.session_id is None else None
+    if cached is not None:
+        sessions.remember_told(runtime, _told(runtime, cached.constitutional))
         if request.include_content:
-            runtime.used([result.id for result in known.results])
-        return _with_code(runtime, request, replace(known, meta=replace(known.meta, cache_hit=True)))
+            runtime.used([result.id for result in cached.results])
+        return _with_code(runtime, request, replace(cached, meta=replace(cached.meta, cache_hit=True)))
     answer = answer_from(runtime, request)
     if (
         request.session_id is None
         and not request.fresh
-        and not any(str(said).startswith("meaning:") for said in answer.unavailable)
+        and not any(str(notice).startswith("meaning:") for notice in answer.unavailable)
     ):
         cache.put(key, generation, answer)
     return _with_code(runtime, request, answer)
@@ -78,20 +78,20 @@ def _with_code(runtime: Runtime, request: Request, answer: SearchAnswer) -> Sear
 def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
     ranking = searching.rank(runtime, request)
     budget = request.max_tokens or runtime.settings.search.max_tokens
-    found = _answering(request, ranking)
-    ruled = _rules(runtime, request, budget, without={f.memory.id for f in found[: request.limit]})
+    candidates = _answering(request, ranking)
+    ruled = _rules(runtime, request, budget, without={f.memory.id for f in candidates[: request.limit]})
     stats = runtime.store.care.stats()
-    total = len(found) + ranking.total - len(ranking.found)  # those that were not looked at closely included
+    total = len(candidates) + ranking.total - len(ranking.found)  # those that were not looked at closely included
     frame = _Frame(_about_itself(runtime, request, ranking, ruled, stats, total=total), request, budget=budget)
     desk = _Desk(runtime, request, frame, ranking.query.keywords)
     by_passage = request.group_by == "passage"
     results: Sequence[Result | FlatResult] = (
-        desk.passages(found, frame.room) if by_passage else desk.results(found[: request.limit], frame.room)
+        desk.passages(candidates, frame.room) if by_passage else desk.results(candidates[: request.limit], frame.room)
     )
     desk.remember(list(dict.fromkeys(result.id for result in results)), _told(runtime, ruled.rules))
     cards, results = desk.contiguity(results)
-    hints = _hints(request, ranking, results, stats["memories"], found=len(found))
-    if request.spec_folder and not found and (unknown := _unknown_folder(runtime, request.spec_folder)):
+    hints = _hints(request, ranking, results, stats["memories"], found_count=len(candidates))
+    if request.spec_folder and not candidates and (unknown := _unknown_folder(runtime, request.spec_folder)):
         hints.insert(0, unknown)
     if ruled.unnamed:
         hints.append(advise("name-rules", count=ruled.unnamed))
@@ -99,7 +99,7 @@ def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
         hints.append(advise("read-section", count=desk.unfit))
     return replace(
         frame.answer,
-        summary=_summary(request, ranking, found, len(results), total),
+        summary=_summary(request, ranking, candidates, len(results), total),
         advice=tuple(hints),
         results=tuple(results),
         tokens_saved=desk.saved,
@@ -159,14 +159,14 @@ class _Frame:
 
 def _within(answer: SearchAnswer, room: int) -> SearchAnswer:
     """Without what would crowd out the results."""
-    held, concepts = answer.held_back, answer.concepts
-    while held.best and answer_json.size(held) > room // HELD_SHARE:
-        held = replace(held, best=held.best[:-1])
+    held_back, concepts = answer.held_back, answer.concepts
+    while held_back.best and answer_json.size(held_back) > room // HELD_SHARE:
+        held_back = replace(held_back, best=held_back.best[:-1])
     if concepts and answer_json.size(concepts) > room // 2:
-        concepts = {concept: {"memories": found["memories"]} for concept, found in concepts.items()}
-    answer = replace(answer, held_back=held, concepts=concepts)
-    told = answer_json.field_sizes(replace(answer, unsaid=answer.unsaid.union(UNMEASURED, FRAME_EXTRAS)))
-    return replace(answer, explain={}) if sum(told.values()) > room else answer
+        concepts = {concept: {"memories": counts["memories"]} for concept, counts in concepts.items()}
+    answer = replace(answer, held_back=held_back, concepts=concepts)
+    sizes = answer_json.field_sizes(replace(answer, unsaid=answer.unsaid.union(UNMEASURED, FRAME_EXTRAS)))
+    return replace(answer, explain={}) if sum(sizes.values()) > room else answer
 
 
 def _answering(request: Request, ranking: Ranking) -> list[Found]:
@@ -177,8 +177,8 @@ def _answering(request: Request, ranking: Ranking) -> list[Found]:
     if _rules_asked_for(request):
         return list(ranking.found)
     rules = [f.memory.tier is Tier.CONSTITUTIONAL for f in ranking.found]
-    kept = [f for f, is_rule in zip(ranking.found, rules, strict=True) if not is_rule or ranking.answers(f)]
-    within, beyond = kept[: request.limit], kept[request.limit :]
+    results = [f for f, is_rule in zip(ranking.found, rules, strict=True) if not is_rule or ranking.answers(f)]
+    within, beyond = results[: request.limit], results[request.limit :]
     return [*within, *(f for f in beyond if f.memory.tier is not Tier.CONSTITUTIONAL)]
 
 
@@ -207,14 +207,14 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
     phrases = [(m.id, phrase) for m in memories.values() for phrase in m.attributes.triggers]
     triggered = {match.memory_id for match in triggers.Matcher(phrases).match(request.text)}
     if request.dedup:
-        told = sessions.told_to(runtime, request.session_id)
-        memories = {id_: m for id_, m in memories.items() if sessions.is_due(m, told, triggered=id_ in triggered)}
+        told_rules = sessions.told_to(runtime, request.session_id)
+        memories = {id_: m for id_, m in memories.items() if sessions.is_due(m, told_rules, triggered=id_ in triggered)}
     bodies = {id_: _body(runtime.opened(memory).outline) for id_, memory in memories.items()}
-    named = {m.id: Rule(id=m.id, title=m.title, path=m.path, text="") for m in memories.values()}
+    named_rules = {m.id: Rule(id=m.id, title=m.title, path=m.path, text="") for m in memories.values()}
     candidates = [
         packing.Rule(
             id=m.id,
-            name_size=answer_json.size(named[m.id]) + len(","),
+            name_size=answer_json.size(named_rules[m.id]) + len(","),
             text=bodies[m.id],
             weight=m.attributes.weight,
             triggered=m.id in triggered,
@@ -222,8 +222,8 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
         for m in memories.values()
     ]
     ruled = packing.rules(candidates, budget=packing.rules_budget(budget) * BYTES, measure=tokens.quoted)
-    shown = [replace(named[id_], text=text) for id_, text in ruled.shown]
-    return _Ruled((*shown, *(named[id_] for id_ in ruled.named)), ruled.unnamed)
+    shown_rules = [replace(named_rules[id_], text=text) for id_, text in ruled.shown]
+    return _Ruled((*shown_rules, *(named_rules[id_] for id_ in ruled.named)), ruled.unnamed)
 
 
 def _told(runtime: Runtime, rules: Sequence[Rule]) -> list[str]:
@@ -258,16 +258,16 @@ class _Desk:
         self.saved = 0  # tokens, by sending sections only
         self.unfit = 0  # sections for which there was no room
 
-    def results(self, found: Sequence[Found], room: int) -> list[Result]:
-        self._opened = {f.memory.id: self.runtime.opened(f.memory) for f in found}
+    def results(self, candidates: Sequence[Found], room: int) -> list[Result]:
+        self._opened = {f.memory.id: self.runtime.opened(f.memory) for f in candidates}
         if self.request.anchors:
-            return self._sections(found, room)
+            return self._sections(candidates, room)
         longest = max((len(opened.lines) for opened in self._opened.values()), default=1)
         further = ShownPassage(lines=f"{longest}-{longest}", text="", score=12.34)
         # The quotes of a text are counted with its lines.
         quotes = answer_json.size("")
         fitted = packing.fit(
-            [self._block(f) for f in found],
+            [self._block(f) for f in candidates],
             budget=room,
             prices=Prices(
                 range=answer_json.size(further) + len(",") - quotes, list=len('"passages":[],'), empty=quotes
@@ -275,13 +275,13 @@ class _Desk:
             weigh=_weigher(self.keywords),
             beside=self._beside,
             clip=_clipper(self.keywords),
-            breadth=self.frame.roomy and not all(f.memory.source is Source.CHAT for f in found),
+            breadth=self.frame.roomy and not all(f.memory.source is Source.CHAT for f in candidates),
             enough=ENOUGH_TOKENS * BYTES if self.request.max_tokens is None else None,
         )
         for block in fitted.blocks:
             self._mark_parts(block)
         packed = {block.id: _in_lines(block, self._opened[block.id].layout) for block in fitted.blocks}
-        return [self._result(f, packed[f.memory.id]) for f in found if f.memory.id in packed]
+        return [self._result(f, packed[f.memory.id]) for f in candidates if f.memory.id in packed]
 
     def remember(self, shown_ids: Sequence[int], rules: Iterable[str]) -> None:
         """What was listed is HOT for this session; what came with its content counts as used."""
@@ -334,8 +334,8 @@ class _Desk:
             if first < start:
                 left.append((first, start - 1))
             first = max(first, end + 1)
-        said = [(start, end) for start, end in left if any(map(_says, opened.lines[start - 1 : end]))]
-        return said if self._sent else left
+        with_text = [(start, end) for start, end in left if any(map(_says, opened.lines[start - 1 : end]))]
+        return with_text if self._sent else left
 
     def _header_bytes(self, f: Found) -> int:
         """What naming a result costs without a text, with its neighbours where they were asked for."""
@@ -373,19 +373,19 @@ class _Desk:
             unsaid=plain.unsaid - ({"already_sent"} if self._sent else set()),
         )
 
-    def _beside(self, named: Sequence[int], room: int) -> int:
+    def _beside(self, listed: Sequence[int], room: int) -> int:
         """What the hits leave room for: ids, the answer about itself, then titles, then where and when."""
         start = room
-        room -= self._say(named, room, "id")
-        room -= self._say(named, room, "match")
+        room -= self._say(listed, room, "id")
+        room -= self._say(listed, room, "match")
         room -= self.frame.say(room)
-        room -= self._say(named, room, "title")
-        room -= self._say(named, room, "spec_folder", "created_at")
+        room -= self._say(listed, room, "title")
+        room -= self._say(listed, room, "spec_folder", "created_at")
         return start - room
 
-    def _say(self, named: Sequence[int], room: int, *names: str) -> int:
+    def _say(self, listed: Sequence[int], room: int, *names: str) -> int:
         start = room
-        for id_ in named:
+        for id_ in listed:
             waiting = self._waiting[id_]
             for name in names:
                 if waiting.get(name, room + 1) <= room:
@@ -400,7 +400,7 @@ class _Desk:
         return self._near[memory.id]
 
     def _near_bytes(self, memory: Memory) -> int:
-        cards = [self.runtime.card(each) for each in self._near_of(memory) if each is not None]
+        cards = [self.runtime.card(near) for near in self._near_of(memory) if near is not None]
         return sum(answer_json.size(card) + len(",") for card in cards)
 
     def _result(self, f: Found, packed: Packed) -> Result:
@@ -408,7 +408,7 @@ class _Desk:
         relevance = f.scored.by_relevance
         wholes = [s for s in packed.shown if self.request.include_content and not s.cut and s.score > relevance]
         texts = [s for s in packed.shown if s not in wholes]
-        best = max(texts, key=lambda shown: shown.score, default=None)
+        best = max(texts, key=lambda part: part.score, default=None)
         first, last = (best.first_line, best.last_line) if best else _lines_of(f)
         if wholes:
             first, last = wholes[0].first_line, wholes[-1].last_line
@@ -438,7 +438,7 @@ class _Desk:
 
     def _content(self, f: Found, wholes: Sequence[Shown]) -> str:
         """The text, with a line in the place of what this session has."""
-        parts = [(shown.first_line, shown.text) for shown in wholes]
+        parts = [(part.first_line, part.text) for part in wholes]
         parts += [(first, _sent_line(first, last)) for first, last in self._had(f)]
         return "\n".join(text for _, text in sorted(parts))
 
@@ -456,8 +456,8 @@ class _Desk:
         for passage in self.runtime.store.documents.passages(memory_id=f.memory.id):
             if passage.last_line > len(lines):  # the file was shortened since
                 continue
-            said = (n for n in range(passage.first_line, passage.last_line + 1) if lines[n - 1].strip())
-            if all(any(first <= n <= last for first, last in ranges) for n in said):
+            numbers = (n for n in range(passage.first_line, passage.last_line + 1) if lines[n - 1].strip())
+            if all(any(first <= n <= last for first, last in ranges) for n in numbers):
                 self._shown_hashes.add(passage.hash)
         self._shown_hashes.update(sessions.range_mark(f.memory, first, last) for first, last in ranges)
 
@@ -466,60 +466,62 @@ class _Desk:
         layout = self._opened[packed.id].layout
         if not self.request.session_id or layout.last_line == len(layout.lines):
             return
-        shown = [(s.first_line, s.last_line) for s in packed.shown if not s.clipped]
+        ranges = [(s.first_line, s.last_line) for s in packed.shown if not s.clipped]
         for passage in self.runtime.store.documents.passages(memory_id=packed.id):
             first, last = layout.place(passage)
-            if any(start <= first and last <= end for start, end in shown):
+            if any(start <= first and last <= end for start, end in ranges):
                 self._shown_hashes.add(passage.hash)
 
-    def _sections(self, found: Sequence[Found], room: int) -> list[Result]:
+    def _sections(self, candidates: Sequence[Found], room: int) -> list[Result]:
         """Only the asked sections of each result, while there is room to name one."""
         results = []
-        for f in found:
+        for f in candidates:
             document = self._opened[f.memory.id].outline
-            asked = {wanted: markdown.find_section(document, wanted) for wanted in self.request.anchors}
-            missing = tuple(wanted for wanted, anchor in asked.items() if anchor is None)
-            named = replace(_plain(f, explain=self.request.explain), missing_anchors=missing)
+            anchors = {
+                anchor_name: markdown.find_section(document, anchor_name) for anchor_name in self.request.anchors
+            }
+            missing = tuple(anchor_name for anchor_name, anchor in anchors.items() if anchor is None)
+            plain_row = replace(_plain(f, explain=self.request.explain), missing_anchors=missing)
             room -= self._header_bytes(f) + answer_json.size(missing) + len('"missingAnchors":,"sections":{},')
             if room < 0:
                 break
             sections: dict[str, str] = {}
-            for wanted, anchor in asked.items():
+            for anchor_name, anchor in anchors.items():
                 if anchor is None:
                     continue
                 text = markdown.lines(document, anchor.first_line, anchor.last_line).strip("\n")
                 if self._was_sent(f, anchor.first_line, anchor.last_line):
                     text = _sent_line(anchor.first_line, anchor.last_line)
-                if (size := answer_json.size({wanted: text})) <= room:
+                if (size := answer_json.size({anchor_name: text})) <= room:
                     room -= size
-                    sections[wanted] = text
+                    sections[anchor_name] = text
                     self._mark_sent(f, [(anchor.first_line, anchor.last_line)])
                 else:
                     self.unfit += 1
             self.saved += max(0, tokens.count(document.text) - sum(tokens.count(text) for text in sections.values()))
-            results.append(replace(named, sections=sections))
+            results.append(replace(plain_row, sections=sections))
         return results
 
     def _was_sent(self, f: Found, first: int, last: int) -> bool:
         """Has this session all that these lines say?"""
         lines, had = self.runtime.opened(f.memory).lines, self._had(f)
-        said = [n for n in range(first, min(last, len(lines)) + 1) if _says(lines[n - 1])]
-        return bool(said) and all(any(start <= n <= end for start, end in had) for n in said)
+        numbers = [n for n in range(first, min(last, len(lines)) + 1) if _says(lines[n - 1])]
+        return bool(numbers) and all(any(start <= n <= end for start, end in had) for n in numbers)
 
     # --- a flat list of passages
 
-    def passages(self, found: Sequence[Found], room: int) -> list[FlatResult]:
+    def passages(self, candidates: Sequence[Found], room: int) -> list[FlatResult]:
         """The best passages of all memories. One too long for the room that is left is named without its text."""
         least = self.request.min_score * 100
-        best = {f.memory.id: f.scored.score for f in found}
-        ordered = [(_place(f, s.score, best), f, p, s) for f in found for p, s in f.passages if s.score >= least]
+        best = {f.memory.id: f.scored.score for f in candidates}
+        ordered = [(_place(f, s.score, best), f, p, s) for f in candidates for p, s in f.passages if s.score >= least]
         ordered.sort(key=lambda row: (*row[0], row[2].id))
         results: list[FlatResult] = []
         for _, f, passage, scored in ordered[: self.request.limit]:
             sent = bool(self._sent) and self._has(f, passage)
             row = _flat(f, passage, scored, explain=self.request.explain, sent=sent)
-            known = any(result.id == f.memory.id for result in results)
-            room -= answer_json.size(row) + len(",") + (0 if known else self._near_bytes(f.memory))
+            is_listed = any(result.id == f.memory.id for result in results)
+            room -= answer_json.size(row) + len(",") + (0 if is_listed else self._near_bytes(f.memory))
             if room < 0:
                 break
             text = "" if sent else _passage_text(self.runtime.opened(f.memory).lines, passage)
@@ -580,14 +582,14 @@ def _ranges(opened: Opened, had: Sequence[tuple[int, int]]) -> list[tuple[int, i
 
 def _in_lines(packed: Packed, layout: Layout) -> Packed:
     """What is shown by the numbers of real lines; a part of one says so in its text, and counts as clipped."""
-    return replace(packed, shown=tuple(_in_real_lines(shown, layout) for shown in packed.shown))
+    return replace(packed, shown=tuple(_in_real_lines(part, layout) for part in packed.shown))
 
 
-def _in_real_lines(shown: Shown, layout: Layout) -> Shown:
-    first, last = layout.real(shown.first_line, shown.last_line)
-    whole = layout.is_whole(shown.first_line, shown.last_line)
-    text = shown.text if shown.clipped else layout.text(shown.first_line, shown.last_line)
-    return replace(shown, first_line=first, last_line=last, text=text, clipped=shown.clipped or not whole)
+def _in_real_lines(part: Shown, layout: Layout) -> Shown:
+    first, last = layout.real(part.first_line, part.last_line)
+    whole = layout.is_whole(part.first_line, part.last_line)
+    text = part.text if part.clipped else layout.text(part.first_line, part.last_line)
+    return replace(part, first_line=first, last_line=last, text=text, clipped=part.clipped or not whole)
 
 
 def _passage_text(lines: Sequence[str], passage: StoredPassage) -> str:
@@ -662,8 +664,8 @@ def _clipper(keywords: Sequence[str]) -> packing.Clip:
 
     def clip(line: str, room: int) -> tuple[str, int]:
         folded = line.lower()
-        found = [at for stem in stems if (at := folded.find(stem)) >= 0]
-        for start in (_start(line, found, room // 2), 0):
+        positions = [at for stem in stems if (at := folded.find(stem)) >= 0]
+        for start in (_start(line, positions, room // 2), 0):
             before = "…" if start else ""
             short = tokens.clip(line[start:], (room - len('""') - len(f"{before}…".encode())) // BYTES)
             while short and tokens.quoted(f"{before}{short}…") > room:  # it has what JSON writes with more
@@ -675,9 +677,9 @@ def _clipper(keywords: Sequence[str]) -> packing.Clip:
     return clip
 
 
-def _start(line: str, found: Sequence[int], width: int) -> int:
+def _start(line: str, positions: Sequence[int], width: int) -> int:
     """Where the stretch begins that has most of these places; the beginning of the line where that has as many."""
-    best = max(found, key=lambda at: (sum(at <= other < at + width for other in found), -at), default=0)
+    best = max(positions, key=lambda at: (sum(at <= other < at + width for other in positions), -at), default=0)
     if best < width:
         return 0
     return line.rfind(" ", 0, max(0, best - width // 4)) + 1 or best
@@ -737,71 +739,73 @@ def _neighbours(runtime: Runtime, memory: Memory) -> tuple[Memory | None, Memory
 # --- in words --------------------------------------------------------------------
 
 
-def _summary(request: Request, ranking: Ranking, found: Sequence[Found], shown: int, total: int) -> str:
-    if not found:
+def _summary(request: Request, ranking: Ranking, results: Sequence[Found], shown_count: int, total: int) -> str:
+    if not results:
         beside = " beside the rules" if ranking.found else ""
         return f"nothing found for {request.text[:80]!r}{beside}"
-    if not shown:
+    if not shown_count:
         return f"{counted(total, 'memory')} found, but the token budget has no room for one"
-    what = f"{counted(shown, 'passage')} of" if request.group_by == "passage" else f"{shown} of"
-    best = found[0]
+    what = f"{counted(shown_count, 'passage')} of" if request.group_by == "passage" else f"{shown_count} of"
+    best = results[0]
     return f"{what} {counted(total, 'memory')}, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
 
 
-def _what_brings(request: Request, held: HeldBack) -> tuple[Advice, ...]:
+def _what_brings(request: Request, held_back: HeldBack) -> tuple[Advice, ...]:
     """The way to each kind that was held back, and none that was taken already."""
     if request.state_filter or request.min_state:
         return (advise("held-back-by-state"),)
     ways = []
-    if (held.archived or held.expired) and not request.include_archived:
+    if (held_back.archived or held_back.expired) and not request.include_archived:
         ways.append(advise("bring-archived"))
-    if held.dormant:
+    if held_back.dormant:
         ways.append(advise("bring-dormant"))
     return tuple(ways)
 
 
-def _hints(request: Request, ranking: Ranking, results: Sequence[Any], memories: int, *, found: int) -> list[Text]:
+def _hints(
+    request: Request, ranking: Ranking, results: Sequence[Any], memories: int, *, found_count: int
+) -> list[Text]:
     hints: list[Text] = []
     if ranking.historical and request.use_decay:
         hints.append("the question asks about the past, so decay was left out")
     if results and ranking.unclear:
         hints.append("nothing matches closely: these are only the nearest")
-    held = ranking.held_back
-    if held.archived or held.dormant or held.expired:
-        hints.append(advise("held-back", ways=_what_brings(request, held)))
-    left_out = min(request.limit, found) - len(results) if request.group_by == "memory" else 0
-    if left_out > 0 or (found and not results):
+    held_back = ranking.held_back
+    if held_back.archived or held_back.dormant or held_back.expired:
+        hints.append(advise("held-back", ways=_what_brings(request, held_back)))
+    left_out = min(request.limit, found_count) - len(results) if request.group_by == "memory" else 0
+    if left_out > 0 or (found_count and not results):
         hints.append(advise("raise-budget", count=max(left_out, 1)))
-    if held.min_score:
-        hints.append(advise("below-score", count=held.min_score, score=request.min_score or 0.0))
-    if not results and not found:
+    if held_back.min_score:
+        hints.append(advise("below-score", count=held_back.min_score, score=request.min_score or 0.0))
+    if not results and not found_count:
         hints += _when_empty(request, ranking, memories)
     return hints
 
 
-def _unknown_folder(runtime: Runtime, asked: str) -> str:
+def _unknown_folder(runtime: Runtime, folder: str) -> str:
     """What to ask for instead of a folder that nothing is in; "" if there is something."""
-    name = clean_folder(asked)
-    known = {tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder}
-    if name in known:
+    name = clean_folder(folder)
+    folders = {tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder}
+    if name in folders:
         return ""
     from difflib import get_close_matches
 
-    within = sorted(each for each in known if each.endswith(f"/{name}") or f"/{name}/" in f"/{each}")
-    near = (within or get_close_matches(name, sorted(known), n=3))[:3]
+    within = sorted(other for other in folders if other.endswith(f"/{name}") or f"/{name}/" in f"/{other}")
+    near = (within or get_close_matches(name, sorted(folders), n=3))[:3]
     return f"no memory is in the spec folder {name}" + (f"; there is {', '.join(near)}" if near else "")
 
 
 def _concepts_found(concepts: Mapping[str, Any]) -> str:
     """Which concept is where, if no memory has all of them."""
-    told = []
-    for concept, found in concepts.items():
-        best = ", ".join(f"{each['title']} (#{each['id']})" for each in found["best"])
-        more = found["memories"] - len(found["best"])
-        told.append(
+    parts = []
+    for concept, counts in concepts.items():
+        best = ", ".join(f"{memory['title']} (#{memory['id']})" for memory in counts["best"])
+        more = counts["memories"] - len(counts["best"])
+        parts.append(
             f"{concept!r} is in {best}{f' and {more} more' if more > 0 else ''}" if best else f"{concept!r} in none"
         )
-    return f"no memory matches all concepts: {'; '.join(told)}"
+    return f"no memory matches all concepts: {'; '.join(parts)}"
 
 
 def _when_empty(request: Request, ranking: Ranking, memories: int) -> list[Text]:

@@ -88,11 +88,11 @@ def told_mark(rule: Memory, *, text: bool) -> str:
     return f"rule:{rule.content_hash[:16]}:{'text' if text else 'name'}"
 
 
-def is_due(rule: Memory, told: Set[str], *, triggered: bool) -> bool:
+def is_due(rule: Memory, told_rules: Set[str], *, triggered: bool) -> bool:
     """Must a rule be told now? One that was only named before, if the question brings it up."""
-    if told_mark(rule, text=True) in told:
+    if told_mark(rule, text=True) in told_rules:
         return False
-    return triggered or told_mark(rule, text=False) not in told
+    return triggered or told_mark(rule, text=False) not in told_rules
 
 
 def remember_told(runtime: Runtime, marks: Iterable[str]) -> None:
@@ -125,7 +125,8 @@ def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
         current = replace(current, sent=frozenset())
         keep_session(runtime, current)
     memories = {
-        memory.id: memory for memory in runtime.store.documents.many([each.memory_id for each in current.attention])
+        memory.id: memory
+        for memory in runtime.store.documents.many([activation.memory_id for activation in current.attention])
     }
     attended = attention.working_memory(current, tiers={memory.id: memory.tier for memory in memories.values()})
     cards = tuple(runtime.card(memories[memory_id]) for memory_id, _ in attended if memory_id in memories)
@@ -141,23 +142,23 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
     """Memories whose phrases occur in the prompt, what the product offers, and, in a session, what is near."""
     prompt, limit, session_id = request.prompt, request.limit, kept_id(request.session_id)
     matches, memories = matching(runtime, prompt)
-    shown = matches[:limit]
+    first_matches = matches[:limit]
     suggested = [
         Suggestion(kind=s.kind, phrase=s.phrase)
         for s in phrases.suggestions(prompt, save_phrases=runtime.settings.triggers.phrases)
     ]
     loading = phrases.loading(prompt)
-    rows = [_row(match, memories[match.memory_id]) for match in shown]
-    told: dict[str, Any] = {}
+    rows = [_row(match, memories[match.memory_id]) for match in first_matches]
+    turn_values: dict[str, Any] = {}
     if session_id and request.include_cognitive:
         turn = _Turn(runtime, session_id, request.turn_number, loading)
-        rows = turn.attend(shown, memories, limit=limit)
-        told = turn.told()
+        rows = turn.attend(first_matches, memories, limit=limit)
+        turn_values = turn.told()
         if turn.save_due and not any(s.kind == "save" for s in suggested):
             suggested.append(Suggestion(kind="save", phrase=f"{counted(turn.unsaved_turns, 'turn')} without a save"))
     elif session_id and loading:
         keep_session(runtime, replace(open_session(runtime, session_id), loading=loading))
-    hidden = len(matches) - len(shown)
+    hidden = len(matches) - len(first_matches)
     return TriggerAnswer(
         summary=f"{counted(len(matches), 'memory matches', 'memories match')}"
         if matches
@@ -166,18 +167,18 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
         matches=tuple(rows),
         suggestions=tuple(suggested),
         loading=loading,
-        session=told,
+        session=turn_values,
     )
 
 
 def matching(runtime: Runtime, prompt: str) -> tuple[list[TriggerMatch], dict[int, Memory]]:
     """All matches that may be shown, best first. Deprecated, archived and expired ones are left out."""
     matcher = runtime.matcher()
-    found = matcher.match(prompt)
-    _note_prompt(runtime, found)
-    memories = {memory.id: memory for memory in runtime.store.documents.many([match.memory_id for match in found])}
+    matches = matcher.match(prompt)
+    _note_prompt(runtime, matches)
+    memories = {memory.id: memory for memory in runtime.store.documents.many([match.memory_id for match in matches])}
     weights = {memory.id: memory.attributes.weight for memory in memories.values()}
-    ranked = matcher.match(prompt, weights=weights) if len(found) > 1 else found
+    ranked = matcher.match(prompt, weights=weights) if len(matches) > 1 else matches
     return [m for m in ranked if m.memory_id in memories and may_surface(runtime, memories[m.memory_id])], memories
 
 
@@ -219,24 +220,27 @@ class _Turn:
         return self.session.turn - self.session.last_save_turn
 
     def attend(
-        self, shown: Sequence[TriggerMatch], memories: Mapping[int, Memory], *, limit: int
+        self, shown_matches: Sequence[TriggerMatch], memories: Mapping[int, Memory], *, limit: int
     ) -> list[TriggeredMemory]:
-        near = self._near({match.memory_id: 1.0 for match in shown}, limit)
-        known = {**memories, **{memory.id: memory for memory, _ in near}}
+        near = self._near({match.memory_id: 1.0 for match in shown_matches}, limit)
+        memories_by_id = {**memories, **{memory.id: memory for memory, _ in near}}
         attended = [entry.memory_id for entry in self.session.attention]
-        known |= {
-            memory.id: memory for memory in self._runtime.store.documents.many([i for i in attended if i not in known])
+        memories_by_id |= {
+            memory.id: memory
+            for memory in self._runtime.store.documents.many([i for i in attended if i not in memories_by_id])
         }
         # What was deleted takes no place in working memory.
-        self.session = attention.forget(self.session, [i for i in attended if i not in known])
-        self._tiers = {memory.id: memory.tier for memory in known.values()}
-        self._titles = {memory.id: memory.title for memory in known.values()}
-        session = attention.attend(self.session, {match.memory_id: 1.0 for match in shown}, tiers=self._tiers)
+        self.session = attention.forget(self.session, [i for i in attended if i not in memories_by_id])
+        self._tiers = {memory.id: memory.tier for memory in memories_by_id.values()}
+        self._titles = {memory.id: memory.title for memory in memories_by_id.values()}
+        session = attention.attend(self.session, {match.memory_id: 1.0 for match in shown_matches}, tiers=self._tiers)
         self.session = attention.attend(
             session, {memory.id: power for memory, power in near}, tiers=self._tiers, via="link"
         )
         left = attention.strengths(self.session, tiers=self._tiers)
-        brought_up = [(match, known[match.memory_id]) for match in shown] + [(None, memory) for memory, _ in near]
+        brought_up = [(match, memories_by_id[match.memory_id]) for match in shown_matches] + [
+            (None, memory) for memory, _ in near
+        ]
         rows = [self._with_content(_row(match, memory), memory, left) for match, memory in brought_up]
         keep_session(self._runtime, self.session)
         return rows
@@ -263,8 +267,8 @@ class _Turn:
             for other in store.documents.find(Filter(spec_folder=folder, source=Source.SPEC))
         }
         own = {memory.id: memory.spec_folder for memory in store.documents.many(list(matched)) if memory.spec_folder}
-        found = attention.co_activate(matched, links=self._links(matched, folders), folders={**folders, **own})
-        power = {entry.memory_id: entry.strength for entry in found}
+        activated = attention.co_activate(matched, links=self._links(matched, folders), folders={**folders, **own})
+        power = {entry.memory_id: entry.strength for entry in activated}
         memories = [m for m in store.documents.many(list(power)) if may_surface(self._runtime, m)]
         memories.sort(key=lambda memory: (-power[memory.id], -memory.attributes.weight, memory.id))
         return [(memory, power[memory.id]) for memory in memories[:limit]]
@@ -278,16 +282,16 @@ class _Turn:
     def _with_content(self, row: TriggeredMemory, memory: Memory, left: Mapping[int, float]) -> TriggeredMemory:
         """HOT with content, WARM with its summary, others by title; what was sent before is not sent again."""
         level = attention.level(left.get(memory.id, 0.0))
-        shown = attention.shown(level)
+        how_much = attention.shown(level)
         row = replace(row, state=level)
-        if shown == "title":
+        if how_much == "title":
             return row
-        key = f"{memory.content_hash}:{shown}"
+        key = f"{memory.content_hash}:{how_much}"
         if key in self.session.sent or self._was_sent(memory):
             return replace(row, already_sent=True)
         self.session = with_sent(self.session, [key])
         text = self._runtime.store.documents.text(memory.id)
-        if shown == "content":
+        if how_much == "content":
             self._runtime.used([memory.id])
             content = tokens.clip(body(text), CONTENT_TOKENS)
             marks = _mark_of_beginning(memory, text, content)
@@ -332,9 +336,9 @@ def summary(text: str) -> str:
     document = markdown.outline(text)
     section = markdown.find_section(document, "summary")
     if section is not None:
-        found = without_tags(markdown.lines(document, section.first_line, section.last_line))
-        if found:
-            return tokens.clip(found, SUMMARY_TOKENS)
+        section_text = without_tags(markdown.lines(document, section.first_line, section.last_line))
+        if section_text:
+            return tokens.clip(section_text, SUMMARY_TOKENS)
     last = document.text.count("\n") + 1
     for paragraph in markdown.lines(document, document.body_first_line, last).split("\n\n"):
         plain = without_tags(paragraph)
@@ -345,18 +349,18 @@ def summary(text: str) -> str:
 
 def without_tags(text: str) -> str:
     """Lines that say something: no headings, comments or rules."""
-    kept = [line for line in text.split("\n") if not line.lstrip().startswith(("#", "<!--", "---", "<a "))]
-    return "\n".join(kept).strip()
+    lines = [line for line in text.split("\n") if not line.lstrip().startswith(("#", "<!--", "---", "<a "))]
+    return "\n".join(lines).strip()
 
 
 # --- phrases that match too much ----------------------------------------------------
 
 
-def _note_prompt(runtime: Runtime, found: Sequence[TriggerMatch]) -> None:
+def _note_prompt(runtime: Runtime, matches: Sequence[TriggerMatch]) -> None:
     """Remember which phrases the last prompts brought up, for the check of general triggers."""
     if runtime.caller.observer:
         return
-    matched = sorted({phrases.fold(phrase) for match in found for phrase in match.phrases})
+    matched = sorted({phrases.fold(phrase) for match in matches for phrase in match.phrases})
     recent_prompts.add(runtime.settings, matched, scope=runtime.scope)
 
 

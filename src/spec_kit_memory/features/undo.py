@@ -91,10 +91,10 @@ def _named(runtime: Runtime, operation_id: str) -> Iterator[Act]:
 
 def changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
     """What `undo` can take back, newest first, among the latest entries of the ledger."""
-    wanted = request.memory_id
-    if wanted is not None and not _was_changed(runtime, wanted):
+    memory_id = request.memory_id
+    if memory_id is not None and not _was_changed(runtime, memory_id):
         return ChangesAnswer(summary="nothing can be taken back", changes=())
-    fitting = (act for act in acts(runtime, _WAYS, entries=LATEST_ENTRIES) if wanted in (None, *act.memory_ids))
+    fitting = (act for act in acts(runtime, _WAYS, entries=LATEST_ENTRIES) if memory_id in (None, *act.memory_ids))
     rows = [_change_row(act) for act in islice(fitting, request.limit)]
     return ChangesAnswer(summary=f"{counted(len(rows), 'change')} can be taken back", changes=tuple(rows))
 
@@ -172,8 +172,12 @@ def _applied(runtime: Runtime, change: Change, files: Sequence[file_changes.Step
 
 
 def _with_files(change: Change, files: Sequence[file_changes.Step]) -> Change:
-    told = change.operation
-    return replace(change, operation=replace(told, files=tuple(step.change for step in files))) if told else change
+    operation_ = change.operation
+    return (
+        replace(change, operation=replace(operation_, files=tuple(step.change for step in files)))
+        if operation_
+        else change
+    )
 
 
 def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
@@ -181,8 +185,12 @@ def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
     for former in formers:
         problem = file_undo.obstacle(runtime, former)
         if problem:
-            kept = former.file.trash
-            where = f", or take what you need from {(runtime.settings.state_folder / kept).as_posix()}" if kept else ""
+            trashed = former.file.trash
+            where = (
+                f", or take what you need from {(runtime.settings.state_folder / trashed).as_posix()}"
+                if trashed
+                else ""
+            )
             raise Invalid(f"{problem}, so it cannot be put back", hint=f"move it away{where}, then undo again")
 
 
@@ -256,9 +264,9 @@ def _read_again(runtime: Runtime, memory: Memory) -> list[str]:
 
 def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
     """The merged memory comes back and is no longer superseded; the other one gets its former text."""
-    told = act.first.operation
-    assert isinstance(told, operation.Merge)
-    old = runtime.store.documents.get(told.merged, any_presence=True)
+    merge = act.first.operation
+    assert isinstance(merge, operation.Merge)
+    old = runtime.store.documents.get(merge.merged, any_presence=True)
     other = runtime.store.documents.get(path=old.path)
     if old.presence is Presence.LIVE:
         raise _Impossible(f"{old.title} (#{old.id}) came back by itself")
@@ -272,17 +280,17 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
                 _refuse(runtime, [former])
                 formers.append(former)
             elif problem := file_undo.obstacle(runtime, former):
-                hints.append(f"memory {told.into} keeps the text that it took over: {problem}")
+                hints.append(f"memory {merge.into} keeps the text that it took over: {problem}")
             else:
                 formers.append(former)
     files = file_undo.put_back(runtime, formers)
     with _applied(runtime, change, files):
         runtime.store.documents.recall(old.id, _with_files(change, [step for step in files if step.path == old.path]))
         for link in runtime.store.record.links([old.id]):
-            if link.key == (told.into, old.id, Relation.SUPERSEDES) and _made_by(link, act):
+            if link.key == (merge.into, old.id, Relation.SUPERSEDES) and _made_by(link, act):
                 runtime.store.record.drop_link(link.id, change)
         taken_over = {step.link_after for step in act.steps if step.is_link and not step.link_before}
-        for link in runtime.store.record.links([told.into]):
+        for link in runtime.store.record.links([merge.into]):
             if link in taken_over and link.origin is Origin.HAND:  # as it was made: nobody changed it since
                 runtime.store.record.drop_link(link.id, change)
         for file in files:
@@ -290,8 +298,8 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
                 runtime.sync.index_file(file.place.path, _with_files(change, [file]))
     hints += _read_again(runtime, old)
     if not any(former.file.path != old.path for former in formers) and not hints:
-        hints.append(f"memory {told.into} keeps the text that it took over")
-    return _Done(f"took back the merge of #{old.id} into #{told.into}", [old.id, told.into], hints)
+        hints.append(f"memory {merge.into} keeps the text that it took over")
+    return _Done(f"took back the merge of #{old.id} into #{merge.into}", [old.id, merge.into], hints)
 
 
 def _made_by(link: Link, act: Act) -> bool:
@@ -344,15 +352,15 @@ def _live(runtime: Runtime, memory_id: int) -> Memory:
 
 
 def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
-    told = step.operation
-    assert isinstance(told, operation.Update)
+    update = step.operation
+    assert isinstance(update, operation.Update)
     if step.is_link or step.entry.type not in (Mutation.UPDATE, Mutation.REINDEX):
         return None  # what followed from the file follows again
     memory = _live(runtime, step.memory_id)
-    keys = ", ".join(told.keys)
-    if told.place == "index":
+    keys = ", ".join(update.keys)
+    if update.place == "index":
         old = step.before.get("overrides") or {}
-        values = {key: _typed(key, old.get(key)) for key in told.keys}
+        values = {key: _typed(key, old.get(key)) for key in update.keys}
         return _Plan(
             f"took back the update of {keys} of {memory.title} (#{memory.id}) in the index",
             (memory.id,),
@@ -377,7 +385,7 @@ def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
     if not filesystem.exists(place):
         raise _Impossible(f"{memory.path} is gone")
     _edit_of(runtime, step, memory, changed_since)(disk.read(place).text)
-    if set(changed_since) == set(told.keys):
+    if set(changed_since) == set(update.keys):
         raise _Impossible(f"{', '.join(changed_since)} of {memory.path} was changed since")
     hints = (f"{', '.join(changed_since)} was changed since in {memory.path} and stays",) if changed_since else ()
     return _Plan(
@@ -391,35 +399,37 @@ def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
 
 def _edit_of(runtime: Runtime, step: Step, memory: Memory, changed_since: list[str]) -> Callable[[str], str]:
     """Only the keys that the update set, and of those only what still says what it set."""
-    told = step.operation
-    assert isinstance(told, operation.Update)
+    update = step.operation
+    assert isinstance(update, operation.Update)
     was = runtime.store.documents.text(content_hash=str(step.before.get("content_hash")))
     became = runtime.store.documents.text(content_hash=str(step.after.get("content_hash")))
-    previous, values = dict(told.previous), dict(told.values)
+    previous, values = dict(update.previous), dict(update.values)
     if not values:  # 0.1 kept the texts only
         if was is None or became is None:
             raise _Impossible(f"the text of {memory.path} before the update is not recorded")
-        previous, values = (_front(markdown.parse(text).front, told.keys) for text in (was, became))
+        previous, values = (_front(markdown.parse(text).front, update.keys) for text in (was, became))
 
     def edit(text: str) -> str:
         ends = "\r\n" if "\r\n" in text else "\n"
         changed_since.clear()
         if was is not None and became is not None and text == became.replace("\n", ends) and not memory.redactions:
             return was.replace("\n", ends)
-        present = _front(markdown.parse(text).front, told.keys)
-        changed_since.extend(key for key in told.keys if present[key] not in (values.get(key), previous.get(key)))
-        kept = {key: _typed(key, previous.get(key)) for key in told.keys if key not in changed_since}
-        return front_edit.edit_front_matter(text, {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()})
+        present = _front(markdown.parse(text).front, update.keys)
+        changed_since.extend(key for key in update.keys if present[key] not in (values.get(key), previous.get(key)))
+        previous_values = {key: _typed(key, previous.get(key)) for key in update.keys if key not in changed_since}
+        return front_edit.edit_front_matter(
+            text, {k: list(v) if isinstance(v, tuple) else v for k, v in previous_values.items()}
+        )
 
     return edit
 
 
 def _front(front: FrontMatter, keys: Sequence[str]) -> dict[str, Any]:
     """What front matter says, as an operation has it; None where it says nothing, which removes the key."""
-    said = {key: getattr(front, key) for key in keys}
+    values = {key: getattr(front, key) for key in keys}
     return {
         key: list(value) or None if isinstance(value, tuple) else None if value is None else str(value)
-        for key, value in said.items()
+        for key, value in values.items()
     }
 
 
@@ -435,8 +445,8 @@ def _unvalidate(runtime: Runtime, step: Step) -> _Plan:
     if any(step.after[name] != value for name, value in now.items()):
         raise _Impossible(f"other opinions on {memory.title} (#{memory.id}) came since")
     confidence, count = Decimal(str(step.before["confidence"])), int(step.before["validation_count"])
-    told = step.operation
-    counted_as_use = isinstance(told, operation.Validate) and told.useful and memory.access_count >= 1
+    validation = step.operation
+    counted_as_use = isinstance(validation, operation.Validate) and validation.useful and memory.access_count >= 1
 
     def apply(change: Change) -> None:
         runtime.store.record.amend(memory.id, change, validation=(confidence, count))
@@ -468,12 +478,12 @@ def _unlink(runtime: Runtime, step: Step) -> _Plan:
 
 
 def _untrust(runtime: Runtime, step: Step) -> _Plan | None:
-    told = step.operation
-    assert isinstance(told, operation.Trust)
+    trust = step.operation
+    assert isinstance(trust, operation.Trust)
     if step.entry.version > 1 and "vouched" not in step.before:
         return None  # the text that was read again: it is read again below
     memory = _live(runtime, step.memory_id)
-    vouched = step.before.get("vouched", None if told.trusted else True)
+    vouched = step.before.get("vouched", None if trust.trusted else True)
 
     def apply(change: Change) -> None:
         runtime.store.record.amend(memory.id, change, vouched=vouched)
@@ -499,12 +509,12 @@ _STEPS: dict[str, Callable[[Runtime, Step], _Plan | None]] = {
 
 
 def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
-    found = undo_restore.prepare(runtime, act)
-    if found.is_empty:
-        raise _Impossible("; ".join(found.hints) or "everything that it changed was changed since")
-    files = file_undo.put_back(runtime, found.formers)
+    prepared = undo_restore.prepare(runtime, act)
+    if prepared.is_empty:
+        raise _Impossible("; ".join(prepared.hints) or "everything that it changed was changed since")
+    files = file_undo.put_back(runtime, prepared.formers)
     with _applied(runtime, change, files):
-        undo_restore.apply(runtime, found, change)
+        undo_restore.apply(runtime, prepared, change)
         written = [step for step in files if step.change.after is not None]
         otherwise = [step for step in written if _says_otherwise(runtime, step)]
         for step in written:
@@ -519,7 +529,7 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
         for step in files
         if step.change.after is None
     ]
-    return _Done(found.summary, sorted(found.memory_ids), [*hints, *found.hints])
+    return _Done(prepared.summary, sorted(prepared.memory_ids), [*hints, *prepared.hints])
 
 
 def _is_forgotten(runtime: Runtime, step: file_changes.Step) -> bool:
@@ -541,10 +551,10 @@ def _note_file(runtime: Runtime, step: file_changes.Step, change: Change) -> Non
     """
     memory = runtime.store.documents.get(path=step.path)
     where = Filter(ids=frozenset({memory.id} if memory is not None else ()))
-    kept = [row for row in runtime.store.care.snapshot(where) if row["kind"] != "link"]
+    rows = [row for row in runtime.store.care.snapshot(where) if row["kind"] != "link"]
     with runtime.store.together():
         runtime.sync.index_file(step.place.path, _with_files(change, [step]), explicit=True)
-        runtime.store.care.restore(kept, change, clear=True, where=where, links=False)
+        runtime.store.care.restore(rows, change, clear=True, where=where, links=False)
 
 
 _WAYS: dict[str, Callable[[Runtime, Act, Change], _Done]] = {

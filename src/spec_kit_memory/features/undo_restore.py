@@ -51,10 +51,10 @@ class Prepared:
 
 
 def prepare(runtime: Runtime, act: Act) -> Prepared:
-    told = act.first.operation
-    assert isinstance(told, operation.Restore)
-    saved = _saved(runtime, told)
-    work = Prepared(told.checkpoint)
+    restored = act.first.operation
+    assert isinstance(restored, operation.Restore)
+    saved = _saved(runtime, restored)
+    work = Prepared(restored.checkpoint)
     steps = _first_steps(act)
     changed = [memory_id for memory_id in steps if _changed_since(runtime, memory_id, act)]
     going_back = steps.keys() - set(changed)
@@ -101,12 +101,13 @@ class _Saved:
     sessions: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def _saved(runtime: Runtime, told: operation.Restore) -> _Saved:
+def _saved(runtime: Runtime, restored: operation.Restore) -> _Saved:
     try:
-        opened = checkpoints.find(runtime, told.safety)
+        opened = checkpoints.find(runtime, restored.safety)
     except CheckpointNotFound as error:
         raise Invalid(
-            f"checkpoint {told.safety}, made before the restore of {told.checkpoint}, is gone, so it cannot be undone",
+            f"checkpoint {restored.safety}, made before the restore of {restored.checkpoint}, is gone, "
+            "so it cannot be undone",
             hint=advise("checkpoints-and-history"),
         ) from error
     opened.verify()

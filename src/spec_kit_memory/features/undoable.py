@@ -118,16 +118,16 @@ class _Walk:
             return None
         rows = {
             row.ledger_sequence: row
-            for row in self._runtime.store.record.history(ledger=[one.sequence for one in entries])
+            for row in self._runtime.store.record.history(ledger=[ledger_entry.sequence for ledger_entry in entries])
         }
         steps = []
         for entry in entries:
             row = rows.get(entry.sequence)
             if row is None:
                 raise Invalid(f"the history of ledger entry {entry.sequence} is missing", hint=advise("health-full"))
-            told = operation_of(entry, row.before)
-            if told is not None:
-                steps.append(Step(entry, replace(told, id=done.id), row.before or {}, row.after or {}))
+            operation_read = operation_of(entry, row.before)
+            if operation_read is not None:
+                steps.append(Step(entry, replace(operation_read, id=done.id), row.before or {}, row.after or {}))
         return Act(done.id, steps[0].operation.kind, tuple(steps)) if steps else None
 
     def _of(self, operation_id: str) -> list[LedgerEntry]:
@@ -139,15 +139,15 @@ class _Walk:
             return [newest]
         entries, strangers = [newest], 0
         for entry in self.newest_first(newest.sequence - 1):
-            told = operation_of(entry)
-            if told is not None and told.id == done.id:
+            operation_read = operation_of(entry)
+            if operation_read is not None and operation_read.id == done.id:
                 entries, strangers = [entry, *entries], 0
             elif (strangers := strangers + 1) == _PAGE:
                 break
         if isinstance(done, operation.Restore):
             for entry in reversed(self.files_of_0_1):
-                told = operation_of(entry)
-                if isinstance(told, operation.Restore) and told.checkpoint == done.checkpoint:
+                operation_read = operation_of(entry)
+                if isinstance(operation_read, operation.Restore) and operation_read.checkpoint == done.checkpoint:
                     entries.append(entry)
             self.files_of_0_1 = [entry for entry in self.files_of_0_1 if entry not in entries]
         return entries
@@ -166,7 +166,7 @@ class _Walk:
 def _link(state: Mapping[str, Any] | None) -> Link | None:
     if not state:
         return None
-    made = state.get("created_at")  # 0.1 did not keep it
+    created_at = state.get("created_at")  # 0.1 did not keep it
     return Link(
         id=state["id"],
         source_id=state["source_id"],
@@ -175,5 +175,5 @@ def _link(state: Mapping[str, Any] | None) -> Link | None:
         strength=state["strength"],
         evidence=state["evidence"],
         origin=Origin(state["origin"]),
-        created_at=datetime.fromisoformat(made) if made else None,
+        created_at=datetime.fromisoformat(created_at) if created_at else None,
     )

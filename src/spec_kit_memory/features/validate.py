@@ -38,9 +38,9 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
             )
         done = operation.Validate(useful=was_useful) if was_useful is not None else None
         if done:
-            said = "useful" if was_useful else "not useful"
+            verdict = "useful" if was_useful else "not useful"
             runtime.store.record.amend(
-                memory_id, runtime.change(f"validated as {said}", done), validation=(confidence, count)
+                memory_id, runtime.change(f"validated as {verdict}", done), validation=(confidence, count)
             )
         _mark(runtime, memory, was_useful=was_useful, outdated=request.outdated, part_of=done)
     if promote:
@@ -84,17 +84,17 @@ def _mark(
     if was_useful:
         runtime.used([memory.id])
         runtime.flush()
-    wanted = False if was_useful and outdated is None else outdated
-    if wanted is not None and wanted != memory.outdated:
-        done = operation.Outdated(outdated=wanted, id=part_of.id if part_of else operation.new_id())
+    new_outdated = False if was_useful and outdated is None else outdated
+    if new_outdated is not None and new_outdated != memory.outdated:
+        done = operation.Outdated(outdated=new_outdated, id=part_of.id if part_of else operation.new_id())
         runtime.store.record.amend(
-            memory.id, runtime.change("outdated" if wanted else "not outdated", done), outdated=wanted
+            memory.id, runtime.change("outdated" if new_outdated else "not outdated", done), outdated=new_outdated
         )
 
 
 def _summary(memory: Memory, promoted: bool) -> str:
     validations = counted(memory.validation_count, "validation")
-    said = f"{memory.title} (#{memory.id}): confidence {memory.confidence} after {validations}"
+    summary = f"{memory.title} (#{memory.id}): confidence {memory.confidence} after {validations}"
     if promoted:
-        said += ", promoted to critical"
-    return said + (", marked outdated" if memory.outdated else "")
+        summary += ", promoted to critical"
+    return summary + (", marked outdated" if memory.outdated else "")

@@ -22,31 +22,31 @@ def link(runtime: Runtime, request: LinkRequest) -> LinkAnswer:
     if source_id == target_id:
         raise SelfLink(f"memory {source_id} cannot be linked to itself", hint="give two different ids")
     source, target = runtime.store.documents.get(source_id), runtime.store.documents.get(target_id)
-    known = next(
+    existing = next(
         (old for old in runtime.store.record.links([source_id]) if old.key == (source_id, target_id, kind)), None
     )
     evidence = None if request.evidence is None else redact.redact(request.evidence).text
-    wanted = Link(
+    planned = Link(
         id=0,
         source_id=source_id,
         target_id=target_id,
         relation=kind,
-        strength=_first_given(request.strength, known.strength if known else None, 1.0),
-        evidence=_first_given(evidence, known.evidence if known else None, ""),
+        strength=_first_given(request.strength, existing.strength if existing else None, 1.0),
+        evidence=_first_given(evidence, existing.evidence if existing else None, ""),
         origin=Origin.HAND,
         created_at=runtime.now(),
     )
     done = operation.Link(source_id=source_id, target_id=target_id, relation=kind.value)
-    if known is not None and replace(wanted, id=known.id, created_at=known.created_at) == known:
-        made = known  # nothing changes, so there is nothing to take back either
+    if existing is not None and replace(planned, id=existing.id, created_at=existing.created_at) == existing:
+        written = existing  # nothing changes, so there is nothing to take back either
     else:
-        made = runtime.store.record.put_link(wanted, runtime.change("link", done))
-    said = f"{source.title} (#{source_id}) {kind.value} {target.title} (#{target_id}), link {made.id}"
+        written = runtime.store.record.put_link(planned, runtime.change("link", done))
+    summary = f"{source.title} (#{source_id}) {kind.value} {target.title} (#{target_id}), link {written.id}"
     return LinkAnswer(
-        summary=said if known is None else f"{said}; it was there{_changed(known, made)}",
-        advice=_from_file(known),
-        link=made,
-        created=known is None,
+        summary=summary if existing is None else f"{summary}; it was there{_changed(existing, written)}",
+        advice=_from_file(existing),
+        link=written,
+        created=existing is None,
     )
 
 
@@ -59,12 +59,12 @@ def _changed(old: Link, new: Link) -> str:
     changes = [f"strength was {old.strength:g} and is {new.strength:g}"] if old.strength != new.strength else []
     if old.evidence != new.evidence:
         changes.append(f"its evidence was {old.evidence!r}" if old.evidence else "it has evidence now")
-    kept = f" and keeps its strength of {new.strength:g}"
-    return ": " + ", ".join(changes) if changes else kept
+    suffix = f" and keeps its strength of {new.strength:g}"
+    return ": " + ", ".join(changes) if changes else suffix
 
 
-def _from_file(known: Link | None) -> tuple[str, ...]:
-    if known is None or known.origin is Origin.HAND:
+def _from_file(existing: Link | None) -> tuple[str, ...]:
+    if existing is None or existing.origin is Origin.HAND:
         return ()
     return ("this link came from a file; from now on it is yours, and stays when the file no longer asks for it",)
 
@@ -88,23 +88,23 @@ def why(runtime: Runtime, request: WhyRequest) -> WhyAnswer:
     start = runtime.store.documents.get(memory_id)
     kinds = [Relation(name) for name in request.relations or ()] or None
     every = runtime.store.record.links()
-    found = links.traverse(every, memory_id, depth=max_depth, direction=request.direction, relations=kinds)
-    cards = {memory.id: runtime.card(memory) for memory in runtime.store.documents.many(found.memory_ids)}
+    steps = links.traverse(every, memory_id, depth=max_depth, direction=request.direction, relations=kinds)
+    cards = {memory.id: runtime.card(memory) for memory in runtime.store.documents.many(steps.memory_ids)}
     # Nearest first, each step with the memory that it leads to; the one asked about stands in the answer twice.
-    rows = [(step, cards.get(step.to_id if step.to_id != memory_id else step.from_id)) for step in found.steps]
-    fitting = budget.first_that_fit(rows, max_tokens=request.max_tokens, taken=[runtime.card(start)] * 2)
+    rows = [(step, cards.get(step.to_id if step.to_id != memory_id else step.from_id)) for step in steps.steps]
+    fitting = budget.first_that_fit(rows, max_tokens=request.max_tokens, already=[runtime.card(start)] * 2)
     left = len(rows) - len(fitting)
-    hints = () if found.steps else (advise("link-memories"),)
+    hints = () if steps.steps else (advise("link-memories"),)
     if left:
         hints = (advise("farther-links", count=left),)
-    shown = {end for step, _ in fitting for end in (step.from_id, step.to_id)}
+    shown_ids = {end for step, _ in fitting for end in (step.from_id, step.to_id)}
     return WhyAnswer(
-        summary=f"{counted(len(found.steps), 'memory is', 'memories are')} linked to {start.title} (#{memory_id}) "
+        summary=f"{counted(len(steps.steps), 'memory is', 'memories are')} linked to {start.title} (#{memory_id}) "
         f"within {counted(max_depth, 'step')}",
         advice=hints,
         memory=runtime.card(start),
         steps=tuple(step for step, _ in fitting),
-        memories=tuple(card for id_, card in cards.items() if id_ in shown),
-        cycles=found.cycles,
-        truncated=found.truncated or bool(left),
+        memories=tuple(card for id_, card in cards.items() if id_ in shown_ids),
+        cycles=steps.cycles,
+        truncated=steps.truncated or bool(left),
     )

@@ -57,10 +57,10 @@ def members(path: Path) -> Iterator[object]:
             infos = archive.infolist()
             if len(infos) > MOST_MEMBERS:
                 raise TooLarge(f"{path} holds {counted(len(infos), 'file')}.", hint=_HINT)
-            wanted = sorted((info for info in infos if _NAME.fullmatch(info.filename)), key=lambda one: one.filename)
-            if not wanted:
+            chosen = sorted((info for info in infos if _NAME.fullmatch(info.filename)), key=lambda info: info.filename)
+            if not chosen:
                 raise Invalid(f"{path} has no conversations.json in it.", hint=_HINT, path=str(path))
-            for info in wanted:
+            for info in chosen:
                 yield json.loads(_read(archive, info, path))
     except (
         zipfile.BadZipFile,

@@ -106,8 +106,8 @@ def transcripts_in(path: Path) -> list[Path]:
         return [path]  # whoever reads it says what is wrong
     if not path.is_dir():
         return [path]
-    found = [one for one in path.rglob("*.json*") if one.suffix in (".jsonl", ".json") and one.is_file()]
-    return sorted(chat_exports.without_companions(found))
+    files = [file for file in path.rglob("*.json*") if file.suffix in (".jsonl", ".json") and file.is_file()]
+    return sorted(chat_exports.without_companions(files))
 
 
 # --- the file ---------------------------------------------------------------------
@@ -267,13 +267,15 @@ class _Collected:
     # --- data exports
 
     def _export_of(self, origin: str, entry: dict[str, Any], messages: Iterator[chat_exports.Said]) -> bool:
-        named = next((entry[key] for key in ("conversation_id", "id", "uuid") if isinstance(entry.get(key), str)), "")
-        gathered = self._gathered(str(named) or f"{self._name}#{len(self._found)}", origin)
+        conversation_id = next(
+            (entry[key] for key in ("conversation_id", "id", "uuid") if isinstance(entry.get(key), str)), ""
+        )
+        gathered = self._gathered(str(conversation_id) or f"{self._name}#{len(self._found)}", origin)
         title = next((entry[key] for key in ("title", "name") if isinstance(entry.get(key), str)), "")
         gathered.title = str(title)
-        for said in messages:
-            self._say(gathered, said.role, said.content, said.time)
-        if not named and gathered.turns:
+        for message in messages:
+            self._say(gathered, message.role, message.content, message.time)
+        if not conversation_id and gathered.turns:
             gathered.id = _own_id(self._name, gathered.turns[0])
         return True
 
@@ -303,8 +305,8 @@ class _Collected:
         role, content = _first_of(entry, _ROLE), _first_of(entry, _TEXT)
         if not isinstance(role, str) or not isinstance(content, str | list | None) or not (_TEXT & entry.keys()):
             return False
-        named = _first_of(entry, _CONVERSATION)
-        identifier = self._codex_id or (str(named) if isinstance(named, str | int) else "")
+        conversation_id = _first_of(entry, _CONVERSATION)
+        identifier = self._codex_id or (str(conversation_id) if isinstance(conversation_id, str | int) else "")
         gathered = self._gathered(identifier, "codex" if self._codex_id else "jsonl")
         self._say(gathered, role, content, _first_of(entry, _TIME))
         if not gathered.id and gathered.turns:
@@ -400,8 +402,8 @@ def _safe(identifier: str) -> str:
 
 def _own_id(name: str, first: Turn) -> str:
     """An id that stays while the conversation grows: it begins as it began."""
-    told = json.dumps([name, first.speaker, first.text, first.time])
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    identity = json.dumps([name, first.speaker, first.text, first.time])
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def _time_text(time: object) -> str:
@@ -432,8 +434,10 @@ def _moment(text: str) -> datetime | None:
 
 def opening(turns: tuple[Turn, ...]) -> str:
     """What a conversation without a title is called: the first line that the user said."""
-    asked = next((turn.text for turn in turns if turn.speaker == "user"), turns[0].text)
-    return next((line.strip(" #*>-\t") for line in asked.split("\n") if any(map(str.isalnum, line))), "Conversation")
+    first_text = next((turn.text for turn in turns if turn.speaker == "user"), turns[0].text)
+    return next(
+        (line.strip(" #*>-\t") for line in first_text.split("\n") if any(map(str.isalnum, line))), "Conversation"
+    )
 
 
 def _one_line(text: str) -> str:

@@ -108,10 +108,10 @@ def alone(settings: Settings) -> Iterator[None]:
     place = _made(settings)
     with locks.Lock(settings, FOLDER, ".lock") as lock:
         try:
-            taken = lock.wait(seconds=_LOCK_SECONDS)
+            is_locked = lock.wait(seconds=_LOCK_SECONDS)
         except OSError as error:
             raise disk_error(error, (place / ".lock").path) from error
-        if not taken:
+        if not is_locked:
             raise DatabaseBusy("another process is making a checkpoint", hint="try again in a moment")
         for name in filesystem.names(place):
             if name.endswith(filesystem.TEMPORARY):
@@ -253,18 +253,18 @@ class Opened:
         """Lines between header and trailer, each one given only when a further line was read."""
         place = self.header.place
         digest = hashlib.sha256()
-        held: bytes | None = None
+        previous: bytes | None = None
         count = 0
         for number, line in enumerate(_unpacked(place)):
-            if held is not None:
-                digest.update(held)
+            if previous is not None:
+                digest.update(previous)
                 if number > 1:
                     count += 1
-                    yield held
-            held = line
-        if held is None or not count:
+                    yield previous
+            previous = line
+        if previous is None or not count:
             raise _bad(place, "it ends after its header")
-        trailer = _parsed(held, place, count + 2)
+        trailer = _parsed(previous, place, count + 2)
         if trailer.get("kind") != "trailer":
             raise _bad(place, "its end is missing: the file was cut off")
         if trailer.get("rows") != count:
@@ -280,10 +280,10 @@ def read(place: Place) -> Opened:
     lines.close()
     if first is None:
         raise _bad(place, "it is empty")
-    said = _parsed(first, place, 1)
-    if said.get("kind") != "checkpoint" or said.get("format") != FORMAT:
+    header = _parsed(first, place, 1)
+    if header.get("kind") != "checkpoint" or header.get("format") != FORMAT:
         raise _bad(place, "it is not a checkpoint of Spec Kit Memory")
-    version = said.get("version")
+    version = header.get("version")
     if not isinstance(version, int) or not 1 <= version <= VERSION:
         raise RestoreFailed(
             f"{place.name} has format version {version}; this program reads versions up to {VERSION}",
@@ -291,42 +291,42 @@ def read(place: Place) -> Opened:
             path=str(place),
         )
     try:
-        return Opened(_checkpoint(said, place))
+        return Opened(_checkpoint(header, place))
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, OSError) as error:
         raise _bad(place, f"its header is damaged: {error!r}") from error
 
 
-def _checkpoint(said: Mapping[str, Any], place: Place) -> Checkpoint:
-    scope = said["scope"]
+def _checkpoint(header: Mapping[str, Any], place: Place) -> Checkpoint:
+    scope = header["scope"]
     prefixes = scope["prefixes"]
-    texts = [said["name"], said["description"], *(prefixes or ())]
-    texts += [value for value in (said["spec_folder"], scope["user"], scope["project"]) if value is not None]
+    texts = [header["name"], header["description"], *(prefixes or ())]
+    texts += [value for value in (header["spec_folder"], scope["user"], scope["project"]) if value is not None]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("a text is not a text")
-    created = datetime.fromisoformat(said["created"])
+    created = datetime.fromisoformat(header["created"])
     return Checkpoint(
-        name=said["name"],
+        name=header["name"],
         created=created if created.tzinfo else created.replace(tzinfo=UTC),
-        sequence=_sequence(said.get("sequence")),
-        description=said["description"],
-        metadata=dict(said["metadata"]),
-        spec_folder=said["spec_folder"],
-        git={str(key): str(value) for key, value in said["git"].items()},
-        automatic=bool(said["automatic"]),
+        sequence=_sequence(header.get("sequence")),
+        description=header["description"],
+        metadata=dict(header["metadata"]),
+        spec_folder=header["spec_folder"],
+        git={str(key): str(value) for key, value in header["git"].items()},
+        automatic=bool(header["automatic"]),
         scope=Scope(scope["user"], scope["project"], None if prefixes is None else tuple(prefixes)),
-        memories=int(said["memories"]),
+        memories=int(header["memories"]),
         place=place,
         size_bytes=filesystem.look(place).st_size,
     )
 
 
-def _sequence(said: object) -> int:
+def _sequence(value: object) -> int:
     """A number that was made up to stay the newest for ever counts as none."""
-    return said if type(said) is int and 0 <= said <= _LAST_SEQUENCE else 0
+    return value if type(value) is int and 0 <= value <= _LAST_SEQUENCE else 0
 
 
-def next_sequence(known: Iterable[Checkpoint]) -> int:
-    return min(_LAST_SEQUENCE, 1 + max((one.sequence for one in known), default=0))
+def next_sequence(checkpoints: Iterable[Checkpoint]) -> int:
+    return min(_LAST_SEQUENCE, 1 + max((checkpoint.sequence for checkpoint in checkpoints), default=0))
 
 
 def _unpacked(place: Place, *, longest: int = _LONGEST_LINE) -> Generator[bytes, None, None]:
@@ -369,7 +369,7 @@ def _bad(place: Place, reason: str) -> RestoreFailed:
 
 def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[SpecKitMemoryError]]:
     """What a session of that scope may see, newest first, and files that cannot be read."""
-    found: list[Checkpoint] = []
+    checkpoints: list[Checkpoint] = []
     bad: list[SpecKitMemoryError] = []
     for place in _files(settings):
         try:
@@ -378,9 +378,9 @@ def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[Sp
             bad.append(error)
             continue
         if covers(scope, header.scope):
-            found.append(header)
-    found.sort(key=lambda one: one.age, reverse=True)
-    return found, bad
+            checkpoints.append(header)
+    checkpoints.sort(key=lambda checkpoint: checkpoint.age, reverse=True)
+    return checkpoints, bad
 
 
 def _files(settings: Settings) -> list[Place]:

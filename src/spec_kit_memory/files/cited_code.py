@@ -76,14 +76,16 @@ def record_citations(store: Index, settings: Settings, memory_ids: Sequence[int]
 def _recorded(
     store: Index, settings: Settings, memories: Sequence[Memory], history: History | None
 ) -> Iterator[tuple[int, Citations]]:
-    named: dict[int, tuple[str, ...]] = {}
+    files_by_id: dict[int, tuple[str, ...]] = {}
     for memory in memories:
         text = store.documents.text(content_hash=memory.content_hash) or ""
-        named[memory.id] = tuple(dict.fromkeys(_resolved(settings, memory.path, text)))
-    then = _Then(settings, history, {memory.path: named[memory.id] for memory in memories if named[memory.id]})
+        files_by_id[memory.id] = tuple(dict.fromkeys(_resolved(settings, memory.path, text)))
+    then = _Then(
+        settings, history, {memory.path: files_by_id[memory.id] for memory in memories if files_by_id[memory.id]}
+    )
     for memory in memories:
-        cited = (then.file(memory.path, path) for path in named[memory.id])
-        files = tuple(one for one in cited if one)[:MOST_FILES]
+        cited = (then.file(memory.path, path) for path in files_by_id[memory.id])
+        files = tuple(file for file in cited if file)[:MOST_FILES]
         yield memory.id, Citations(memory.fingerprint or memory.content_hash, files)
 
 
@@ -114,16 +116,18 @@ def _could_be_below(settings: Settings, parts: tuple[str, ...]) -> bool:
 class _Then:
     """What files held when notes were written."""
 
-    def __init__(self, settings: Settings, history: History | None, named: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, settings: Settings, history: History | None, cited_by_note: Mapping[str, tuple[str, ...]]
+    ) -> None:
         self._files = CodeFiles(settings)
         self._commits: dict[str, str] = {}
         self._blobs: Mapping[tuple[str, str], Blob] = {}
         if history is None:
             return
-        cited = {note: candidates for note, candidates in named.items() if not posixpath.isabs(note)}
+        cited = {note: candidates for note, candidates in cited_by_note.items() if not posixpath.isabs(note)}
         commits = history.last_changes(cited)
-        asked = [(commit, path) for note, commit in commits.items() for path in (note, *cited[note])]
-        self._blobs = history.blobs(asked) if asked else {}
+        pairs = [(commit, path) for note, commit in commits.items() for path in (note, *cited[note])]
+        self._blobs = history.blobs(pairs) if pairs else {}
         # A note that was edited since says what is so now, and not what was so then.
         for note, commit in commits.items():
             blob = self._blobs.get((commit, note))
@@ -154,12 +158,12 @@ class CodeFiles:
 
     def now(self, path: str) -> CitedFile | None:
         """None: there is no such file, or it is not one that we read."""
-        found = self._content(path, 40)
-        return None if found is None else CitedFile(path, found.hashes[0], found.stamp[0])
+        content = self._content(path, 40)
+        return None if content is None else CitedFile(path, content.hashes[0], content.stamp[0])
 
     def is_still(self, file: CitedFile) -> bool:
-        found = self._content(file.path, len(file.hash))
-        return found is not None and file.hash in found.hashes
+        content = self._content(file.path, len(file.hash))
+        return content is not None and file.hash in content.hashes
 
     def code(self, cited: Iterable[CitedFile], *, prefixes: Collection[str] | None = None) -> Code:
         """How the files of one memory differ from what they were; of others than those below `prefixes` no word."""
@@ -189,9 +193,9 @@ class CodeFiles:
         if facts is None or facts.st_size > LARGEST_FILE:
             return None
         key = f"{length}:{path}"
-        known = self._seen.get(key)
-        if known and known.stamp == _stamp(facts):
-            return known
+        cached = self._seen.get(key)
+        if cached and cached.stamp == _stamp(facts):
+            return cached
         try:
             data, facts = filesystem.read(Place(self.settings.root, PurePosixPath(path).parts), limit=LARGEST_FILE + 1)
         except OSError:
@@ -206,7 +210,7 @@ class CodeFiles:
         """Where the same content stands now; files of its name first."""
         name = posixpath.basename(file.path)
         alike = self._by_size().get(file.size, ())
-        for path in sorted(alike, key=lambda one: (posixpath.basename(one) != name, one))[:20]:
+        for path in sorted(alike, key=lambda other: (posixpath.basename(other) != name, other))[:20]:
             if path != file.path and _is_below(path, prefixes) and self.is_still(CitedFile(path, file.hash, file.size)):
                 return path
         return None
@@ -214,10 +218,10 @@ class CodeFiles:
     def _by_size(self) -> Mapping[int, list[str]]:
         now = time.monotonic()
         if self._walked is None or now - self._walked[0] > WALK_FRESH_SECONDS:
-            found: dict[int, list[str]] = {}
+            paths_by_size: dict[int, list[str]] = {}
             for path, size in self._walk(now + WALK_SECONDS):
-                found.setdefault(size, []).append(path)
-            self._walked = now, found
+                paths_by_size.setdefault(size, []).append(path)
+            self._walked = now, paths_by_size
         return self._walked[1]
 
     def _walk(self, deadline: float) -> Iterator[tuple[str, int]]:
@@ -250,12 +254,12 @@ def _stamp(facts: os.stat_result) -> tuple[int, int, int]:
 
 
 def _is_below(path: str, prefixes: Collection[str] | None) -> bool:
-    return prefixes is None or any(path == one or path.startswith(f"{one.rstrip('/')}/") for one in prefixes)
+    return prefixes is None or any(path == prefix or path.startswith(f"{prefix.rstrip('/')}/") for prefix in prefixes)
 
 
 def _named(data: bytes, length: int) -> str:
     """The name that git gives to this content."""
-    made = hashlib.sha1(usedforsecurity=False) if length == 40 else hashlib.sha256()
-    made.update(b"blob %d\0" % len(data))
-    made.update(data)
-    return made.hexdigest()
+    digest = hashlib.sha1(usedforsecurity=False) if length == 40 else hashlib.sha256()
+    digest.update(b"blob %d\0" % len(data))
+    digest.update(data)
+    return digest.hexdigest()

@@ -172,7 +172,7 @@ def discover(
     behind = [path for path in only or () if _may_be_behind_a_link(walk, path, targets)]
     if behind:
         everything = discover(settings, count=False).files
-        walk.found |= {one.path: one for one in everything if any(_inside(one.absolute, path) for path in behind)}
+        walk.found |= {file.path: file for file in everything if any(_inside(file.absolute, path) for path in behind)}
     return walk.result()
 
 
@@ -377,8 +377,8 @@ def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
             walk.trouble(link, _broken(walk, link, error))
         return
     folder = modes.S_ISDIR(facts.st_mode)
-    wanted = in_area(segments) if folder else rule is not None and rule.accepts(name)
-    if not wanted or (skips(name) if folder else is_passing(name)):
+    is_wanted = in_area(segments) if folder else rule is not None and rule.accepts(name)
+    if not is_wanted or (skips(name) if folder else is_passing(name)):
         return
     if not inside:
         if not any(_inside(real, base) for base in paths.extra_bases(walk.settings)):
@@ -451,8 +451,8 @@ def _extras(walk: _Walk, only: Sequence[Path] | None) -> None:
         else:
             missing = FileMissing(f"the extra path {extra} does not exist", hint="mend `memory.extraPaths`")
             walk.trouble(base, missing)
-    for real, wanted in patterns.items():
-        _extra(walk, real, wanted, only)
+    for real, globs in patterns.items():
+        _extra(walk, real, globs, only)
 
 
 def _main_checkout(walk: _Walk, only: Sequence[Path] | None) -> None:
@@ -461,10 +461,10 @@ def _main_checkout(walk: _Walk, only: Sequence[Path] | None) -> None:
     if main is None or (only is not None and not any(_inside(path, main) for path in only)):
         return
     there = replace(walk.settings, root=main, extra_paths=(), repository_paths=frozenset())
-    for one in discover(there, only=only, count=False, main=False).files:
-        if one.path not in walk.found and not os.path.lexists(walk.settings.root / one.path):
-            path = (main / one.path).as_posix()
-            walk.found.setdefault(path, replace(one, path=path))
+    for file in discover(there, only=only, count=False, main=False).files:
+        if file.path not in walk.found and not os.path.lexists(walk.settings.root / file.path):
+            path = (main / file.path).as_posix()
+            walk.found.setdefault(path, replace(file, path=path))
 
 
 def _extra(walk: _Walk, real: Path, patterns: Collection[Segments], only: Sequence[Path] | None) -> None:
@@ -493,7 +493,9 @@ def _extra_folder(walk: _Walk, base: Path, patterns: Collection[Segments], start
         segments, place = stack.pop()
         try:
             with filesystem.listed(walk.place(str(place), base=base)) as listed:
-                entries = sorted((one.name, one.is_symlink(), one.is_dir(follow_symlinks=False)) for one in listed)
+                entries = sorted(
+                    (entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in listed
+                )
         except OSError as error:
             walk.trouble(place, disk_error(error, place), folder=True)
             continue
@@ -525,13 +527,13 @@ def _extra_file(walk: _Walk, patterns: Collection[Segments], segments: Segments,
 def glob_matches(segments: Segments, pattern: Segments) -> bool:
     """Segment by segment, `**` for any number of them; no backtracking, whatever the pattern."""
     reached = {0}
-    for i, wanted in enumerate(pattern):
-        if wanted == "**":
+    for i, piece in enumerate(pattern):
+        if piece == "**":
             reached = set(range(min(reached), len(segments) + 1))
             if i == len(pattern) - 1:
                 return True
         else:
-            reached = {at + 1 for at in reached if at < len(segments) and fnmatchcase(segments[at], wanted)}
+            reached = {at + 1 for at in reached if at < len(segments) and fnmatchcase(segments[at], piece)}
         if not reached:
             return False
     return len(segments) in reached
@@ -568,15 +570,15 @@ def locate(settings: Settings, path: str | Path, *, scope: Scope) -> Found:
 
 def locate_real(settings: Settings, path: str | Path, real: Path) -> Found:
     """`locate` for callers that are no session: the watcher and recovery."""
-    found = {one.absolute: one for one in discover(settings, only=[real], count=False).files}.get(real)
-    if found is None:
+    file = {candidate.absolute: candidate for candidate in discover(settings, only=[real], count=False).files}.get(real)
+    if file is None:
         disk.read(paths.place(settings, real))  # a folder, a device or a binary file says so itself
         raise BadPath(
             f"{path} is not in a place where memories are found",
             hint="move it to specs/<folder>/memory/ or memory/, or add it to `memory.extraPaths`",
             path=str(path),
         )
-    return found
+    return file
 
 
 def file_to_change(settings: Settings, stored: str, *, scope: Scope) -> Place:
@@ -618,7 +620,9 @@ def _is_home(settings: Settings, real: Path) -> bool:
     walked = discover(replace(settings, extra_paths=()), count=False)  # a link in another place may lead to it
     linked = [(folder, logical) for folder, logical in walked.linked_as if folder in real.parents]
     below = ((*logical, *real.relative_to(folder).parts) for folder, logical in linked)
-    return any(one.absolute == real for one in walked.files) or any(_is_taken(segments, excluded) for segments in below)
+    return any(file.absolute == real for file in walked.files) or any(
+        _is_taken(segments, excluded) for segments in below
+    )
 
 
 def _is_taken(segments: Segments, excluded: Callable[[str], bool]) -> bool:
@@ -631,11 +635,11 @@ def _is_taken(segments: Segments, excluded: Callable[[str], bool]) -> bool:
     return not excluded("/".join(segments)) and not any(map(excluded, above))
 
 
-def place(settings: Settings, named: Path, *, real: Path, facts: os.stat_result) -> Found | None:
+def place(settings: Settings, path: Path, *, real: Path, facts: os.stat_result) -> Found | None:
     """What a file would be at `named`, a path below the root; it need not be there yet."""
-    if not _inside(named, settings.root):
+    if not _inside(path, settings.root):
         return None
-    segments = named.relative_to(settings.root).parts
+    segments = path.relative_to(settings.root).parts
     if not segments or any(skips(part) for part in segments[:-1]):
         return None
     walk = _Walk(settings, _exclusion(settings.exclude))

@@ -183,7 +183,7 @@ def refuse_links(settings: Settings) -> None:
     and pipes that nobody writes to. What only its user's configuration allows is left to that."""
     try:
         place = paths.state_folder(settings)
-        found = {name: filesystem.look(place / name) for name in filesystem.names(place)}
+        facts_by_name = {name: filesystem.look(place / name) for name in filesystem.names(place)}
     except Redirected as error:
         target = os.path.realpath(error.filename)
         raise AccessDenied(
@@ -192,7 +192,7 @@ def refuse_links(settings: Settings) -> None:
         ) from error
     except OSError:
         return  # not there yet; or whoever needs it says why it cannot be read
-    for name, facts in found.items():
+    for name, facts in facts_by_name.items():
         if name not in _READ:
             _refuse(settings, name, facts.st_mode)
 

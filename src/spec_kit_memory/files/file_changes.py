@@ -133,9 +133,9 @@ def discard(settings: Settings, stored: str, *, scope: Scope, to: str, prune: bo
     if not filesystem.exists(place):
         return None
     data, _ = _bytes(place)
-    named = trash.name_for(settings, place, drawer=to)
-    trashed, digest = trash.trashed(settings, named), hashlib.sha256(data).hexdigest()
-    return Move(stored, place, named, trashed, digest, discards=True, prunes=prune)
+    trash_name = trash.name_for(settings, place, drawer=to)
+    trashed, digest = trash.trashed(settings, trash_name), hashlib.sha256(data).hexdigest()
+    return Move(stored, place, trash_name, trashed, digest, discards=True, prunes=prune)
 
 
 def recall(settings: Settings, stored: str, *, scope: Scope, trash_name: str) -> Move:
@@ -366,11 +366,11 @@ def applied(
             # have come between a step and the note that it was made. Then the next start settles it by its record.
             undone = changes.take_back() and (isinstance(error, Exception) or all(map(_is_undone, steps)))
             if undone and not committing:
-                _clean(record, jobs.values(), made=frozenset())
+                _clean(record, jobs.values(), made_ids=frozenset())
             raise
-        made = frozenset(map(id, changes.made))
-        _clean(record, jobs.values(), made=made)
-    _count(settings, scope, [step for step in steps if id(jobs[id(step)]) in made])
+        made_ids = frozenset(map(id, changes.made))
+        _clean(record, jobs.values(), made_ids=made_ids)
+    _count(settings, scope, [step for step in steps if id(jobs[id(step)]) in made_ids])
 
 
 def _recorded(settings: Settings, scope: Scope, operation_id: str, steps: Sequence[Step]) -> Record:
@@ -431,11 +431,11 @@ def _is_undone(step: Step) -> bool:
     return _digest(step.place) == step.before
 
 
-def _clean(record: Record, jobs: Iterable[_Job], *, made: Collection[int]) -> None:
+def _clean(record: Record, jobs: Iterable[_Job], *, made_ids: Collection[int]) -> None:
     """Remove what was only needed on the way. The next recovery removes what cannot be removed now."""
     with suppress(OSError):
         for job in jobs:
-            job.clean(done=id(job) in made)
+            job.clean(done=id(job) in made_ids)
         record.remove()
 
 
@@ -533,13 +533,13 @@ def _read_step(settings: Settings, plain: Mapping[str, Any]) -> Step:
     path = str(plain["path"])
     place = discover.file_to_recover(settings, path)
     if "discards" in plain:
-        named = str(plain["trash"])
-        trashed = trash.trashed(settings, named)
-        return Move(path, place, named, trashed, str(plain["digest"]), discards=bool(plain["discards"]))
+        trash_name = str(plain["trash"])
+        trashed = trash.trashed(settings, trash_name)
+        return Move(path, place, trash_name, trashed, str(plain["digest"]), discards=bool(plain["discards"]))
     keep = None if plain["keep"] is None else str(plain["keep"])
     before = None if plain["before"] is None else str(plain["before"])
-    kept = trash.trashed(settings, keep) if keep else None
-    return Write(path, place, before, str(plain["after"]), keep=keep, kept=kept)
+    trash_place = trash.trashed(settings, keep) if keep else None
+    return Write(path, place, before, str(plain["after"]), keep=keep, kept=trash_place)
 
 
 def _settle_move(step: Move, *, committed: bool) -> None:
@@ -559,8 +559,8 @@ def _settle_move(step: Move, *, committed: bool) -> None:
     filesystem.sync(step.place.parent)
 
 
-def _is_same(one: Place, other: Place) -> bool:
-    return os.path.samestat(filesystem.look(one), filesystem.look(other))
+def _is_same(place: Place, other: Place) -> bool:
+    return os.path.samestat(filesystem.look(place), filesystem.look(other))
 
 
 def _settle_write(settings: Settings, step: Write, backup: Place, *, committed: bool) -> None:

@@ -38,24 +38,24 @@ class Located:
 def located(root: Path) -> Located | None:
     """The checkout that this folder is or lies in."""
     for top in (root, *root.parents):
-        found = Place(top, (".git",))
+        place = Place(top, (".git",))
         try:
-            facts = filesystem.look(found)
+            facts = filesystem.look(place)
         except OSError:
             continue
-        folder = found if stat.S_ISDIR(facts.st_mode) else None
+        folder = place if stat.S_ISDIR(facts.st_mode) else None
         if stat.S_ISREG(facts.st_mode):
-            folder = _pointed_to(found)
+            folder = _pointed_to(place)
         return None if folder is None else Located(top, folder, next(iter(_shared(folder)), folder))
     return None
 
 
 def head(root: Path) -> dict[str, str]:
     """branch and commit, each where it is known."""
-    found = located(root)
-    if found is None:
+    git_folder = located(root)
+    if git_folder is None:
         return {}
-    folder = found.folder
+    folder = git_folder.folder
     text = _read(folder / "HEAD")
     if _HASH.fullmatch(text):
         return {"commit": text}
@@ -72,10 +72,10 @@ def _is_ref(name: str) -> bool:
 
 def _pointed_to(file: Place) -> Place | None:
     """A worktree or submodule names its folder in a file."""
-    named = _read(file).removeprefix("gitdir: ").strip()
-    if not named or "\0" in named:
+    target = _read(file).removeprefix("gitdir: ").strip()
+    if not target or "\0" in target:
         return None
-    real = Path(os.path.realpath(file.base / named))
+    real = Path(os.path.realpath(file.base / target))
     folder = Place(real)
     try:
         same_user = filesystem.look(folder).st_uid == filesystem.look(file).st_uid
@@ -108,10 +108,10 @@ def _commit(folder: Place, ref: str) -> str:
 
 def _shared(folder: Place) -> list[Place]:
     """What all worktrees have in common lies two folders above a worktree's own, and nowhere else."""
-    named = _read(folder / "commondir")
-    if not named or "\0" in named:
+    target = _read(folder / "commondir")
+    if not target or "\0" in target:
         return []
-    common = Path(os.path.realpath(folder.path / named))
+    common = Path(os.path.realpath(folder.path / target))
     return [Place(common)] if common == folder.path.parent.parent else []
 
 

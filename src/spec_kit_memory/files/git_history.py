@@ -72,38 +72,38 @@ class History:
 
     def last_changes(self, paths: Collection[str], *, seconds: float = MOST_SECONDS) -> dict[str, str]:
         """Path -> the newest commit that changed it, of those that are found in time."""
-        wanted = {self.prefix + path: path for path in paths if "\0" not in path}
-        areas = sorted({self.prefix + path.split("/", 1)[0] for path in wanted.values()})
+        own_paths = {self.prefix + path: path for path in paths if "\0" not in path}
+        areas = sorted({self.prefix + path.split("/", 1)[0] for path in own_paths.values()})
         if not areas:
             return {}
-        found: dict[str, str] = {}
+        commits: dict[str, str] = {}
         commit = ""
-        asked = ("log", "--format=%x01%H", "--name-only", "-z", "--no-renames", self.commit, "--", *areas)
-        for word in self._words(asked, seconds=seconds):
+        command = ("log", "--format=%x01%H", "--name-only", "-z", "--no-renames", self.commit, "--", *areas)
+        for word in self._words(command, seconds=seconds):
             name = word.lstrip("\n")
             if name.startswith("\x01"):
                 commit = name[1:]
-            elif name in wanted and wanted[name] not in found:
-                found[wanted[name]] = commit
-                if len(found) == len(wanted):
+            elif name in own_paths and own_paths[name] not in commits:
+                commits[own_paths[name]] = commit
+                if len(commits) == len(own_paths):
                     break
-        return found
+        return commits
 
     def blobs(
-        self, wanted: Sequence[tuple[str, str]], *, seconds: float = MOST_SECONDS
+        self, files: Sequence[tuple[str, str]], *, seconds: float = MOST_SECONDS
     ) -> Mapping[tuple[str, str], Blob]:
         """(commit, path) -> what stood there then."""
-        asked = [one for one in dict.fromkeys(wanted) if "\n" not in one[1] and "\0" not in one[1]]
-        lines = "".join(f"{commit}:{self.prefix}{path}\n" for commit, path in asked)
-        output = self._words(("cat-file", "--batch-check"), given=lines, seconds=seconds, split="\n")
-        found: dict[tuple[str, str], Blob] = {}
-        for one, line in zip(asked, output, strict=False):
+        unique = [file for file in dict.fromkeys(files) if "\n" not in file[1] and "\0" not in file[1]]
+        lines = "".join(f"{commit}:{self.prefix}{path}\n" for commit, path in unique)
+        output = self._words(("cat-file", "--batch-check"), stdin=lines, seconds=seconds, split="\n")
+        blobs: dict[tuple[str, str], Blob] = {}
+        for file, line in zip(unique, output, strict=False):
             parts = line.split(" ")
             if len(parts) == 3 and parts[1] == "blob" and parts[2].isdigit():
-                found[one] = Blob(parts[0], int(parts[2]))
-        return found
+                blobs[file] = Blob(parts[0], int(parts[2]))
+        return blobs
 
-    def _words(self, arguments: Sequence[str], *, given: str = "", seconds: float, split: str = "\0") -> Iterator[str]:
+    def _words(self, arguments: Sequence[str], *, stdin: str = "", seconds: float, split: str = "\0") -> Iterator[str]:
         """What git answers, piece by piece; nothing more once the time or the room is used up."""
         import subprocess
 
@@ -126,7 +126,7 @@ class History:
         ended = threading.Timer(seconds, process.kill)
         ended.daemon = True
         ended.start()
-        data = given.encode("utf-8", "surrogateescape")
+        data = stdin.encode("utf-8", "surrogateescape")
         feeder = threading.Thread(target=_feed, args=(process.stdin, data), daemon=True)
         feeder.start()
         if process.stdout is None:
@@ -145,8 +145,8 @@ class History:
             process.stdout.close()
 
     def _environment(self, own: Path) -> dict[str, str]:
-        kept = {name: value for name in ("PATH", "SYSTEMROOT", "TEMP") if (value := os.environ.get(name))}
-        return kept | {
+        variables = {name: value for name in ("PATH", "SYSTEMROOT", "TEMP") if (value := os.environ.get(name))}
+        return variables | {
             "GIT_DIR": str(own),
             "GIT_OBJECT_DIRECTORY": str(self.objects),
             "GIT_CONFIG_NOSYSTEM": "1",

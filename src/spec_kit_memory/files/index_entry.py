@@ -68,7 +68,7 @@ def parse(file: FileText, *, scanned: str | None = None) -> Parsed:
 
 
 def make_entry(
-    found: Found,
+    file: Found,
     parsed: Parsed,
     *,
     settings: Settings,
@@ -80,14 +80,14 @@ def make_entry(
     A file without a date of its own has the time of its file, or `known_since` if that is earlier: writing to
     a file or checking it out again does not make its memory a new one.
     """
-    believed = found.source.vouched if trusted is None else trusted
+    believed = file.source.vouched if trusted is None else trusted
     document = parsed.document
     modified_at = datetime.fromtimestamp(parsed.stamp.mtime_ns / 1e9, UTC)
     attributes, warnings = resolve(
         document.front,
-        found,
+        file,
         settings,
-        title=document.title or PurePosixPath(found.path).stem,
+        title=document.title or PurePosixPath(file.path).stem,
         modified_at=min(modified_at, known_since) if known_since else modified_at,
         trusted=believed,
     )
@@ -103,9 +103,9 @@ def make_entry(
     if warnings:
         document = replace(document, warnings=(*document.warnings, *warnings))
     return Entry(
-        path=found.path,
-        source=found.source,
-        spec_folder=_folder(document.front, found, trusted=believed),
+        path=file.path,
+        source=file.source,
+        spec_folder=_folder(document.front, file, trusted=believed),
         attributes=attributes,
         document=document,
         passages=parsed.passages,
@@ -113,24 +113,24 @@ def make_entry(
         content_hash=parsed.content_hash,
         fingerprint=parsed.fingerprint,
         stamp=parsed.stamp,
-        archived_folder=found.archived_folder,
-        owner=found.owner,
+        archived_folder=file.archived_folder,
+        owner=file.owner,
         trusted=believed,
         redactions=redactions,
     )
 
 
-def _folder(front: FrontMatter, found: Found, *, trusted: bool) -> str | None:
+def _folder(front: FrontMatter, file: Found, *, trusted: bool) -> str | None:
     """The place decides; front matter is asked where the place says nothing."""
-    if found.spec_folder is not None or front.spec_folder is None or not trusted or found.owner is not None:
-        return found.spec_folder
+    if file.spec_folder is not None or front.spec_folder is None or not trusted or file.owner is not None:
+        return file.spec_folder
     name = clean_folder(front.spec_folder)
-    return name if found.source is Source.MEMORY and name else None
+    return name if file.source is Source.MEMORY and name else None
 
 
 def resolve(
     front: FrontMatter,
-    found: Found,
+    file: Found,
     settings: Settings,
     *,
     title: str,
@@ -138,11 +138,11 @@ def resolve(
     trusted: bool,
 ) -> tuple[Attributes, tuple[Warning_, ...]]:
     """The metadata that holds, after every rule, and what was not taken as the file says."""
-    tier, warnings = _tier(front, found, settings, trusted=trusted)
+    tier, warnings = _tier(front, file, settings, trusted=trusted)
     if front.triggers and not trusted:
         warnings = (*warnings, Warning_("its trigger phrases are ignored: nobody vouched for this text", code="trust"))
     else:
-        warnings = (*warnings, *(Warning_(told, code="trigger") for told in phrases.doubts(front.triggers)))
+        warnings = (*warnings, *(Warning_(message, code="trigger") for message in phrases.doubts(front.triggers)))
     # To the second, as front matter has it: of two from one second the later saved is the newer.
     created_at = front.created_at or modified_at.replace(microsecond=0)
     attributes = Attributes(
@@ -159,10 +159,10 @@ def resolve(
     return attributes, warnings
 
 
-def _tier(front: FrontMatter, found: Found, settings: Settings, *, trusted: bool) -> tuple[Tier, tuple[Warning_, ...]]:
-    if found.source is Source.CONSTITUTIONAL:
+def _tier(front: FrontMatter, file: Found, settings: Settings, *, trusted: bool) -> tuple[Tier, tuple[Warning_, ...]]:
+    if file.source is Source.CONSTITUTIONAL:
         return Tier.CONSTITUTIONAL, ()
-    usual = found.default_tier or settings.default_tier
+    usual = file.default_tier or settings.default_tier
     if usual is Tier.CONSTITUTIONAL:
         usual = Tier.NORMAL  # a default makes no rules
     if front.tier is Tier.CONSTITUTIONAL and not trusted:
@@ -193,10 +193,10 @@ def make_chat_entry(
     clean, redactions = _redacted(conversation)
     text, turns = passages.turns(clean)
     document = Document(text=text, title=clean.title, front=FrontMatter(), body_first_line=1)
-    found = Found(chat_path(conversation.id, scope=scope), "", Source.CHAT)
+    file = Found(chat_path(conversation.id, scope=scope), "", Source.CHAT)
     attributes, _ = resolve(
         document.front,
-        found,
+        file,
         settings,
         title=clean.title or conversation.id,
         modified_at=conversation.ended_at or conversation.started_at or now,
@@ -205,7 +205,7 @@ def make_chat_entry(
     data = text.encode()
     digest = hashlib.sha256(data).hexdigest()
     return Entry(
-        path=found.path,
+        path=file.path,
         source=Source.CHAT,
         spec_folder=None,
         attributes=attributes,
@@ -233,7 +233,7 @@ def _redacted(conversation: Conversation) -> tuple[Conversation, int]:
     if conversation.turns and conversation.title == chat_transcripts.opening(conversation.turns):
         title = chat_transcripts.opening(spoken)
     else:
-        named = redact.redact(conversation.title)
-        title, count = named.text, count + sum(named.found.values())
+        clean_title = redact.redact(conversation.title)
+        title, count = clean_title.text, count + sum(clean_title.found.values())
     title = chat_transcripts.short_title(title)
     return replace(conversation, id=redact.kept_id(conversation.id), title=title, turns=spoken), count

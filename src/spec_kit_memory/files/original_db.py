@@ -146,9 +146,9 @@ class _Reader:
     def read(self) -> OriginalData:
         tables = {str(row[0]) for row in self.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if "memory_index" not in tables or "file_path" not in self._columns("memory_index"):
-            known = ", ".join(sorted(tables)[:8]) or "none"
+            names = ", ".join(sorted(tables)[:8]) or "none"
             raise Invalid(
-                f"{self.path} is a database of something else: it has no table memory_index (tables: {known}).",
+                f"{self.path} is a database of something else: it has no table memory_index (tables: {names}).",
                 hint=_HINT,
             )
         memories = self._memories()
@@ -168,20 +168,20 @@ class _Reader:
             yield dict(zip(names, row, strict=True))
 
     def _each(self, table: str, read_one: Callable[[dict[str, Any]], Any]) -> list[Any]:
-        found = []
+        rows = []
         for number, row in enumerate(self._rows(table), start=1):
             item = read_one(row)
             if item is None:
                 self.warnings.append(f"{table}: row {row.get('id', number)} makes no sense and was left out")
             else:
-                found.append(item)
-        return found
+                rows.append(item)
+        return rows
 
     def _memories(self) -> tuple[OriginalMemory, ...]:
         by_path: dict[str, OriginalMemory] = {}
         for memory in self._each("memory_index", _memory):
-            known = by_path.get(memory.path)
-            by_path[memory.path] = memory if known is None else _together(known, memory)
+            earlier = by_path.get(memory.path)
+            by_path[memory.path] = memory if earlier is None else _together(earlier, memory)
         return tuple(by_path.values())
 
     def _link(self, row: dict[str, Any]) -> OriginalLink | None:
@@ -250,15 +250,15 @@ def _memory(row: dict[str, Any]) -> OriginalMemory | None:
     )
 
 
-def _together(one: OriginalMemory, other: OriginalMemory) -> OriginalMemory:
+def _together(memory: OriginalMemory, other: OriginalMemory) -> OriginalMemory:
     """Two rows of one file (the original kept anchors apart): counts add up, the better known one speaks."""
-    leading = other if other.validation_count > one.validation_count else one
+    leading = other if other.validation_count > memory.validation_count else memory
     return replace(
         leading,
-        ids=one.ids + other.ids,
-        triggers=tuple(dict.fromkeys(one.triggers + other.triggers)),
-        access_count=one.access_count + other.access_count,
-        last_access=max((at for at in (one.last_access, other.last_access) if at), default=None),
+        ids=memory.ids + other.ids,
+        triggers=tuple(dict.fromkeys(memory.triggers + other.triggers)),
+        access_count=memory.access_count + other.access_count,
+        last_access=max((at for at in (memory.last_access, other.last_access) if at), default=None),
     )
 
 

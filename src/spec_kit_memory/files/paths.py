@@ -101,7 +101,9 @@ def _plain(name: str) -> str:
     """Some systems do not tell a from A, drop dots and spaces at the end, or pass over invisible characters."""
     if name.isascii():
         return name.casefold().rstrip(". ").partition(":")[0]
-    visible = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
+    visible = "".join(
+        character for character in unicodedata.normalize("NFKC", name) if unicodedata.category(character) != "Cf"
+    )
     return visible.casefold().rstrip(". ").partition(":")[0]
 
 
@@ -130,8 +132,8 @@ def extra_base(settings: Settings, extra: str) -> Path | None:
 
 
 def extra_bases(settings: Settings) -> tuple[Path, ...]:
-    found = (extra_base(settings, extra) for extra in settings.extra_paths)
-    return tuple(base for base in found if base is not None)
+    bases = (extra_base(settings, extra) for extra in settings.extra_paths)
+    return tuple(base for base in bases if base is not None)
 
 
 def _allowed(settings: Settings, scope: Scope) -> tuple[Path, ...]:
@@ -250,13 +252,13 @@ def state(settings: Settings, *names: str) -> Place:
 
 def state_text(settings: Settings, name: str) -> Place:
     """A file of the state folder that people write and we only read: it may be a link, if it stays in the workspace."""
-    named = settings.state_folder / name
-    real = Path(os.path.realpath(named))
+    path = settings.state_folder / name
+    real = Path(os.path.realpath(path))
     if real.is_relative_to(settings.root) and not is_in_git(settings, real):
         return Place(settings.root, real.relative_to(settings.root).parts)
     if settings.allow.outside_paths:
         return Place.of(real)
-    raise disk_error(Redirected(named), named)
+    raise disk_error(Redirected(path), path)
 
 
 def index_file(settings: Settings) -> Path:

@@ -74,7 +74,7 @@ def save(
     settings: Settings,
     scope: Scope,
     index: Callable[[Path, FileText], T],
-    taken: Callable[[Path], bool] = lambda final: False,
+    is_taken: Callable[[Path], bool] = lambda final: False,
     step: Step = lambda name: None,
 ) -> Saved[T]:
     """Write `<stem>.md` (or `-2`, `-3` where taken) and its row; `index` gets the final path and the text.
@@ -83,12 +83,12 @@ def save(
     """
     data = text.encode("utf-8")
     place = paths.resolved(settings, folder)
-    made: tuple[Place, ...] = ()
+    made_folders: tuple[Place, ...] = ()
     try:
-        made = filesystem.make_folders(place)
-        claim = _claim(settings, place, stem, taken)
+        made_folders = filesystem.make_folders(place)
+        claim = _claim(settings, place, stem, is_taken)
     except OSError as error:
-        _remove_folders(made)
+        _remove_folders(made_folders)
         raise _failed(settings, scope, error, folder / f"{stem}.md") from error
     with claim.record as record:
         step("claimed")
@@ -100,7 +100,7 @@ def save(
             with contextlib.suppress(OSError):  # nothing was acknowledged; the next recovery removes what is left
                 filesystem.remove(claim.pending)
                 record.remove()
-                _remove_folders(made)
+                _remove_folders(made_folders)
             raise _failed(settings, scope, error, claim.final.path) from error
         result = _indexed(settings, scope, claim, disk.read(claim.pending), index)
         step("indexed")
@@ -115,10 +115,10 @@ def save(
     return Saved(final.path, result)
 
 
-def _remove_folders(made: Sequence[Place]) -> None:
+def _remove_folders(made_folders: Sequence[Place]) -> None:
     """Folders that were made for a file that there is not; one that is not empty any more stays."""
     with contextlib.suppress(OSError):
-        for folder in reversed(made):
+        for folder in reversed(made_folders):
             filesystem.remove_folder(folder)
 
 
@@ -142,11 +142,11 @@ def _indexed(
     try:
         return index(claim.final.path, text)
     except SpecKitMemoryError as error:
-        kept = _keep(settings, scope, claim)
+        outcome = _keep(settings, scope, claim)
         raise type(error)(
-            f"{error.message} The text is kept in {kept.as_posix()}.",
+            f"{error.message} The text is kept in {outcome.as_posix()}.",
             hint=(*error.advice, advise("then-index")),
-            **{**error.details, "path": kept.as_posix()},
+            **{**error.details, "path": outcome.as_posix()},
         ) from error
     except BaseException as error:
         error.add_note(f"The text is kept in {_keep(settings, scope, claim).as_posix()}; the next scan finds it.")
@@ -169,10 +169,10 @@ def _named(settings: Settings, scope: Scope, claim: _Claim) -> Place:
     try:
         return _rename(claim.final)
     except OSError as error:
-        kept = _failed(settings, scope, error, claim.final.path)
-        raise type(kept)(
-            f"{kept.message}. The text is kept in {claim.pending.path.as_posix()}.",
-            hint=(*kept.advice, advise("then-index-names-it")),
+        outcome = _failed(settings, scope, error, claim.final.path)
+        raise type(outcome)(
+            f"{outcome.message}. The text is kept in {claim.pending.path.as_posix()}.",
+            hint=(*outcome.advice, advise("then-index-names-it")),
             path=claim.pending.path.as_posix(),
         ) from error
 
@@ -182,17 +182,17 @@ def _failed(settings: Settings, scope: Scope, error: OSError, path: Path) -> Spe
     return disk_error(error, path)
 
 
-def _rename(wanted: Place) -> Place:
+def _rename(target: Place) -> Place:
     """Give the pending file its name, or one with a number, without ever replacing another file."""
     for number in range(1, _MOST_NAMES):
-        final = wanted if number == 1 else _numbered(wanted, number)
+        final = target if number == 1 else _numbered(target, number)
         try:
-            filesystem.move_new(_pending_place(wanted), final)
+            filesystem.move_new(_pending_place(target), final)
         except FileExistsError:
             continue
         filesystem.sync(final.parent)
         return final
-    raise BadPath(f"there are too many files named like {wanted.name}", hint="choose another title")
+    raise BadPath(f"there are too many files named like {target.name}", hint="choose another title")
 
 
 def _numbered(final: Place, number: int) -> Place:
@@ -219,7 +219,7 @@ def _record_name(settings: Settings, final: Place) -> str:
     return hashlib.sha256(paths.stored_form(settings, final.path).encode()).hexdigest()[:24]
 
 
-def _claim(settings: Settings, folder: Place, stem: str, taken: Callable[[Path], bool]) -> _Claim:
+def _claim(settings: Settings, folder: Place, stem: str, is_taken: Callable[[Path], bool]) -> _Claim:
     """Take the first free name of `<stem>.md`, `<stem>-2.md`, ... for this process alone."""
     first = folder / f"{stem}.md"
     for number in range(1, _MOST_NAMES):
@@ -229,7 +229,7 @@ def _claim(settings: Settings, folder: Place, stem: str, taken: Callable[[Path],
             continue
         claim = _Claim(record, final)
         # Looked at after the claim: a save that finished before it has made the file by now.
-        if not filesystem.exists(claim.pending) and not filesystem.exists(final) and not taken(final.path):
+        if not filesystem.exists(claim.pending) and not filesystem.exists(final) and not is_taken(final.path):
             return claim
         record.remove()
         record.close()
@@ -255,8 +255,8 @@ def recover(
     def index_missing(final: Path) -> None:
         path = paths.stored_form(settings, final)
         row = stored(path).get(path)
-        known = row.raw_hash if row and row.presence is Presence.LIVE else None
-        if known is None or known != disk.hash_of(paths.place(settings, path)):
+        raw_hash = row.raw_hash if row and row.presence is Presence.LIVE else None
+        if raw_hash is None or raw_hash != disk.hash_of(paths.place(settings, path)):
             index(final)
 
     done = Recovery()

@@ -42,10 +42,10 @@ def _lines(settings: Settings, scope: Scope) -> list[bytes]:
 def _phrases(line: bytes) -> list[str] | None:
     """None: a line that was cut off, or that somebody else wrote."""
     try:
-        found = json.loads(line)
+        phrases = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return [phrase for phrase in found if isinstance(phrase, str)] if isinstance(found, list) else None
+    return [phrase for phrase in phrases if isinstance(phrase, str)] if isinstance(phrases, list) else None
 
 
 def add(settings: Settings, phrases: Sequence[str], *, scope: Scope) -> None:

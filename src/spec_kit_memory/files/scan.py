@@ -72,26 +72,26 @@ class Decision(StrEnum):
     UNKNOWN = "unknown"
 
 
-def decide(found: Found | None, stored: Stored | None, *, force: bool = False) -> Decision:
+def decide(file: Found | None, stored: Stored | None, *, force: bool = False) -> Decision:
     """What one path needs, from its place, its stamp and what is stored; MODIFIED leaves it to the hash."""
-    if found is None:
+    if file is None:
         return Decision.DELETED if stored and stored.presence is Presence.LIVE else Decision.SKIP
     if stored is None:
         return Decision.NEW
     if stored.presence is Presence.GONE:
         return Decision.REINDEX
     if stored.presence is Presence.FORGOTTEN:
-        return Decision.SKIP if _same_stamp(found, stored.stamp) else Decision.MODIFIED
-    moved_folder = found.spec_folder is not None and found.spec_folder != stored.spec_folder and not stored.alias
+        return Decision.SKIP if _same_stamp(file, stored.stamp) else Decision.MODIFIED
+    moved_folder = file.spec_folder is not None and file.spec_folder != stored.spec_folder and not stored.alias
     if force or stored.stamp.mtime_ns <= 0 or moved_folder:
         return Decision.REINDEX
-    return Decision.SKIP if _same_stamp(found, stored.stamp) else Decision.MODIFIED
+    return Decision.SKIP if _same_stamp(file, stored.stamp) else Decision.MODIFIED
 
 
-def _same_stamp(found: Found, stamp: Stamp) -> bool:
+def _same_stamp(file: Found, stamp: Stamp) -> bool:
     return (
-        found.size == stamp.size
-        and abs(found.mtime_ns - stamp.mtime_ns) <= SAME_MTIME_NS
+        file.size == stamp.size
+        and abs(file.mtime_ns - stamp.mtime_ns) <= SAME_MTIME_NS
         and stamp.seen_ns - stamp.mtime_ns >= RACY_NS
     )
 
@@ -201,12 +201,12 @@ class _Scan:
 
     @cached_property
     def _by_text(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        paths: dict[str, list[str]] = {}
         for path, row in self.stored.items():
             for key in {row.raw_hash, row.fingerprint}:
                 if key:
-                    found.setdefault(key, []).append(path)
-        return found
+                    paths.setdefault(key, []).append(path)
+        return paths
 
 
 class _CancelledError(Exception):
@@ -318,8 +318,8 @@ class Sync:
         change: Change | None,
     ) -> ScanReport:
         started = time.perf_counter()
-        told = _told(change or self._change("scan"))
-        scan = _Scan(stored, {}, seen.unreadable, told, force, ScanReport(), self._is_seen)
+        change_told = _told(change or self._change("scan"))
+        scan = _Scan(stored, {}, seen.unreadable, change_told, force, ScanReport(), self._is_seen)
         scan.ask = None if only is None else self._alike
         self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
         work = self._work(scan)
@@ -350,46 +350,46 @@ class Sync:
 
     def compare(self) -> Differences:
         """What a scan would do, without doing it. A file whose stamp differs is read, so that the text decides."""
-        found = Differences()
+        differences = Differences()
         stored = self._stored_files()
         seen = discover.discover(self._settings, count=False)
-        bad = {one.path for one in self._store.care.bad_files()}
+        bad = {bad_file.path for bad_file in self._store.care.bad_files()}
         scan = _Scan(dict(stored), {}, seen.unreadable, self._change("compare"), False, ScanReport())
-        for one in seen.files:
-            row = stored.pop(one.path, None)
-            if one.path in bad or not self._is_seen(one.path):
+        for file in seen.files:
+            row = stored.pop(file.path, None)
+            if file.path in bad or not self._is_seen(file.path):
                 continue
-            match decide(one, row):
+            match decide(file, row):
                 case Decision.NEW:
                     # Beyond some, those that were deleted on request and moved since are not told apart.
-                    if len(found.unindexed) >= FEW_FILES or not self._was_forgotten(scan, one):
-                        found.unindexed.append(one.path)
+                    if len(differences.unindexed) >= FEW_FILES or not self._was_forgotten(scan, file):
+                        differences.unindexed.append(file.path)
                 case Decision.REINDEX:
                     is_back = row is not None and row.presence is Presence.GONE
-                    (found.unindexed if is_back else found.changed).append(one.path)
-                case Decision.MODIFIED if row is not None and self._raw_hash(one) not in (None, row.raw_hash):
-                    found.changed.append(one.path)
+                    (differences.unindexed if is_back else differences.changed).append(file.path)
+                case Decision.MODIFIED if row is not None and self._raw_hash(file) not in (None, row.raw_hash):
+                    differences.changed.append(file.path)
         unreadable = frozenset(seen.unreadable)
         for path, row in stored.items():
             live = row.presence is Presence.LIVE and self._is_seen(path)
             if live and not _covered(path, unreadable) and self._on_disk(path) and not self._is_memory(path):
-                found.lost.append(path)
-        return found
+                differences.lost.append(path)
+        return differences
 
     def spec_folders(self) -> set[str]:
         """The spec folders that have files now, as far as this session may see."""
         files = discover.discover(self._settings, count=False).files
-        return {one.spec_folder for one in files if one.spec_folder and self._is_seen(one.path)}
+        return {file.spec_folder for file in files if file.spec_folder and self._is_seen(file.path)}
 
-    def _raw_hash(self, found: Found) -> str | None:
+    def _raw_hash(self, file: Found) -> str | None:
         try:
-            return self._file(found).raw_hash
+            return self._file(file).raw_hash
         except SpecKitMemoryError:
             return None
 
-    def _was_forgotten(self, scan: _Scan, found: Found) -> bool:
+    def _was_forgotten(self, scan: _Scan, file: Found) -> bool:
         try:
-            entry = self._entry(found, index_entry.parse(self._file(found)))
+            entry = self._entry(file, index_entry.parse(self._file(file)))
         except SpecKitMemoryError:
             return False
         return self._is_forgotten(scan, entry, None)
@@ -413,7 +413,7 @@ class Sync:
         recovered = pending.adopt(self._settings, seen.leftovers)
         if recovered.completed:
             seen = self._walk(only, count=count)
-        elsewhere = [one.path for one in seen.files if only is not None and one.path not in stored]
+        elsewhere = [file.path for file in seen.files if only is not None and file.path not in stored]
         if elsewhere:  # new, or found through a link
             stored |= self._store.documents.stored(below=elsewhere)
         return seen, recovered, stored
@@ -442,16 +442,16 @@ class Sync:
     ) -> None:
         report = scan.report
         report.undiscovered = seen.undiscovered if self._scope.prefixes is None else 0
-        report.skipped = [one for one in seen.skipped if scan.is_seen(one[0])]
+        report.skipped = [skipped for skipped in seen.skipped if scan.is_seen(skipped[0])]
         for path in recovered.completed:
             scan.of(paths.stored_form(self._settings, path)).recovered += 1
         for path, warning in recovered.warnings:
-            said = self._warning(path, warning.message)
-            scan.of(said.path).warnings.append(said)
+            message = self._warning(path, warning.message)
+            scan.of(message.path).warnings.append(message)
         for problem in seen.problems:
             scan.of(problem.path).bad.append(problem)
-        scan.found = {one.path: one for one in seen.files if _below(one.spec_folder, spec_folder)}
-        report.archived = sum(one.archived_folder and scan.is_seen(one.path) for one in scan.found.values())
+        scan.found = {file.path: file for file in seen.files if _below(file.spec_folder, spec_folder)}
+        report.archived = sum(file.archived_folder and scan.is_seen(file.path) for file in scan.found.values())
         self._mark_missing(scan, spec_folder, only)
 
     def _mark_missing(self, scan: _Scan, spec_folder: str | None, only: Sequence[Path] | None) -> None:
@@ -485,17 +485,17 @@ class Sync:
         self, scan: _Scan, work: Sequence[tuple[Found, Decision]], progress: Progress | None, cancel: Cancel | None
     ) -> Iterator[deque[_Ready]]:
         """The files read and parsed, some at a time: none of that needs others to wait."""
-        done, total = 0, sum(scan.is_seen(found.path) for found, _ in work)
+        done, total = 0, sum(scan.is_seen(file.path) for file, _ in work)
         batch, size = deque[_Ready](), 0
-        for found, decision in work:
+        for file, decision in work:
             if cancel and cancel():
                 scan.report.cancelled = True
                 break
-            if progress and scan.is_seen(found.path):
-                progress(found.path, done, total)
+            if progress and scan.is_seen(file.path):
+                progress(file.path, done, total)
                 done += 1
-            with self._others_go_on(scan, found):
-                ready = self._read(scan, found, decision)
+            with self._others_go_on(scan, file):
+                ready = self._read(scan, file, decision)
                 if ready:
                     batch.append(ready)
                     size += ready.parsed.stamp.size
@@ -508,74 +508,74 @@ class Sync:
 
     def _write(self, scan: _Scan, batch: deque[_Ready]) -> None:
         """Write the first files of the batch in one transaction; if one of them fails, each in its own."""
-        taken: list[_Ready] = []
+        written_now: list[_Ready] = []
         done: list[_Done] = []
         try:
             with self._store.together():
                 for ready in write_batch.for_a_moment(batch):
-                    taken.append(ready)
+                    written_now.append(ready)
                     if _is_as_read(ready):
                         done.append(self._put_ready(scan, ready))
                         if done[-1].released:  # their turn is now, in transactions of their own
                             break
         except Exception:  # which file it was, and why, comes out when each is written alone
-            if not taken:
+            if not written_now:
                 raise
-            scan.moved.difference_update(one.origin for one in done)
+            scan.moved.difference_update(put.origin for put in done)
             done = []
-        written = {one.ready.found.path for one in done}
-        for one in done:
-            with self._others_go_on(scan, one.ready.found):
-                self._count(scan, one)
-        for ready in taken:
+        written = {put.ready.found.path for put in done}
+        for put in done:
+            with self._others_go_on(scan, put.ready.found):
+                self._count(scan, put)
+        for ready in written_now:
             if ready.found.path not in written:
                 self._one(scan, ready.found, ready.decision)
 
     def _work(self, scan: _Scan) -> list[tuple[Found, Decision]]:
         work: list[tuple[Found, Decision]] = []
-        for found in scan.found.values():
-            decision = decide(found, scan.stored.get(found.path), force=scan.force)
+        for file in scan.found.values():
+            decision = decide(file, scan.stored.get(file.path), force=scan.force)
             if decision is Decision.SKIP:
-                scan.of(found.path).unchanged += 1
+                scan.of(file.path).unchanged += 1
             else:
-                work.append((found, decision))
+                work.append((file, decision))
         return work
 
-    def _one(self, scan: _Scan, found: Found, decision: Decision) -> None:
+    def _one(self, scan: _Scan, file: Found, decision: Decision) -> None:
         """Index one file, in a transaction of its own."""
-        with self._others_go_on(scan, found):
-            ready = self._read(scan, found, decision)
+        with self._others_go_on(scan, file):
+            ready = self._read(scan, file, decision)
             if ready:
                 self._count(scan, self._put_ready(scan, ready))
 
     @contextmanager
-    def _others_go_on(self, scan: _Scan, found: Found) -> Iterator[None]:
+    def _others_go_on(self, scan: _Scan, file: Found) -> Iterator[None]:
         """Whatever is wrong with this file, it is reported and the others go on."""
         try:
             yield
         except _FATAL:
             raise
         except SpecKitMemoryError as error:
-            self._bad(scan, found, error.code, in_file(error))
+            self._bad(scan, file, error.code, in_file(error))
         except Exception as error:  # noqa: BLE001  one file must not stop the rest, whatever is in it
-            self._bad(scan, found, SpecKitMemoryError.code, f"{type(error).__name__}: {error}")
+            self._bad(scan, file, SpecKitMemoryError.code, f"{type(error).__name__}: {error}")
 
-    def _bad(self, scan: _Scan, found: Found, code: str, message: str) -> None:
-        report = scan.of(found.path)
+    def _bad(self, scan: _Scan, file: Found, code: str, message: str) -> None:
+        report = scan.of(file.path)
         report.unknown += 1
         # Every reader names the path in front of it; the whole path once more says nothing.
-        message = message.removeprefix(Path(found.real).as_posix()).strip()
-        report.bad.append(BadFile(found.path, code, message, scan.change.at))
+        message = message.removeprefix(Path(file.real).as_posix()).strip()
+        report.bad.append(BadFile(file.path, code, message, scan.change.at))
 
-    def _read(self, scan: _Scan, found: Found, decision: Decision) -> _Ready | None:
+    def _read(self, scan: _Scan, located: Found, decision: Decision) -> _Ready | None:
         """The file as it is now, or nothing if only its stamp changed."""
-        stored = scan.stored.get(found.path)
-        file = self._file(found)
+        stored = scan.stored.get(located.path)
+        file = self._file(located)
         if decision is Decision.MODIFIED and stored and stored.raw_hash == file.raw_hash:
-            scan.touched[found.path] = file.stamp
-            scan.of(found.path).unchanged += 1
+            scan.touched[located.path] = file.stamp
+            scan.of(located.path).unchanged += 1
             return None
-        return _Ready(found, decision, index_entry.parse(file))
+        return _Ready(located, decision, index_entry.parse(file))
 
     def _put_ready(self, scan: _Scan, ready: _Ready) -> _Done:
         stored = scan.stored.get(ready.found.path)
@@ -594,8 +594,8 @@ class Sync:
     def _again(self, scan: _Scan, path: str, decision: Decision) -> None:
         """A file that shared another one's memory stands for itself now: read it again."""
         only = [paths.absolute(self._settings, path)]
-        for found in discover.discover(self._settings, only=only, count=False).files:
-            self._one(scan, found, decision)
+        for file in discover.discover(self._settings, only=only, count=False).files:
+            self._one(scan, file, decision)
 
     def _count(self, scan: _Scan, done: _Done) -> None:
         entry, result, origin, decision = done.entry, done.result, done.origin, done.ready.decision
@@ -716,18 +716,18 @@ class Sync:
         if self._is_pending(path):
             return True
         final = paths.absolute(self._settings, path)
-        return any(one.path == path for one in discover.discover(self._settings, only=[final], count=False).files)
+        return any(file.path == path for file in discover.discover(self._settings, only=[final], count=False).files)
 
     def _report_bad(self, scan: _Scan) -> None:
-        found = [*scan.report.bad, *scan.hidden.bad]
-        bad = {one.path for one in found}
+        bad_files = [*scan.report.bad, *scan.hidden.bad]
+        bad = {bad_file.path for bad_file in bad_files}
         cleared = [
-            one.path
-            for one in self._store.care.bad_files()
-            if one.path not in bad and (one.path in scan.found or scan.is_about(one.path))
+            bad_file.path
+            for bad_file in self._store.care.bad_files()
+            if bad_file.path not in bad and (bad_file.path in scan.found or scan.is_about(bad_file.path))
         ]
         if bad or cleared:
-            self._store.documents.scanned(bad=found, cleared=cleared)
+            self._store.documents.scanned(bad=bad_files, cleared=cleared)
 
     # --- one file or conversation
 
@@ -737,18 +737,18 @@ class Sync:
 
     def preview(self, path: str | Path) -> Entry:
         """What `index_file` would index, without doing it."""
-        found = discover.locate(self._settings, path, scope=self._scope)
-        return self._own._entry(found, index_entry.parse(self._file(found)))
+        file = discover.locate(self._settings, path, scope=self._scope)
+        return self._own._entry(file, index_entry.parse(self._file(file)))
 
     def _alike(self, key: str) -> dict[str, Stored]:
         return self._store.documents.stored(alike=key)
 
-    def _put_file(self, found: Found, change: Change, *, explicit: bool) -> PutResult:
-        file = self._file(found)
-        entry = self._entry(found, index_entry.parse(file))
+    def _put_file(self, located: Found, change: Change, *, explicit: bool) -> PutResult:
+        file = self._file(located)
+        entry = self._entry(located, index_entry.parse(file))
         origin: int | None = None
-        if not self._store.documents.stored(found.path):
-            scan = _Scan({}, {found.path: found}, (), change, False, ScanReport(), ask=self._alike)
+        if not self._store.documents.stored(located.path):
+            scan = _Scan({}, {located.path: located}, (), change, False, ScanReport(), ask=self._alike)
             moved = self._moved_from(scan, entry)
             origin = scan.stored[moved].memory_id if moved else None
         return self._put(entry, change, explicit=explicit, memory_id=origin)
@@ -772,8 +772,8 @@ class Sync:
         """The live paths, or, where a limited scan knows only some, also those beside its spec documents."""
         if scan.ask is None or not scan.spec_places:
             return scan.ids
-        named = [f"{place}/{name}" for place in scan.spec_places for name in SPEC_DOCUMENTS]
-        beside = self._store.documents.stored(below=named)
+        paths = [f"{place}/{name}" for place in scan.spec_places for name in SPEC_DOCUMENTS]
+        beside = self._store.documents.stored(below=paths)
         return scan.ids | {path: row.memory_id for path, row in beside.items() if row.presence is Presence.LIVE}
 
     def _known(self, path: str) -> Found:
@@ -783,8 +783,8 @@ class Sync:
     def index_conversation(self, conversation: Conversation, change: Change, *, explicit: bool = False) -> PutResult:
         """A chat that grew is updated: its path is its identity."""
         store = self._own._store
-        known = store.documents.get(path=index_entry.chat_path(conversation.id, scope=self._scope), any_presence=True)
-        trusted = known is not None and known.trusted
+        stored = store.documents.get(path=index_entry.chat_path(conversation.id, scope=self._scope), any_presence=True)
+        trusted = stored is not None and stored.trusted
         entry = index_entry.make_chat_entry(
             conversation, settings=self._settings, scope=self._scope, now=change.at, trusted=trusted
         )
@@ -804,21 +804,21 @@ class Sync:
             settings=self._settings,
             scope=self._scope,
             index=lambda final, file: self._own._put_new(folder / final.name, final, file, change, scanned=text),
-            taken=lambda final: bool(self._store.documents.stored(paths.stored_form(self._settings, final))),
+            is_taken=lambda final: bool(self._store.documents.stored(paths.stored_form(self._settings, final))),
             step=step,
         )
 
-    def _put_new(self, named: Path, final: Path, file: FileText, change: Change, *, scanned: str) -> PutResult:
+    def _put_new(self, path: Path, final: Path, file: FileText, change: Change, *, scanned: str) -> PutResult:
         """`named` is in the folder as it was given, where a link may make it a place of memories."""
         there = final if self._stands(final) else pending.pending_of(final)
         facts = filesystem.look(paths.place(self._settings, there))
-        spots = (final, Path(os.path.normpath(named)))
-        found = next(
-            filter(None, (discover.place(self._settings, one, real=final, facts=facts) for one in spots)), None
+        spots = (final, Path(os.path.normpath(path)))
+        located = next(
+            filter(None, (discover.place(self._settings, spot, real=final, facts=facts) for spot in spots)), None
         )
-        if found is None:
+        if located is None:
             return self.index_file(final, change, explicit=True)  # says why it is no place for a memory
-        return self._put(self._entry(found, index_entry.parse(file, scanned=scanned)), change, explicit=True)
+        return self._put(self._entry(located, index_entry.parse(file, scanned=scanned)), change, explicit=True)
 
     def recover(self) -> Recovery:
         """What saves and other operations that died have left, completed or taken back."""
@@ -832,19 +832,19 @@ class Sync:
 
     # --- small things
 
-    def _entry(self, found: Found, parsed: Parsed) -> Entry:
-        known = self._store.documents.get(path=found.path, any_presence=True)
+    def _entry(self, file: Found, parsed: Parsed) -> Entry:
+        stored = self._store.documents.get(path=file.path, any_presence=True)
         # Of this very file: a second name of another one, or its heir, is not what was dated or vouched for.
-        if known is None or known.path != found.path or known.source is not found.source:
-            known = None
-        elif known.presence is Presence.FORGOTTEN and known.fingerprint != parsed.fingerprint:
-            known = None  # another text at its path is another memory
-        trusted = None if found.source.vouched else known is not None and known.trusted
-        since = known.attributes.created_at if known else None
-        return index_entry.make_entry(found, parsed, settings=self._settings, trusted=trusted, known_since=since)
+        if stored is None or stored.path != file.path or stored.source is not file.source:
+            stored = None
+        elif stored.presence is Presence.FORGOTTEN and stored.fingerprint != parsed.fingerprint:
+            stored = None  # another text at its path is another memory
+        trusted = None if file.source.vouched else stored is not None and stored.trusted
+        since = stored.attributes.created_at if stored else None
+        return index_entry.make_entry(file, parsed, settings=self._settings, trusted=trusted, known_since=since)
 
-    def _file(self, found: Found) -> FileText:
-        return disk.read(paths.place(self._settings, found.real), seen_ns=self._seen_ns())
+    def _file(self, file: Found) -> FileText:
+        return disk.read(paths.place(self._settings, file.real), seen_ns=self._seen_ns())
 
     def _change(self, reason: str) -> Change:
         return Change(actor=Actor.SYSTEM, at=self._now(), reason=reason)

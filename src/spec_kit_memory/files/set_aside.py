@@ -43,7 +43,7 @@ def put(settings: Settings, key: str, *, aside: bool, scope: Scope) -> None:
     if filesystem.append(place, _line(key, aside)) > _MOST_BYTES:
         fresh = place.beside(f"{place.path.stem}.new")
         filesystem.rewrite(
-            fresh, b"".join(_line(one, True) for one in sorted(read(settings, scope=scope))[-_MOST_KEYS:])
+            fresh, b"".join(_line(key, True) for key in sorted(read(settings, scope=scope))[-_MOST_KEYS:])
         )
         filesystem.move(fresh, place)
 

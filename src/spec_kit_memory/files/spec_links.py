@@ -23,28 +23,28 @@ Key = tuple[int, int, Relation]
 
 def rebuild(store: Index, ids: Mapping[str, int], places: Collection[str], change: Change) -> None:
     """Make the links of these folders what their documents say. `ids` are the live paths' memories."""
-    wanted: dict[Key, Link] = {}
+    declared: dict[Key, Link] = {}
     about: set[int] = set()
     for place in sorted(places):
         documents = {name: ids[path] for name in SPEC_DOCUMENTS if (path := f"{place}/{name}") in ids}
         about.update(documents.values())
-        wanted.update((_key(link), link) for link in links.spec_document_links(documents))
+        declared.update((_key(link), link) for link in links.spec_document_links(documents))
     if not about:
         return
     live = set(ids.values())
     existing = store.record.links(sorted(about))
-    known = {_key(link) for link in existing}
+    existing_keys = {_key(link) for link in existing}
     dropped = [
         link
         for link in existing
-        if link.origin is Origin.SPEC and _key(link) not in wanted and {link.source_id, link.target_id} <= live
+        if link.origin is Origin.SPEC and _key(link) not in declared and {link.source_id, link.target_id} <= live
     ]
-    missing = [link for key, link in wanted.items() if key not in known and not _was_removed(store, link)]
+    missing = [link for key, link in declared.items() if key not in existing_keys and not _was_removed(store, link)]
     changes = deque([*dropped, *missing])
     while changes:
         with store.together():
             for link in write_batch.for_a_moment(changes):
-                if _key(link) in known:
+                if _key(link) in existing_keys:
                     store.record.drop_link(link.id, change)
                 else:
                     store.record.put_link(link, change)
@@ -54,8 +54,8 @@ def _was_removed(store: Index, link: Link) -> bool:
     """Did somebody take this link away, and nobody make it again?"""
     for row in store.record.history(link.source_id):
         states = [state.get("link") for state in (row.before or {}, row.after or {})]
-        told = next((state for state in states if isinstance(state, Mapping)), None)
-        if told is None or (told["source_id"], told["target_id"], told["relation"]) != _key(link):
+        state = next((state for state in states if isinstance(state, Mapping)), None)
+        if state is None or (state["source_id"], state["target_id"], state["relation"]) != _key(link):
             continue
         entry = next(store.record.ledger(after=row.ledger_sequence - 1, limit=1), None) if row.ledger_sequence else None
         return entry is not None and isinstance(operation_of(entry), Unlink)

@@ -93,8 +93,8 @@ def _rounds(
     course = _Course(store, progress)
     while limit is None or done.embedded < limit:
         size = ROUND if limit is None else min(ROUND, limit - done.embedded)
-        found = {one.passage_hash: one for one in store.vectors.work(size + len(failed))}
-        work = [one for one in found.values() if one.passage_hash not in failed]
+        waiting = {item.passage_hash: item for item in store.vectors.work(size + len(failed))}
+        work = [item for item in waiting.values() if item.passage_hash not in failed]
         course.round_begins()
         if not work:
             return
@@ -137,7 +137,7 @@ def _batches(work: list[VectorWork]) -> Iterator[list[VectorWork]]:
 
     So memory peaks at once, and the pace so far tells how long the rest will take.
     """
-    work.sort(key=lambda one: -len(one.embedded))
+    work.sort(key=lambda item: -len(item.embedded))
     cut = [work[start : start + BATCH] for start in range(0, len(work), BATCH)]
     while cut:
         yield cut.pop(0)
@@ -156,8 +156,8 @@ def _embed(
 ) -> set[str]:
     """Embed one batch and write it; one that fails is halved until the passages at fault stand alone."""
     try:
-        vectors = embedder.embed_documents([one.embedded for one in batch])
-        rows = {one.passage_hash: _packed(embedder, vector) for one, vector in zip(batch, vectors, strict=True)}
+        vectors = embedder.embed_documents([item.embedded for item in batch])
+        rows = {item.passage_hash: _packed(embedder, vector) for item, vector in zip(batch, vectors, strict=True)}
     except (EmbeddingFailed, ValueError) as error:
         reason = f"{error.code} {error.message}" if isinstance(error, EmbeddingFailed) else str(error)
     except ProviderUnavailable as error:
@@ -209,8 +209,10 @@ def embed_memory(store: Index, embedder: Embedder, memory_id: int) -> Embedded:
         return done
     lines = store.documents.text(memory_id).split("\n")
     work = {
-        one.hash: VectorWork(memory_id, one.hash, embedded(one.headings, long_lines.text_of(lines, one)))
-        for one in store.documents.passages(memory_id=memory_id)
+        passage.hash: VectorWork(
+            memory_id, passage.hash, embedded(passage.headings, long_lines.text_of(lines, passage))
+        )
+        for passage in store.documents.passages(memory_id=memory_id)
     }
     try:
         for batch in _batches(list(work.values())):

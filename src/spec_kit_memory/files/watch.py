@@ -184,11 +184,11 @@ class Watcher:
         return tuple(signature for path in single if (signature := _signature(path)))
 
     def _collect(self, paths: Iterable[Path]) -> None:
-        kept = {path for path in paths if not self._is_noise(path)}
-        if kept:
+        relevant = {path for path in paths if not self._is_noise(path)}
+        if relevant:
             self._last = self._clock()
             self._first = self._first if self._changed else self._last
-            self._changed |= kept
+            self._changed |= relevant
 
     def _is_noise(self, path: Path) -> bool:
         if not path.is_relative_to(self._settings.root):

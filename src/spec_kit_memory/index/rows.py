@@ -150,28 +150,28 @@ def attributes_json(attributes: Attributes) -> dict[str, Any]:
     }
 
 
-def attributes_from(said: Mapping[str, Any]) -> Attributes:
+def attributes_from(values: Mapping[str, Any]) -> Attributes:
     return Attributes(
-        title=said["title"],
-        tier=Tier(said["tier"]),
-        weight=float(said["weight"]),
-        context_type=ContextType(said["context_type"]),
-        triggers=tuple(said["triggers"]),
-        created_at=when(said["created_at"]),
-        expires_at=when(said["expires_at"]),
-        session_id=said["session_id"],
-        channel=said["channel"],
+        title=values["title"],
+        tier=Tier(values["tier"]),
+        weight=float(values["weight"]),
+        context_type=ContextType(values["context_type"]),
+        triggers=tuple(values["triggers"]),
+        created_at=when(values["created_at"]),
+        expires_at=when(values["expires_at"]),
+        session_id=values["session_id"],
+        channel=values["channel"],
     )
 
 
 def merged(
-    said: Mapping[str, Any], overrides: Mapping[str, Any], *, more_triggers: Sequence[str] = (), trusted: bool = True
+    values: Mapping[str, Any], overrides: Mapping[str, Any], *, more_triggers: Sequence[str] = (), trusted: bool = True
 ) -> Attributes:
     """What holds: the document's own, then what was overridden, then aliases' phrases; trust has the last word.
 
     Text that nobody vouched for is never a rule and carries no triggers.
     """
-    both = attributes_from({**said, **overrides})
+    both = attributes_from({**values, **overrides})
     if not trusted:
         return replace(both, triggers=(), tier=Tier.NORMAL if both.tier is Tier.CONSTITUTIONAL else both.tier)
     triggers: dict[str, str] = {}
@@ -183,13 +183,13 @@ def merged(
 # --- memories
 
 
-def _readable(made: Callable[[tuple[Any, ...]], T]) -> Callable[[tuple[Any, ...]], T]:
+def _readable(convert: Callable[[tuple[Any, ...]], T]) -> Callable[[tuple[Any, ...]], T]:
     """A row that is not as we wrote it is damage, and not a fault of whoever reads it."""
 
-    @wraps(made)
+    @wraps(convert)
     def read(row: tuple[Any, ...]) -> T:
         try:
-            return made(row)
+            return convert(row)
         except (ValueError, TypeError, LookupError, ArithmeticError) as error:
             raise DatabaseCorrupt(f"row {row[0]} is damaged: {error!r}", hint=REBUILD) from error
 

@@ -51,9 +51,9 @@ class Plan:
     sessions: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def read(given: Iterable[Mapping[str, Any]]) -> Plan:
+def read(rows: Iterable[Mapping[str, Any]]) -> Plan:
     plan = Plan()
-    for number, row in enumerate(given):
+    for number, row in enumerate(rows):
         try:
             if (number == 0) != (row["kind"] == "header"):
                 raise ValueError("a checkpoint has one header, as its first row")
@@ -89,8 +89,8 @@ def _read_memory(plan: Plan, row: Mapping[str, Any]) -> None:
     for name in ("first_indexed_at", "updated_at"):
         datetime.fromisoformat(row[name])
     micros(row["last_access"])
-    said = row["said"] or {**row, "created_at": micros(row["created_at"]), "expires_at": micros(row["expires_at"])}
-    attributes = rows.attributes_json(rows.attributes_from(said))
+    values = row["said"] or {**row, "created_at": micros(row["created_at"]), "expires_at": micros(row["expires_at"])}
+    attributes = rows.attributes_json(rows.attributes_from(values))
     rows.attributes_from({**row, "created_at": None, "expires_at": None})
     rows.merged(attributes, row["overrides"])
     claims = tuple(
@@ -113,8 +113,8 @@ def _citations(row: Mapping[str, Any]) -> Citations | None:
 
 def _passages(row: Mapping[str, Any]) -> Iterable[Passage]:
     lines = row["text"].split("\n")
-    for ordinal, given in enumerate(row["passages"]):
-        first, last = given["first_line"], given["last_line"]
+    for ordinal, values in enumerate(row["passages"]):
+        first, last = values["first_line"], values["last_line"]
         if not 1 <= first <= last <= len(lines):
             raise ValueError(f"a passage of {row['path']} lies outside its text")
         passage = Passage(
@@ -122,12 +122,12 @@ def _passages(row: Mapping[str, Any]) -> Iterable[Passage]:
             first_line=first,
             last_line=last,
             text="",
-            hash=_text(given["hash"]),
-            tokens=int(given["tokens"]),
-            anchor=_text(given["anchor"]),
-            headings=tuple(_text(heading) for heading in given["headings"]),
-            speaker=_text(given["speaker"]),
-            question=_text(given.get("question", "")),
+            hash=_text(values["hash"]),
+            tokens=int(values["tokens"]),
+            anchor=_text(values["anchor"]),
+            headings=tuple(_text(heading) for heading in values["headings"]),
+            speaker=_text(values["speaker"]),
+            question=_text(values.get("question", "")),
         )
         yield replace(passage, text=long_lines.text_of(lines, passage))
 

@@ -112,18 +112,18 @@ def _index(source: Index, old: Source, new: Target) -> None:
         lines = rows.unpack(texts[memory["content_hash"]]).split("\n") if memory["content_hash"] in texts else []
         passages = [
             Passage(
-                ordinal=one.ordinal,
-                first_line=one.first_line,
-                last_line=one.last_line,
-                text=long_lines.text_of(lines, one),
-                hash=one.hash,
-                tokens=one.tokens,
-                anchor=one.anchor,
-                headings=one.headings,
-                speaker=one.speaker,
-                question=one.question,
+                ordinal=row.ordinal,
+                first_line=row.first_line,
+                last_line=row.last_line,
+                text=long_lines.text_of(lines, row),
+                hash=row.hash,
+                tokens=row.tokens,
+                anchor=row.anchor,
+                headings=row.headings,
+                speaker=row.speaker,
+                question=row.question,
             )
-            for one in stored
+            for row in stored
         ]
         new.index(memory["id"], memory["title"], passages, live=memory["presence"] == "live")
 

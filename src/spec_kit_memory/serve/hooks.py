@@ -63,13 +63,13 @@ def main(arguments: Sequence[str]) -> None:
     """`skm hook EVENT [--host HOST] [--workspace DIR]`, read by hand: a parser would be felt at every prompt."""
     # The process ends before collecting would pay, and classes that are being made set it off often.
     gc.disable()
-    given = list(arguments)
+    words = list(arguments)
     options = {"--host": "claude-code", "--workspace": ""}
     event = ""
-    while given:
-        word, _, value = given.pop(0).partition("=")
+    while words:
+        word, _, value = words.pop(0).partition("=")
         if word in options:
-            options[word] = value or (given.pop(0) if given else "")
+            options[word] = value or (words.pop(0) if words else "")
         else:
             event = event or word
     run(event, host=options["--host"], workspace=options["--workspace"] or None)
@@ -98,12 +98,14 @@ def _input() -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _answer(event: str, host: str, given: Mapping[str, Any], named: str | None) -> dict[str, Any] | str | None:
+def _answer(
+    event: str, host: str, event_data: Mapping[str, Any], workspace_name: str | None
+) -> dict[str, Any] | str | None:
     if event not in EVENTS or host not in HOOKED:
         raise ValueError(f"there is no hook {event!r} for {host!r}")
     from spec_kit_memory import settings
 
-    root = settings.find_root(_start(given), workspace=named)
+    root = settings.find_root(_start(event_data), workspace=workspace_name)
     loaded = settings.load(root)
     if not loaded.may_have_index:
         return None
@@ -114,7 +116,7 @@ def _answer(event: str, host: str, given: Mapping[str, Any], named: str | None) 
     from spec_kit_memory.workspace import Workspace
 
     with Workspace(loaded, actor=Actor.HOOK, personal=True) as workspace:
-        text = _text(event, given, workspace)
+        text = _text(event, event_data, workspace)
         if text:
             from spec_kit_memory.core import tokens
 
@@ -136,27 +138,27 @@ def _told(host: str, event: str, text: str) -> dict[str, Any] | str:
     return {"additionalContext": text, **inner} if host == "vscode" else inner
 
 
-def _start(given: Mapping[str, Any]) -> Path | None:
+def _start(event_data: Mapping[str, Any]) -> Path | None:
     """The project, as the host names it; its working directory may have moved away from there."""
-    roots = given.get("workspace_roots")
+    roots = event_data.get("workspace_roots")
     places = (
         os.environ.get("CLAUDE_PROJECT_DIR"),
         os.environ.get("CURSOR_PROJECT_DIR"),
         roots[0] if isinstance(roots, list) and roots else None,
-        given.get("cwd"),
+        event_data.get("cwd"),
     )
-    found = next((place for place in places if isinstance(place, str) and os.path.isdir(place)), None)
-    return Path(found) if found else None
+    folder = next((place for place in places if isinstance(place, str) and os.path.isdir(place)), None)
+    return Path(folder) if folder else None
 
 
-def _session(given: Mapping[str, Any]) -> str | None:
-    found = (given.get(name) for name in ("session_id", "sessionId", "conversation_id"))
-    return next((name[:200] for name in found if isinstance(name, str) and name), None)
+def _session(event_data: Mapping[str, Any]) -> str | None:
+    candidates = (event_data.get(name) for name in ("session_id", "sessionId", "conversation_id"))
+    return next((name[:200] for name in candidates if isinstance(name, str) and name), None)
 
 
-def _text(event: str, given: Mapping[str, Any], workspace: Workspace) -> str:
-    session = _session(given)
-    if session and (event in ("pre-compact", "session-end") or given.get("source") in ANEW):
+def _text(event: str, event_data: Mapping[str, Any], workspace: Workspace) -> str:
+    session = _session(event_data)
+    if session and (event in ("pre-compact", "session-end") or event_data.get("source") in ANEW):
         workspace.session(session, anew=True)
     if event == "session-end":
         return ""
@@ -168,10 +170,10 @@ def _text(event: str, given: Mapping[str, Any], workspace: Workspace) -> str:
             return ""
         passed_on = f'\n\nPass sessionId "{session}" to the memory tools, so that nothing is told twice.'
         return f"Remembered for this project (spec_kit_memory):\n\n{answer.text}" + (passed_on if session else "")
-    prompt = _typed(given.get("prompt"))
+    prompt = _typed(event_data.get("prompt"))
     if not prompt.strip():
         return ""
-    return _matches(workspace.triggers(prompt[:PROMPT_LENGTH], session_id=_session(given)))
+    return _matches(workspace.triggers(prompt[:PROMPT_LENGTH], session_id=_session(event_data)))
 
 
 def _typed(prompt: object) -> str:
@@ -197,17 +199,17 @@ def _kept(workspace: Workspace, session: str | None) -> str:
 def _matches(answer: TriggerAnswer) -> str:
     """What the prompt brings up, as an agent reads it."""
     parts = [_memory(match) for match in answer.matches]
-    said = list(dict.fromkeys(each.kind for each in answer.suggestions))
-    notes = [SUGGESTIONS[kind] for kind in said if kind in SUGGESTIONS]
+    kinds = list(dict.fromkeys(suggestion.kind for suggestion in answer.suggestions))
+    notes = [SUGGESTIONS[kind] for kind in kinds if kind in SUGGESTIONS]
     if not parts and not notes:
         return ""
-    kept, length = [], 0
+    lines, length = [], 0
     for part in parts:
         if length + len(part) <= TEXT_LENGTH:
-            kept.append(part)
+            lines.append(part)
             length += len(part)
-    head = ["Memories that this message brings up (spec_kit_memory):"] if kept else []
-    return "\n\n".join([*head, *kept, *notes])
+    head = ["Memories that this message brings up (spec_kit_memory):"] if lines else []
+    return "\n\n".join([*head, *lines, *notes])
 
 
 def _memory(match: TriggeredMemory) -> str:

@@ -76,13 +76,13 @@ def error(failure: BaseException, *, say: Say = for_model) -> dict[str, Any]:
 
     An error repeats what it was about, and that may have been a secret.
     """
-    told = _error(failure, say)
+    rendered = _error(failure, say)
     if isinstance(failure, OSError):
-        return told  # the system's own words; and where no file can be opened, no module can be loaded either
+        return rendered  # the system's own words; and where no file can be opened, no module can be loaded either
     from spec_kit_memory.core import redact
 
     try:
-        clean: dict[str, Any] = redact.redact_data(told, Counter())
+        clean: dict[str, Any] = redact.redact_data(rendered, Counter())
     except SecretScanFailed as failed:
         return {"code": failed.code, "message": failed.message, "hint": joined(map(say, failed.advice))}
     return clean
@@ -90,7 +90,7 @@ def error(failure: BaseException, *, say: Say = for_model) -> dict[str, Any]:
 
 def _error(failure: BaseException, say: Say) -> dict[str, Any]:
     if isinstance(failure, SpecKitMemoryError):
-        details = {camel(name): value(each, say) for name, each in failure.details.items() if each is not None}
+        details = {camel(name): value(detail, say) for name, detail in failure.details.items() if detail is not None}
         details, _ = fitted(details, characters=_LONGEST_DETAILS)
         message = short(failure.message, _LONGEST_MESSAGE)
         hint = short(joined(map(say, failure.advice)), _LONGEST_MESSAGE)

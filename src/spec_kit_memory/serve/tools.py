@@ -209,21 +209,21 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 
 
 def _property(parameter: Parameter) -> dict[str, Any]:
-    shown: dict[str, Any] = {"type": _JSON_TYPES[parameter.kind]}
+    schema: dict[str, Any] = {"type": _JSON_TYPES[parameter.kind]}
     if parameter.kind == "texts":
-        shown["items"] = (
+        schema["items"] = (
             {"type": "string", "enum": list(parameter.choices)} if parameter.choices else {"type": "string"}
         )
     elif parameter.choices:
-        shown["enum"] = list(parameter.choices)
+        schema["enum"] = list(parameter.choices)
     if parameter.told_default is not None and parameter.told_default is not False:
-        shown["default"] = parameter.told_default
+        schema["default"] = parameter.told_default
     if parameter.kind in ("integer", "number"):
         # Limits nobody meets by accident are checked but not worth tokens in every conversation.
         if parameter.minimum is not None and parameter.kind == "number":
-            shown["minimum"] = parameter.minimum
+            schema["minimum"] = parameter.minimum
         if parameter.maximum is not None and parameter.maximum <= 1000:
-            shown["maximum"] = parameter.maximum
+            schema["maximum"] = parameter.maximum
     if parameter.about:
-        shown["description"] = parameter.about
-    return shown
+        schema["description"] = parameter.about
+    return schema

@@ -399,7 +399,7 @@ def convert(key: Key, raw: object) -> Any:
     if key.kind in ("texts", "choices"):
         if not isinstance(raw, list | tuple):
             raise ValueError("must be a list of texts")
-        return tuple(_text(key, each) for each in raw)
+        return tuple(_text(key, item) for item in raw)
     if not isinstance(raw, Mapping):
         raise ValueError("must be an object of numbers")
     return _numbers(key, raw)
@@ -437,9 +437,9 @@ def _text(key: Key, raw: object) -> str:
 
 def _numbers(key: Key, raw: Mapping[Any, object]) -> dict[str, float]:
     if key.choices and (unknown := [name for name in raw if name not in key.choices]):
-        shown = ", ".join(shown_text(str(name)) for name in unknown[:3])
+        names = ", ".join(shown_text(str(name)) for name in unknown[:3])
         more = f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else ""
-        raise ValueError(f"may name {', '.join(key.choices)} and not {shown}{more}")
+        raise ValueError(f"may name {', '.join(key.choices)} and not {names}{more}")
     return {str(name): float(_number(key, value)) for name, value in raw.items()}
 
 
@@ -453,7 +453,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): number for name, number in value.items()}
     if isinstance(value, tuple):
-        return [str(each) for each in value]
+        return [str(item) for item in value]
     return str(value) if isinstance(value, Path) else value
 
 

@@ -60,12 +60,13 @@ def find_root(
     start: Path | None = None, *, workspace: str | Path | None = None, environ: Mapping[str, str] | None = None
 ) -> Path:
     """The named workspace, else the environment's, else the nearest folder upwards that looks like one."""
-    named = workspace or (os.environ if environ is None else environ).get(PREFIX + "WORKSPACE")
-    if named:
-        root = expanded(named)
+    named_folder = workspace or (os.environ if environ is None else environ).get(PREFIX + "WORKSPACE")
+    if named_folder:
+        root = expanded(named_folder)
         if root is None or not root.is_dir():
             raise FileMissing(
-                f"The workspace {str(named)!r} is not a folder.", hint="Name an existing folder with --workspace."
+                f"The workspace {str(named_folder)!r} is not a folder.",
+                hint="Name an existing folder with --workspace.",
             )
         return root.resolve()
     try:
@@ -185,8 +186,8 @@ def _load(
 
 def _homeless(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     index = values.get("semantic.indexPath")
-    given = [("memory.extraPaths", path) for path in values.get("memory.extraPaths", ())]
-    for name, path in (*given, *([("semantic.indexPath", index)] if index else [])):
+    paths = [("memory.extraPaths", path) for path in values.get("memory.extraPaths", ())]
+    for name, path in (*paths, *([("semantic.indexPath", index)] if index else [])):
         if expanded(path) is None:
             yield name, f"{shown_text(path)} begins with a home folder that there is not."
 
@@ -211,7 +212,7 @@ def _accept(
         # Looking for a name that is meant takes time, and a file can have many that are wrong.
         problems.add(f"{shown_text(name)} in {where} is not a key{'' if problems.full else _close(name)}.")
     elif place not in (allowed := places_of(key)):
-        elsewhere = " or ".join(_PLACE_NAMES[each] for each in allowed)
+        elsewhere = " or ".join(_PLACE_NAMES[place] for place in allowed)
         problems.add(f"{name!r} may not be set in {where}, only in {elsewhere}.")
     else:
         try:
@@ -240,10 +241,10 @@ def _shown_value(raw: object) -> str:
 def _close(name: str) -> str:
     from difflib import get_close_matches
 
-    meant = get_close_matches(name[:SHOWN_CHARACTERS], BY_NAME, n=3, cutoff=0.6)
+    close = get_close_matches(name[:SHOWN_CHARACTERS], BY_NAME, n=3, cutoff=0.6)
     last = name.rsplit(".", 1)[-1]
-    meant += [key for key in BY_NAME if key not in meant and key.rsplit(".", 1)[-1] == last]
-    return f" (did you mean {' or '.join(meant[:3])}?)" if meant else ""
+    close += [key for key in BY_NAME if key not in close and key.rsplit(".", 1)[-1] == last]
+    return f" (did you mean {' or '.join(close[:3])}?)" if close else ""
 
 
 # --- files -------------------------------------------------------------------------
@@ -311,8 +312,8 @@ def _from_environment(environ: Mapping[str, str], problems: _Problems) -> Iterat
         if key is None:
             from difflib import get_close_matches
 
-            found = get_close_matches(variable, variables, n=3)
-            close = f" (did you mean {' or '.join(found)}?)" if found else ""
+            close_names = get_close_matches(variable, variables, n=3)
+            close = f" (did you mean {' or '.join(close_names)}?)" if close_names else ""
             problems.add(f"{variable!r} in the environment is not a setting{close}.")
         elif environ[variable] or key.kind == "texts":
             yield key.name, _from_text(key, environ[variable])

@@ -28,8 +28,8 @@ def expanded(path: str | Path) -> Path | None:
 
 def user_config_file(environ: Mapping[str, str]) -> Path | None:
     """The user's own configuration; None where no home says where that would be."""
-    if named := environ.get(PREFIX + "USER_CONFIG"):
-        return expanded(named)
+    if path := environ.get(PREFIX + "USER_CONFIG"):
+        return expanded(path)
     from platformdirs import user_config_dir
 
     folder = _platform_folder(user_config_dir)

@@ -84,8 +84,8 @@ def overreach(
     values: Mapping[str, Any], sources: Mapping[str, str], *, root: Path, outside: bool, network: bool
 ) -> Iterator[tuple[str, str]]:
     """Which values of the workspace's own file may not be used, and why. `NEVER` was refused before."""
-    given = [name for name, place in sources.items() if place == "file"]
-    for name in given:
+    names = [name for name, place in sources.items() if place == "file"]
+    for name in names:
         value, trust = values[name], TRUST[name]
         for reason in _too_much(name, value):
             yield name, reason

@@ -89,69 +89,69 @@ class Columns:
         """Live memories within the scope."""
         if scope is None:
             return self.live
-        known = self.scopes.get(scope)
-        if known is None:
-            known = self.live & self._only(self.owner, scope.user) & self._only(self.project, scope.project)
+        mask = self.scopes.get(scope)
+        if mask is None:
+            mask = self.live & self._only(self.owner, scope.user) & self._only(self.project, scope.project)
             if scope.prefixes is not None:
-                known &= np.fromiter((_below(path, scope.prefixes) for path in self.paths), np.bool_, len(self.paths))
-            self.scopes[scope] = known
-        return known
+                mask &= np.fromiter((_below(path, scope.prefixes) for path in self.paths), np.bool_, len(self.paths))
+            self.scopes[scope] = mask
+        return mask
 
     def _only(self, column: npt.NDArray[np.int32], name: str | None) -> Bools:
         public: Bools = column == 0
         if name is None:
             return public
-        mine: Bools = column == self.names.get(name, -1)
-        return public | mine
+        is_owner: Bools = column == self.names.get(name, -1)
+        return public | is_owner
 
     def mask(self, scope: Scope | None, where: Filter) -> Bools:
         """Memories that a filter lets through, within the scope. A search asks several times with the same filter."""
-        known = self.masks.get(scope)
-        if known is not None and known[0] is where:
-            return known[1]
-        found = self._mask(scope, where)
-        self.masks[scope] = where, found
-        return found
+        cached = self.masks.get(scope)
+        if cached is not None and cached[0] is where:
+            return cached[1]
+        mask = self._mask(scope, where)
+        self.masks[scope] = where, mask
+        return mask
 
     def _mask(self, scope: Scope | None, where: Filter) -> Bools:
-        found = self.seen(scope).copy()
+        mask = self.seen(scope).copy()
         if where.spec_folder is not None:
-            found &= self.folder == self.names.get(where.spec_folder, -1)
+            mask &= self.folder == self.names.get(where.spec_folder, -1)
         if where.folder_prefix is not None:
             prefix = where.folder_prefix
             codes = [code for name, code in self.names.items() if folder_below(name, prefix)]
-            found &= np.isin(self.folder, codes)
+            mask &= np.isin(self.folder, codes)
         if where.tiers is not None:
             allowed = np.zeros(len(_TIER), np.bool_)
             allowed[[_TIER[str(tier)] for tier in where.tiers]] = True
-            found &= allowed[self.tier]
+            mask &= allowed[self.tier]
         if where.context_type is not None:
-            found &= self.context == _CONTEXT[str(where.context_type)]
+            mask &= self.context == _CONTEXT[str(where.context_type)]
         if where.source is not None:
-            found &= self.source == _SOURCE[str(where.source)]
+            mask &= self.source == _SOURCE[str(where.source)]
         if where.ids is not None:
-            found &= self._in(where.ids)
+            mask &= self._in(where.ids)
         if where.states is not None:
-            found &= self._in_states(where.states)
+            mask &= self._in_states(where.states)
         if where.expired_at is not None:
-            found &= self.expires > where.expired_at
+            mask &= self.expires > where.expired_at
         if where.without is not None:
-            found &= ~self.mask(scope, where.without)
-        return found
+            mask &= ~self.mask(scope, where.without)
+        return mask
 
     def _in(self, ids: frozenset[int]) -> Bools:
-        found = np.zeros(len(self.ids), np.bool_)
-        found[[self.slot_of[memory_id] for memory_id in ids if memory_id in self.slot_of]] = True
-        return found
+        mask = np.zeros(len(self.ids), np.bool_)
+        mask[[self.slot_of[memory_id] for memory_id in ids if memory_id in self.slot_of]] = True
+        return mask
 
     def _in_states(self, bounds: StateBounds) -> Bools:
         starts, ends = np.full(len(_TIER), np.inf), np.full(len(_TIER), -np.inf)
         for tier, (start, end) in bounds.used.items():
             starts[_TIER[str(tier)]], ends[_TIER[str(tier)]] = start, end
-        found: Bools = (self.last >= starts[self.tier]) & (self.last < ends[self.tier]) & ~self.flagged
+        mask: Bools = (self.last >= starts[self.tier]) & (self.last < ends[self.tier]) & ~self.flagged
         if bounds.flagged:
-            found |= self.flagged
-        return found | self._in(bounds.always)
+            mask |= self.flagged
+        return mask | self._in(bounds.always)
 
     def passages(self, memories: Bools) -> Bools:
         """The living passages of these memories."""
@@ -174,15 +174,15 @@ class LiveColumns:
     def current(self) -> Columns:
         with self._lock, self._feed.moment():
             counters = self._feed.counters()
-            known = self._columns
-            if known is None or known.epoch != counters.epoch or known.generation > counters.generation:
-                known = self._read_all(counters)
-            elif known.generation != counters.generation:
-                known = self._read_changes(known, counters)
-            if known.used != counters.used:
-                known = self._read_use(known, counters.used)
-            self._columns = known
-            return known
+            columns = self._columns
+            if columns is None or columns.epoch != counters.epoch or columns.generation > counters.generation:
+                columns = self._read_all(counters)
+            elif columns.generation != counters.generation:
+                columns = self._read_changes(columns, counters)
+            if columns.used != counters.used:
+                columns = self._read_use(columns, counters.used)
+            self._columns = columns
+            return columns
 
     def _read_all(self, counters: Counters) -> Columns:
         self._builds += 1
@@ -204,47 +204,47 @@ class LiveColumns:
             **memories,
         )
 
-    def _read_changes(self, known: Columns, counters: Counters) -> Columns:
-        changed = self._feed.changed(known.generation)
-        dead = len(known.alive) - int(known.alive.sum())
-        if len(changed) > max(200, _INCREMENTAL_SHARE * len(known.ids)) or dead > max(
-            5_000, _DEAD_SHARE * len(known.alive)
+    def _read_changes(self, columns: Columns, counters: Counters) -> Columns:
+        changed = self._feed.changed(columns.generation)
+        dead = len(columns.alive) - int(columns.alive.sum())
+        if len(changed) > max(200, _INCREMENTAL_SHARE * len(columns.ids)) or dead > max(
+            5_000, _DEAD_SHARE * len(columns.alive)
         ):
             return self._read_all(counters)
         rows = self._feed.memory_rows(changed)
-        return self._with_passages(_with_memories(known, rows, counters.generation), changed)
+        return self._with_passages(_with_memories(columns, rows, counters.generation), changed)
 
-    def _with_passages(self, known: Columns, memory_ids: set[int]) -> Columns:
+    def _with_passages(self, columns: Columns, memory_ids: set[int]) -> Columns:
         """Passages of these memories read again: new ids follow at the end, missing ones are dead."""
         if not memory_ids:
-            return known
+            return columns
         ids, owners, length, vector = self._feed.passage_arrays(memory_ids)
-        slots = np.fromiter((known.slot_of[memory_id] for memory_id in memory_ids), np.int64)
-        alive = known.alive & ~np.isin(known.memory_slot, slots)
-        old = ids <= known.last_passage
-        places = np.searchsorted(known.passage_ids, ids[old])
+        slots = np.fromiter((columns.slot_of[memory_id] for memory_id in memory_ids), np.int64)
+        alive = columns.alive & ~np.isin(columns.memory_slot, slots)
+        old = ids <= columns.last_passage
+        places = np.searchsorted(columns.passage_ids, ids[old])
         alive[places] = True
-        vectors = known.vector_id.copy()
+        vectors = columns.vector_id.copy()
         vectors[places] = vector[old]
-        owner_slots = np.fromiter((known.slot_of[int(owner)] for owner in owners[~old]), np.int32)
+        owner_slots = np.fromiter((columns.slot_of[int(owner)] for owner in owners[~old]), np.int32)
         return replace(
-            known,
-            passage_ids=np.concatenate([known.passage_ids, ids[~old]]),
-            memory_slot=np.concatenate([known.memory_slot, owner_slots]),
-            length=np.concatenate([known.length, length[~old].astype(np.float32)]),
+            columns,
+            passage_ids=np.concatenate([columns.passage_ids, ids[~old]]),
+            memory_slot=np.concatenate([columns.memory_slot, owner_slots]),
+            length=np.concatenate([columns.length, length[~old].astype(np.float32)]),
             vector_id=np.concatenate([vectors, vector[~old]]),
             alive=np.concatenate([alive, np.ones(int((~old).sum()), np.bool_)]),
             masks={},
             slot_by_id=[],
         )
 
-    def _read_use(self, known: Columns, used: int) -> Columns:
-        last = known.last.copy()
-        for memory_id, at in self._feed.used(known.used):
-            slot = known.slot_of.get(memory_id)
+    def _read_use(self, columns: Columns, used: int) -> Columns:
+        last = columns.last.copy()
+        for memory_id, at in self._feed.used(columns.used):
+            slot = columns.slot_of.get(memory_id)
             if slot is not None and at is not None:
-                last[slot] = max(known.first[slot], at / 1e6)
-        return replace(known, used=used, last=last, masks={})
+                last[slot] = max(columns.first[slot], at / 1e6)
+        return replace(columns, used=used, last=last, masks={})
 
 
 def _memory_arrays(rows: Sequence[MemoryRow], names: dict[str | None, int]) -> dict[str, Any]:
@@ -287,21 +287,21 @@ _ARRAYS = (
 )
 
 
-def _with_memories(known: Columns, rows: Sequence[MemoryRow], generation: int) -> Columns:
+def _with_memories(columns: Columns, rows: Sequence[MemoryRow], generation: int) -> Columns:
     """Changed rows overwrite their slots in copies; new ones follow at the end."""
-    names = dict(known.names)
-    slot_of = dict(known.slot_of)
+    names = dict(columns.names)
+    slot_of = dict(columns.slot_of)
     fresh = _memory_arrays(rows, names)
     slots = np.array([slot_of.setdefault(row.id, len(slot_of)) for row in rows], np.int64)
     grown = len(slot_of)
     values: dict[str, Any] = {}
     for name in _ARRAYS:
-        column = np.resize(getattr(known, name), grown) if len(known.ids) else np.zeros(grown, fresh[name].dtype)
+        column = np.resize(getattr(columns, name), grown) if len(columns.ids) else np.zeros(grown, fresh[name].dtype)
         column[slots] = fresh[name]
         values[name] = column
-    paths = list(known.paths) + [""] * (grown - len(known.paths))
+    paths = list(columns.paths) + [""] * (grown - len(columns.paths))
     for slot, row in zip(slots, rows, strict=True):
         paths[slot] = row.path
     return replace(
-        known, generation=generation, slot_of=slot_of, names=names, paths=tuple(paths), scopes={}, masks={}, **values
+        columns, generation=generation, slot_of=slot_of, names=names, paths=tuple(paths), scopes={}, masks={}, **values
     )

@@ -62,35 +62,35 @@ class Vectors:
         with self._lock:
             self._refresh(columns)
             matrix, coarse, dimensions, (_, rows) = self._matrix, self._coarse, self._dimensions, self._placed
-        wanted = columns.passages(columns.mask(scope, where)) & (rows >= 0)
-        count = np.count_nonzero(wanted)
+        allowed = columns.passages(columns.mask(scope, where)) & (rows >= 0)
+        count = np.count_nonzero(allowed)
         if limit <= 0 or not count:
             return []
         if len(query) != dimensions:
             raise BadParameter(f"the query has {len(query)} dimensions, the index {dimensions}")
         if not coarse and count >= _SPARSE * len(matrix):
-            return best(columns, self._all(matrix, query)[rows], wanted, limit)
-        chosen = np.flatnonzero(wanted)
+            return best(columns, self._all(matrix, query)[rows], allowed, limit)
+        chosen = np.flatnonzero(allowed)
         scores = np.full(len(rows), -np.inf, np.float32)
         if coarse:
             chosen = _nearest_bits(matrix, rows, chosen, query, max(_CANDIDATES, 8 * limit))
             scores[chosen] = self._read_exactly(columns.vector_id[chosen], query)
-            wanted = np.isfinite(scores)
+            allowed = np.isfinite(scores)
         else:
             scores[chosen] = np.vecdot(matrix[rows[chosen]], query)
-        return best(columns, scores, wanted, limit)
+        return best(columns, scores, allowed, limit)
 
     def _all(self, matrix: npt.NDArray[Any], query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Of every vector. Those of the last texts are kept."""
-        asked = query.tobytes()
+        key = query.tobytes()
         with self._lock:
-            known = self._recent.get(asked)
-        if known is not None and known[0] is matrix:
-            return known[1]
+            cached = self._recent.get(key)
+        if cached is not None and cached[0] is matrix:
+            return cached[1]
         scores = self._dots(matrix, query)
         with self._lock:
-            self._recent.pop(asked, None)
-            self._recent[asked] = matrix, scores
+            self._recent.pop(key, None)
+            self._recent[key] = matrix, scores
             while len(self._recent) > RECENT:
                 self._recent.pop(next(iter(self._recent)))
         return scores
@@ -162,14 +162,14 @@ class Vectors:
     def _read_exactly(
         self, vector_ids: npt.NDArray[np.int64], query: npt.NDArray[np.float32]
     ) -> npt.NDArray[np.float32]:
-        found = self._feed.vectors_by_id(set(vector_ids.tolist()))
+        rows = self._feed.vectors_by_id(set(vector_ids.tolist()))
         scores = np.full(len(vector_ids), -np.inf, np.float32)
-        if found:
-            ids = np.array([vector_id for vector_id, _ in found], np.int64)
-            block = _block(found, len(query))
+        if rows:
+            ids = np.array([vector_id for vector_id, _ in rows], np.int64)
+            block = _block(rows, len(query))
             place = np.minimum(np.searchsorted(ids, vector_ids), len(ids) - 1)
-            known = ids[place] == vector_ids
-            scores[known] = np.vecdot(block, query)[place[known]]
+            present = ids[place] == vector_ids
+            scores[present] = np.vecdot(block, query)[place[present]]
         return scores
 
 

@@ -87,22 +87,22 @@ class Postings:
         if not scores.any():
             confirm_nothing()
             return []
-        wanted = columns.passages(columns.mask(scope, where))
-        return best(columns, scores, wanted & (scores > 0), limit)
+        allowed = columns.passages(columns.mask(scope, where))
+        return best(columns, scores, allowed & (scores > 0), limit)
 
     def _scores(self, columns: Columns, scope: Scope | None, lookups: Lookups) -> npt.NDArray[np.float32]:
         """Of every passage. Those of the last texts are kept."""
-        asked = (scope, tuple(lookups))
+        key = (scope, tuple(lookups))
         with self._lock:
-            known = self._recent.get(asked)
-            if known is not None and known[0] is columns:
-                return known[1]
+            cached = self._recent.get(key)
+            if cached is not None and cached[0] is columns:
+                return cached[1]
             with self._feed.moment():  # one for all words
                 postings = [self._posting(columns, lookup, term) for lookup, term in lookups.items()]
         scores = _bm25(columns, columns.passages(columns.seen(scope)), postings)
         with self._lock:
-            self._recent.pop(asked, None)
-            self._recent[asked] = columns, scores
+            self._recent.pop(key, None)
+            self._recent[key] = columns, scores
             while len(self._recent) > RECENT:
                 self._recent.pop(next(iter(self._recent)))
         return scores
@@ -119,16 +119,16 @@ class Postings:
         if self._build != columns.build:
             self._kept.clear()
             self._bytes, self._build = 0, columns.build
-        known = self._kept.pop(lookup, None)
-        if known is not None:
-            self._bytes -= known.size
-        if known is None or known.upto < columns.last_passage:
-            known = self._read(columns, lookup, term, known)
-        self._kept[lookup] = known
-        self._bytes += known.size
+        posting = self._kept.pop(lookup, None)
+        if posting is not None:
+            self._bytes -= posting.size
+        if posting is None or posting.upto < columns.last_passage:
+            posting = self._read(columns, lookup, term, posting)
+        self._kept[lookup] = posting
+        self._bytes += posting.size
         while self._bytes > _KEEP_BYTES and len(self._kept) > 1:
             self._bytes -= self._kept.popitem(last=False)[1].size
-        return known.within(columns)
+        return posting.within(columns)
 
     def _common(self, columns: Columns) -> list[str]:
         """The words that most memories have, judged by a sample of them."""
@@ -137,19 +137,19 @@ class Postings:
         counted = Counter(word for text in texts for word in words.content(text))
         return [word for word, _ in counted.most_common(_WARM_WORDS)]
 
-    def _read(self, columns: Columns, lookup: tuple[str, ...], term: str, known: _Posting | None) -> _Posting:
+    def _read(self, columns: Columns, lookup: tuple[str, ...], term: str, earlier: _Posting | None) -> _Posting:
         """From the text index, from the beginning or since the last reading."""
-        after = known.upto if known else 0
+        after = earlier.upto if earlier else 0
         added = len(columns.passage_ids) - int(np.searchsorted(columns.passage_ids, after, side="right"))
-        if known is not None and added > _MOST_DELTA and len(lookup) == 1:
-            known, after = None, 0
+        if earlier is not None and added > _MOST_DELTA and len(lookup) == 1:
+            earlier, after = None, 0
         docs, times = self._feed.postings(lookup, term, after=after)
         keep = docs <= columns.last_passage  # a newer generation than our columns may already be there
         docs, times = docs[keep], times[keep]
         slots = columns.slots(docs)
         slots, counts = slots[slots >= 0], times[slots >= 0].astype(np.float32)
-        if known is not None:
-            slots, counts = np.concatenate([known.slots, slots]), np.concatenate([known.times, counts])
+        if earlier is not None:
+            slots, counts = np.concatenate([earlier.slots, slots]), np.concatenate([earlier.times, counts])
         return _Posting(slots, counts, columns.last_passage)
 
 
@@ -188,10 +188,10 @@ def _bounds(values: npt.NDArray[np.float32], limit: int) -> Iterator[np.float32]
     yield np.partition(values, len(values) - limit)[len(values) - limit]
 
 
-def best(columns: Columns, scores: npt.NDArray[np.float32], wanted: npt.NDArray[np.bool_], limit: int) -> list[RawHit]:
+def best(columns: Columns, scores: npt.NDArray[np.float32], allowed: npt.NDArray[np.bool_], limit: int) -> list[RawHit]:
     """The highest scores among the wanted passages; of equal ones the older memory first, then the earlier passage."""
-    every = bool(wanted.all())
-    slots = np.arange(len(scores)) if every else np.flatnonzero(wanted)
+    every = bool(allowed.all())
+    slots = np.arange(len(scores)) if every else np.flatnonzero(allowed)
     values = scores if every else scores[slots]
     for bound in _bounds(values, limit):
         high = np.flatnonzero(values >= bound)

@@ -34,7 +34,7 @@ class RowCache:
         self._memories = _Shelf[Memory](_MOST_MEMORIES)
         self._passages = _Shelf[StoredPassage](_MOST_PASSAGES)
         # With the memory's id.
-        self._states = _Shelf[tuple[int, bytes | None]](_MOST_STATE_BYTES, weigh=lambda each: len(each[1] or b""))
+        self._states = _Shelf[tuple[int, bytes | None]](_MOST_STATE_BYTES, weigh=lambda row: len(row[1] or b""))
         self._seen: dict[Scope | None, dict[int, bool]] = {}
         self._state = (-1, -1, -1)  # epoch, generation, used
 
@@ -44,9 +44,9 @@ class RowCache:
             return []
         with self._lock, self._feed.moment():
             self._refresh()
-            known = self._memories.get(ids, self._feed.memories)
-            seen = self._within(scope, known)
-        return [known[each] for each in ids if each in seen]
+            rows = self._memories.get(ids, self._feed.memories)
+            seen = self._within(scope, rows)
+        return [rows[id_] for id_ in ids if id_ in seen]
 
     def passages(self, scope: Scope | None, ids: Sequence[int]) -> list[StoredPassage]:
         """Of live memories, in the order given; unknown ids are left out."""
@@ -54,17 +54,17 @@ class RowCache:
             return []
         with self._lock, self._feed.moment():
             self._refresh()
-            known = self._passages.get(ids, self._feed.passages)
-            seen = self._within(scope, {each.memory_id for each in known.values()})
-        return [known[each] for each in ids if each in known and known[each].memory_id in seen]
+            rows = self._passages.get(ids, self._feed.passages)
+            seen = self._within(scope, {row.memory_id for row in rows.values()})
+        return [rows[id_] for id_ in ids if id_ in rows and rows[id_].memory_id in seen]
 
     def token_states(self, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
         """By passage id, where there are any."""
         with self._lock, self._feed.moment():
             self._refresh()
-            known = self._states.get(ids, self._feed.token_states)
-            seen = self._within(scope, {memory_id for memory_id, _ in known.values()})
-        return {each: states for each, (memory_id, states) in known.items() if states is not None and memory_id in seen}
+            rows = self._states.get(ids, self._feed.token_states)
+            seen = self._within(scope, {memory_id for memory_id, _ in rows.values()})
+        return {id_: states for id_, (memory_id, states) in rows.items() if states is not None and memory_id in seen}
 
     def warm(self, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
         """Read these ahead unless they are too many; a few at a time, so that a search waits for one at most."""
@@ -78,11 +78,11 @@ class RowCache:
     def _within(self, scope: Scope | None, ids: Collection[int]) -> set[int]:
         """Those of these memories that are within the scope; a set of the caller's own, as other threads go on."""
         seen = self._seen.setdefault(scope, {})
-        unknown = [each for each in ids if each not in seen]
+        unknown = [id_ for id_ in ids if id_ not in seen]
         if unknown:
             for place in self._feed.places(unknown):
                 seen[place.memory_id] = allows(scope, path=place.path, owner=place.owner, project=place.project)
-        return {each for each in ids if seen.get(each)}
+        return {id_ for id_ in ids if seen.get(id_)}
 
     def _refresh(self) -> None:
         generation, used, epoch = self._feed.counters()
@@ -98,7 +98,7 @@ class RowCache:
         counted = {memory_id for memory_id, _ in self._feed.used(known_used)} if used != known_used else set()
         self._memories.drop(changed | counted)
         if changed:
-            self._passages.drop([id_ for id_, each in self._passages.values.items() if each.memory_id in changed])
+            self._passages.drop([id_ for id_, row in self._passages.values.items() if row.memory_id in changed])
             self._states.drop([id_ for id_, (memory_id, _) in self._states.values.items() if memory_id in changed])
             for seen in self._seen.values():
                 for id_ in changed:
@@ -122,28 +122,28 @@ class _Shelf(Generic[Value]):
 
     def get(self, ids: Sequence[int], read: Callable[[Sequence[int]], dict[int, Value]]) -> dict[int, Value]:
         values = self.values
-        found = {each: values[each] for each in ids if each in values}
-        if len(found) < len(ids):
-            fresh = read([each for each in ids if each not in found])
-            found |= fresh
+        cached = {id_: values[id_] for id_ in ids if id_ in values}
+        if len(cached) < len(ids):
+            fresh = read([id_ for id_ in ids if id_ not in cached])
+            cached |= fresh
             values |= fresh
             self._weight += sum(map(self._weigh, fresh.values()))
             self._make_room()
-        return found
+        return cached
 
     def _make_room(self) -> None:
         over = self._weight - self._most
         gone = []
-        for each, value in self.values.items():
+        for id_, value in self.values.items():
             if over <= 0:
                 break
             over -= self._weigh(value)
-            gone.append(each)
+            gone.append(id_)
         self.drop(gone)
 
     def drop(self, ids: Iterable[int]) -> None:
-        for each in ids:
-            gone = self.values.pop(each, None)
+        for id_ in ids:
+            gone = self.values.pop(id_, None)
             self._weight -= 0 if gone is None else self._weigh(gone)
 
     def clear(self) -> None:

@@ -96,8 +96,12 @@ _ANCHOR = re.compile(r"\s*<!--\s*/?ANCHOR:[^>]*-->\s*", re.IGNORECASE)
 
 def _excerpt(text: str, lines: int = 8) -> str:
     """The beginning of a passage, without the tags that only programs read."""
-    kept = "\n".join(line for line in text.split("\n") if not _ANCHOR.fullmatch(line)).strip("\n").split("\n")
-    return "\n".join([*kept[:lines], f"… {counted(len(kept) - lines, 'more line')}"] if len(kept) > lines + 1 else kept)
+    text_lines = "\n".join(line for line in text.split("\n") if not _ANCHOR.fullmatch(line)).strip("\n").split("\n")
+    return "\n".join(
+        [*text_lines[:lines], f"… {counted(len(text_lines) - lines, 'more line')}"]
+        if len(text_lines) > lines + 1
+        else text_lines
+    )
 
 
 # --- search --------------------------------------------------------------------------------
@@ -118,8 +122,8 @@ def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
         else:
             yield from _result(number, result, terms, now)
     yield Line(_how(answer), "dim")
-    if held := _held(answer.held_back):
-        yield Line(held, "dim")
+    if held_back := _held(answer.held_back):
+        yield Line(held_back, "dim")
     for missing in answer.unavailable:
         yield Line(for_person(missing), "bad")
 
@@ -172,10 +176,12 @@ def _code(code: Code) -> str:
 
 
 def _explained(parts: Mapping[str, Any]) -> str:
-    shown = [f"{name} {_said(part)}" for name, part in parts.items() if not isinstance(part, Mapping | list | tuple)]
+    parts_shown = [
+        f"{name} {_said(part)}" for name, part in parts.items() if not isinstance(part, Mapping | list | tuple)
+    ]
     if texts := parts.get("texts"):  # the query's first, then those of --also
-        shown.append(f"relevance by text {' + '.join(_said(part) for part in texts)}")
-    return ", ".join(shown)
+        parts_shown.append(f"relevance by text {' + '.join(_said(part) for part in texts)}")
+    return ", ".join(parts_shown)
 
 
 def _said(value: object) -> str:
@@ -190,23 +196,23 @@ def _said(value: object) -> str:
 
 
 def _how(answer: answers.SearchAnswer) -> str:
-    shown = len(answer.results)
-    found = f"{shown} of {answer.total_found}" if answer.total_found > shown else str(shown)
+    shown_count = len(answer.results)
+    amount = f"{shown_count} of {answer.total_found}" if answer.total_found > shown_count else str(shown_count)
     milliseconds = f", {answer.meta.latency_ms:.0f} ms" if answer.meta.latency_ms else ""
-    return f"{found} found by {answer.method}{milliseconds}{', cached' if answer.meta.cache_hit else ''}"
+    return f"{amount} found by {answer.method}{milliseconds}{', cached' if answer.meta.cache_hit else ''}"
 
 
-def _held(held: answers.HeldBack) -> str:
+def _held(held_back: answers.HeldBack) -> str:
     counts = {
-        "archived": held.archived,
-        "dormant": held.dormant,
-        "expired": held.expired,
-        "below the minimum score": held.min_score,
-        "about code that changed": held.stale,
+        "archived": held_back.archived,
+        "dormant": held_back.dormant,
+        "expired": held_back.expired,
+        "below the minimum score": held_back.min_score,
+        "about code that changed": held_back.stale,
     }
     if not any(counts.values()):
         return ""
-    best = "; ".join(f"{each.title} [{each.id}] {each.score:.0f}/100" for each in held.best)
+    best = "; ".join(f"{memory.title} [{memory.id}] {memory.score:.0f}/100" for memory in held_back.best)
     return f"Held back: {_counts(counts)}" + (f" (best: {best})" if best else "")
 
 
@@ -217,7 +223,7 @@ def _load(answer: answers.LoadAnswer, *, now: datetime) -> Iterator[Block]:
     card = answer.memory
     yield Line(f"{card.title}  [{card.id}]", "title")
     yield Line(
-        "  ".join(each for each in (f"{card.path}:{answer.lines}", card.tier, ago(card.created_at, now)) if each), "dim"
+        "  ".join(part for part in (f"{card.path}:{answer.lines}", card.tier, ago(card.created_at, now)) if part), "dim"
     )
     if answer.code:
         yield Line(_code(answer.code), "bad")
@@ -261,8 +267,8 @@ def cards(memories: Iterable[answers.Card], now: datetime) -> Table:
 def _context(answer: answers.ContextAnswer, *, now: datetime) -> Iterator[Block]:
     yield Quote(answer.text, indent=0)
     for offer in answer.offers:
-        named = f" {offer.title or ''}  [{offer.id}]" if offer.id is not None else ""
-        yield Line(f"{offer.choice}{named}", "dim")
+        title = f" {offer.title or ''}  [{offer.id}]" if offer.id is not None else ""
+        yield Line(f"{offer.choice}{title}", "dim")
 
 
 def _triggers(answer: answers.TriggerAnswer, *, now: datetime) -> Iterator[Block]:
@@ -306,14 +312,16 @@ def _warnings(warnings: Sequence[answers.FileWarning]) -> Iterator[Block]:
         by_file.setdefault(warning.path, []).append(warning)
     files = list(by_file.items())[:MOST_WARNINGS]
     room = MOST_WARNINGS - len(files)
-    for path, found in files:
-        shown = found[: 1 + room]
-        room -= len(shown) - 1
-        for warning in shown:
+    for path, messages in files:
+        first_messages = messages[: 1 + room]
+        room -= len(first_messages) - 1
+        for warning in first_messages:
             line = f":{warning.line}" if warning.line else ""
             yield Line(f"{path}{line}: {for_person(warning.message)}", "dim")
-        if len(found) > len(shown):
-            yield Line(f"{path}: {counted(len(found) - len(shown), 'more warning')}; --json lists all", "dim")
+        if len(messages) > len(first_messages):
+            yield Line(
+                f"{path}: {counted(len(messages) - len(first_messages), 'more warning')}; --json lists all", "dim"
+            )
     if len(by_file) > len(files):
         yield Line(f"… and {counted(len(by_file) - len(files), 'more file')} with warnings; --json lists all", "dim")
 
@@ -336,7 +344,7 @@ def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
         ("links", _counts({name: n for name, n in answer.links.items() if isinstance(n, int | float)})),
         (
             "embedding",
-            ", ".join(str(each) for each in answer.embedding.values() if each and not isinstance(each, dict)),
+            ", ".join(str(item) for item in answer.embedding.values() if item and not isinstance(item, dict)),
         ),
         *(("no vector", f"{count}: {why}") for why, count in (answer.embedding.get("failures") or {}).items()),
         ("transactions", _counts(answer.transactions)),
@@ -351,7 +359,7 @@ def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
 
 def _health(answer: answers.HealthAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good" if answer.healthy else "bad")
-    yield Table(("check", "finding"), tuple((name, str(found)) for name, found in answer.checks.items()))
+    yield Table(("check", "finding"), tuple((name, str(finding)) for name, finding in answer.checks.items()))
     for problem in answer.problems:
         yield Line(f"{problem.check}: {problem.message}", "bad")
         if problem.hint:
@@ -365,8 +373,8 @@ def _health(answer: answers.HealthAnswer, *, now: datetime) -> Iterator[Block]:
 
 def _save(answer: answers.SaveAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good")
-    for each in answer.similar:
-        yield Line(f"Similar: {each.title}  [{each.id}]  {each.path}", "dim")
+    for memory in answer.similar:
+        yield Line(f"Similar: {memory.title}  [{memory.id}]  {memory.path}", "dim")
     if answer.redacted:
         yield Line("Secrets replaced: " + _counts(answer.redacted), "bad")
     for warning in answer.warnings:
@@ -379,7 +387,7 @@ def _save(answer: answers.SaveAnswer, *, now: datetime) -> Iterator[Block]:
 
 def _chats(answer: answers.ChatAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "good")
-    rows = tuple((str(each.id), each.title, str(each.turns)) for each in answer.imported)
+    rows = tuple((str(chat.id), chat.title, str(chat.turns)) for chat in answer.imported)
     yield Table(("id", "title", "turns"), rows, frozenset({0, 2}))
 
 
@@ -425,14 +433,14 @@ def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | 
 def _checkpoints(answer: answers.CheckpointListAnswer, *, now: datetime) -> Iterator[Block]:
     rows = tuple(
         (
-            each.name,
-            each.spec_folder or "all",
-            str(each.memories),
-            size(each.size_bytes),
-            _when(each.created_at, now),
-            each.description or "",
+            checkpoint.name,
+            checkpoint.spec_folder or "all",
+            str(checkpoint.memories),
+            size(checkpoint.size_bytes),
+            _when(checkpoint.created_at, now),
+            checkpoint.description or "",
         )
-        for each in answer.checkpoints
+        for checkpoint in answer.checkpoints
     )
     yield Table(("name", "folder", "memories", "size", "created", "description"), rows, frozenset({2, 3}))
     yield Line(answer.summary, "dim")
@@ -483,9 +491,12 @@ def _why(answer: answers.WhyAnswer, *, now: datetime, form: str = "tree") -> Ite
     yield Quote(graph.draw(answer, form), indent=0)
     if form == "tree":
         yield Line(answer.summary, "dim")
-        if named := {step.link.id: step.link for step in answer.steps if step.link.id}:
-            said = (f"{id_} (#{one.source_id} {one.relation.value} #{one.target_id})" for id_, one in named.items())
-            yield Line("links, for `skm unlink`: " + ", ".join(said), "dim")
+        if links_by_id := {step.link.id: step.link for step in answer.steps if step.link.id}:
+            link_lines = (
+                f"{id_} (#{link.source_id} {link.relation.value} #{link.target_id})"
+                for id_, link in links_by_id.items()
+            )
+            yield Line("links, for `skm unlink`: " + ", ".join(link_lines), "dim")
 
 
 _VIEWS: Mapping[type[Answer], Callable[..., Iterator[Block]]] = {

@@ -36,40 +36,42 @@ def reasons(card: Card, now: datetime, *, older_than: int | None = None) -> str:
         return ""
     if card.tier in (Tier.CONSTITUTIONAL, Tier.CRITICAL):
         return ""
-    found = []
+    texts = []
     if card.tier is Tier.DEPRECATED:
-        found.append("deprecated")
+        texts.append("deprecated")
     if card.tier is Tier.TEMPORARY:
-        found.append("temporary")
+        texts.append("temporary")
     if card.state in (State.ARCHIVED, State.DORMANT):
-        found.append(card.state.value.lower())
+        texts.append(card.state.value.lower())
     if card.validation_count and card.confidence < DOUBTED:
-        found.append("doubted")
+        texts.append("doubted")
     if card.code and card.code.gone:
-        found.append(f"its code is gone ({', '.join(card.code.gone)})")
+        texts.append(f"its code is gone ({', '.join(card.code.gone)})")
     if older_than is not None:
-        found.append(f"older than {counted(older_than, 'day')}")
-    return ", ".join(found)
+        texts.append(f"older than {counted(older_than, 'day')}")
+    return ", ".join(texts)
 
 
 def walk(session: Invocation, *, older_than: int | None = None) -> None:
     now = datetime.now(UTC)
     with session.open() as workspace:
-        found = [(card, why) for card in every_card(workspace) if (why := reasons(card, now, older_than=older_than))]
+        candidates = [
+            (card, why) for card in every_card(workspace) if (why := reasons(card, now, older_than=older_than))
+        ]
         answer = Candidates(
-            summary=f"{counted(len(found), 'memory')} to look at" if found else "Nothing to clean up",
+            summary=f"{counted(len(candidates), 'memory')} to look at" if candidates else "Nothing to clean up",
             candidates=tuple(
                 {"id": card.id, "title": card.title, "path": card.path, "why": why, "created": card.created_at}
-                for card, why in found
+                for card, why in candidates
             ),
         )
-        session.show(answer, blocks=_table(found, now, answer.summary))
-        if session.interactive and found:
-            session.say(_tally(_ask(session, workspace, found)))
+        session.show(answer, blocks=_table(candidates, now, answer.summary))
+        if session.interactive and candidates:
+            session.say(_tally(_ask(session, workspace, candidates)))
 
 
-def _table(found: list[tuple[Card, str]], now: datetime, summary: str) -> list[answer_view.Block]:
-    rows = tuple((str(card.id), card.title, ago(card, now), why) for card, why in found)
+def _table(candidates: list[tuple[Card, str]], now: datetime, summary: str) -> list[answer_view.Block]:
+    rows = tuple((str(card.id), card.title, ago(card, now), why) for card, why in candidates)
     return [
         answer_view.Table(("id", "title", "created", "why"), rows, frozenset({0})),
         answer_view.Line(summary, "dim"),
@@ -80,8 +82,8 @@ def ago(card: Card, now: datetime) -> str:
     return answer_view.ago(card.created_at or card.updated_at, now)
 
 
-def _ask(session: Invocation, workspace: Workspace, found: list[tuple[Card, str]]) -> Iterator[str]:
-    for card, why in found:
+def _ask(session: Invocation, workspace: Workspace, candidates: list[tuple[Card, str]]) -> Iterator[str]:
+    for card, why in candidates:
         terminal.show(
             [answer_view.Line(f"{card.title}  [{card.id}]  {why}", "title"), answer_view.Line("   " + card.path, "dim")]
         )
@@ -111,5 +113,5 @@ def _tally(decisions: Iterator[str]) -> str:
     from collections import Counter
 
     counts = Counter(decisions)
-    said = ", ".join(f"{number} {what}" for what, number in counts.items()) or "nothing decided"
-    return f"{said}. `skm undo` takes back the last one."
+    amounts = ", ".join(f"{number} {what}" for what, number in counts.items()) or "nothing decided"
+    return f"{amounts}. `skm undo` takes back the last one."

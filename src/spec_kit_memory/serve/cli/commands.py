@@ -37,7 +37,7 @@ def command(words: str, about: str, *params: click.Parameter) -> Callable[[Run],
             return click.Command(
                 words.rsplit(" ", 1)[-1],
                 params=[*params, *common_options()],
-                callback=lambda **given: run(click.get_current_context().find_object(Invocation), **given),
+                callback=lambda **options: run(click.get_current_context().find_object(Invocation), **options),
                 help=about,
                 context_settings={"help_option_names": ["-h", "--help"]},
             )
@@ -67,23 +67,23 @@ def init(session: Invocation, folder: str | None) -> None:
     from spec_kit_memory.workspace import make_personal_vault, make_workspace
 
     if session.workspace and session.workspace == str(personal_vault()):
-        vault, made = make_personal_vault()
-        said = f"personal memory is {'ready' if made else 'already there'} in {vault}"
+        vault, is_new = make_personal_vault()
+        summary = f"personal memory is {'ready' if is_new else 'already there'} in {vault}"
         hints = (
             'skm save --personal --text "I prefer small commits": write the first one',
             "it is found from every project of yours on this machine, and never leaves it",
         )
-        session.show(Done(summary=said, paths=made, advice=hints))
+        session.show(Done(summary=summary, paths=is_new, advice=hints))
         return
     root = Path(folder or session.workspace or ".").expanduser().resolve()
     if not root.is_dir():
         raise BadParameter(f"{str(root)!r} is not a folder.", hint="Make it first, then run `skm init` there.")
-    made = make_workspace(root)
-    said = f"{STATE_FOLDER}/ is ready in {root}" if made else f"{STATE_FOLDER}/ was already there in {root}"
+    is_new = make_workspace(root)
+    summary = f"{STATE_FOLDER}/ is ready in {root}" if is_new else f"{STATE_FOLDER}/ was already there in {root}"
     session.show(
         Done(
-            summary=said,
-            paths=tuple(f"{STATE_FOLDER}/{name}" for name in made),
+            summary=summary,
+            paths=tuple(f"{STATE_FOLDER}/{name}" for name in is_new),
             advice=(
                 "skm index: read the memories that are there",
                 'skm save --text "what to remember": write the first one',
@@ -132,14 +132,14 @@ def serve(
     project_id: str | None,
     allowed_path: tuple[str, ...],
 ) -> None:
-    said = {
+    notices = {
         "isolation.userId": user_id,
         "isolation.projectId": project_id,
         "isolation.allowedPaths": list(allowed_path) or None,
     }
     if (issuer or audience) and not http:
         raise BadParameter("--issuer and --audience are for a server over HTTP.", hint="Add --http.")
-    flags = session.flags | {name: value for name, value in said.items() if value is not None}
+    flags = session.flags | {name: value for name, value in notices.items() if value is not None}
     if http:
         from spec_kit_memory.serve.http.app import serve_http
 
@@ -215,14 +215,14 @@ def watch(session: Invocation) -> None:
     *options(SaveRequest),
 )
 def save(session: Invocation, data: str | None, folder_argument: str | None, **more: Any) -> None:
-    given = {name: value for name, value in more.items() if value is not None}
+    values = {name: value for name, value in more.items() if value is not None}
     if folder_argument:
-        given.setdefault("spec_folder", folder_argument)
-    if data and "text" in given:
-        given.setdefault("spec_folder", data)  # a fact needs no file, so the word is where to save it
+        values.setdefault("spec_folder", folder_argument)
+    if data and "text" in values:
+        values.setdefault("spec_folder", data)  # a fact needs no file, so the word is where to save it
     elif data:
-        given |= _input(data)
-    session.show(_saved(session, given), verb=SaveRequest.verb)
+        values |= _input(data)
+    session.show(_saved(session, values), verb=SaveRequest.verb)
 
 
 def _input(data: str) -> dict[str, Any]:
@@ -245,11 +245,11 @@ def _input(data: str) -> dict[str, Any]:
     return {"context": content}
 
 
-def _saved(session: Invocation, given: dict[str, Any]) -> SaveAnswer:
+def _saved(session: Invocation, values: dict[str, Any]) -> SaveAnswer:
     # A person at a terminal may make a rule; an agent's tool may not.
     person = {"by_person": True}
     try:
-        answer: SaveAnswer = call(session, SaveRequest, given, **person)
+        answer: SaveAnswer = call(session, SaveRequest, values, **person)
     except UndecidedSpecFolder as error:
         names = _alternatives(error)
         if not (session.interactive and names):
@@ -258,13 +258,13 @@ def _saved(session: Invocation, given: dict[str, Any]) -> SaveAnswer:
         for number, name in enumerate(names, 1):
             session.say(f"  [{number}] {name}")
         chosen = click.prompt("Spec folder", type=click.IntRange(1, len(names)), err=True)
-        answer = call(session, SaveRequest, {**given, "spec_folder": names[chosen - 1]}, **person)
+        answer = call(session, SaveRequest, {**values, "spec_folder": names[chosen - 1]}, **person)
     return answer
 
 
 def _alternatives(error: SpecKitMemoryError) -> list[str]:
-    found = error.details.get("alternatives")
-    rows = found if isinstance(found, list | tuple) else ()
+    alternatives = error.details.get("alternatives")
+    rows = alternatives if isinstance(alternatives, list | tuple) else ()
     return [str(row.get("name") or row.get("specFolder")) if isinstance(row, dict) else str(row) for row in rows]
 
 
@@ -372,9 +372,9 @@ def doctor(session: Invocation, host: str, scope: str | None) -> None:
     from spec_kit_memory.serve import hosts
     from spec_kit_memory.serve.hosts import doctor
 
-    found = doctor.diagnose(hosts.named(host), root=session.settings().root, scope=scope)
-    session.show(found, blocks=doctor.blocks(found))
-    session.exit_code = 0 if found.ok else 1
+    diagnosis = doctor.diagnose(hosts.named(host), root=session.settings().root, scope=scope)
+    session.show(diagnosis, blocks=doctor.blocks(diagnosis))
+    session.exit_code = 0 if diagnosis.ok else 1
 
 
 @command(
@@ -397,9 +397,9 @@ def hook(session: Invocation, event: str, host: str) -> None:
 def completion(session: Invocation, shell: str) -> None:
     from click.shell_completion import get_completion_class
 
-    made = get_completion_class(shell)
-    assert made is not None, shell
-    session.write(made(click.Command("skm"), {}, "skm", "_SKM_COMPLETE").source())
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None, shell
+    session.write(completion_class(click.Command("skm"), {}, "skm", "_SKM_COMPLETE").source())
 
 
 @command(

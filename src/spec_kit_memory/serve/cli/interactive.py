@@ -28,8 +28,8 @@ __all__ = ["EXTRAS", "Extra", "every_card"]
 Given = dict[str, Any]
 
 
-def _plain(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
-    session.show(call(session, kind, given), verb=kind.verb)
+def _plain(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    session.show(call(session, kind, values), verb=kind.verb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ def _flag(name: str, about: str) -> click.Option:
 # --- search -----------------------------------------------------------------------------------
 
 
-def _search(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
-    if given:
-        _plain(session, kind, given, own)
+def _search(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    if values:
+        _plain(session, kind, values, own)
     else:
         dashboard(session)
 
@@ -75,27 +75,27 @@ def dashboard(session: Invocation) -> None:
 # --- index --------------------------------------------------------------------------------------
 
 
-def _index(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
+def _index(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
     from spec_kit_memory.serve.cli.terminal import progress
 
     with progress("Indexing", quiet=session.json) as step:
-        answer = call(session, kind, given, progress=step)
+        answer = call(session, kind, values, progress=step)
     session.show(answer, verb=kind.verb)
 
 
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def _get(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
+def _get(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
     # The way search prints a place: path:42-56.
-    found = re.fullmatch(r"(?P<path>.+):(?P<lines>\d+(?:-\d+)?)", str(given.get("path", "")))
-    if found and "lines" not in given:
-        given |= found.groupdict()
-    _plain(session, kind, given, own)
+    match = re.fullmatch(r"(?P<path>.+):(?P<lines>\d+(?:-\d+)?)", str(values.get("path", "")))
+    if match and "lines" not in values:
+        values |= match.groupdict()
+    _plain(session, kind, values, own)
 
 
-def _why(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
-    session.show(call(session, kind, given), verb=kind.verb, form=own["form"])
+def _why(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    session.show(call(session, kind, values), verb=kind.verb, form=own["form"])
 
 
 def _why_options() -> list[click.Parameter]:
@@ -107,13 +107,13 @@ def _why_options() -> list[click.Parameter]:
 # --- triggers --------------------------------------------------------------------------------------
 
 
-def _triggers(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
+def _triggers(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
     if own["memory"] is not None:
         _edit_phrases(session, own["memory"], added=own["add"], removed=own["remove"])
     elif own["add"] or own["remove"]:
         raise click.UsageError("--add and --remove need --id.", click.get_current_context())
-    elif given.get("prompt"):
-        _plain(session, kind, given, own)
+    elif values.get("prompt"):
+        _plain(session, kind, values, own)
     else:
         _list_phrases(session)
 
@@ -170,16 +170,16 @@ def every_card(workspace: Workspace) -> Iterator[Card]:
 # --- what destroys ------------------------------------------------------------------------------------
 
 
-def _delete(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
-    if "spec_folder" in given and "id" not in given and not given.get("confirm"):
-        _confirm(session, own, f"Forget every memory of {given['spec_folder']}")
-        given["confirm"] = True
-    _plain(session, kind, given, own)
+def _delete(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    if "spec_folder" in values and "id" not in values and not values.get("confirm"):
+        _confirm(session, own, f"Forget every memory of {values['spec_folder']}")
+        values["confirm"] = True
+    _plain(session, kind, values, own)
 
 
-def _restore(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
-    _confirm(session, own, f"Restore {given.get('name')!r} over what is there")
-    _plain(session, kind, given, own)
+def _restore(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    _confirm(session, own, f"Restore {values.get('name')!r} over what is there")
+    _plain(session, kind, values, own)
 
 
 def _confirm(session: Invocation, own: Given, what: str) -> None:
@@ -191,8 +191,8 @@ def _confirm(session: Invocation, own: Given, what: str) -> None:
     click.confirm(f"{what}? A checkpoint is made first.", abort=True)
 
 
-def _health(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
-    answer = call(session, kind, given)
+def _health(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    answer = call(session, kind, values)
     session.show(answer, verb=kind.verb)
     # A script that asks for health wants to know by the exit code, too.
     session.exit_code = 0 if answer.healthy else 1
@@ -201,24 +201,24 @@ def _health(session: Invocation, kind: type[Request], given: Given, own: Given) 
 # --- record and chat ------------------------------------------------------------------------------------
 
 
-def _ledger_verify(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
-    answer = call(session, kind, given)
+def _ledger_verify(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    answer = call(session, kind, values)
     session.show(answer)
     session.exit_code = 0 if answer.ok else 1
 
 
-def _ledger_head(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
-    answer = call(session, kind, given)
+def _ledger_head(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    answer = call(session, kind, values)
     if session.json:
         session.show(answer)
     else:
         session.write(answer.summary)
 
 
-def _chat_import(session: Invocation, kind: type[Request], given: Given, own: Given) -> None:
-    if not given:
+def _chat_import(session: Invocation, kind: type[Request], values: Given, own: Given) -> None:
+    if not values:
         raise click.UsageError("Missing argument 'PATH...'.", click.get_current_context())
-    _plain(session, kind, given, own)
+    _plain(session, kind, values, own)
 
 
 EXTRAS: Mapping[str, Extra] = {

@@ -108,16 +108,16 @@ class ReaderLeft(Exception):  # noqa: N818 - no error
     pass
 
 
-def call(session: Invocation, kind: type[Request], given: Mapping[str, Any], **more: Any) -> Any:
+def call(session: Invocation, kind: type[Request], values: Mapping[str, Any], **more: Any) -> Any:
     """Check what was given, open the workspace, call the verb. `more` is what no option can say."""
-    request = checked(kind, given)
+    request = checked(kind, values)
     with session.open() as workspace:
         return getattr(workspace, kind.verb)(request.replace(**more) if more else request)
 
 
-def checked(kind: type[Request], given: Mapping[str, Any]) -> Request:
+def checked(kind: type[Request], values: Mapping[str, Any]) -> Request:
     try:
-        return read(kind, given, command_edge(kind))
+        return read(kind, values, command_edge(kind))
     except SpecKitMemoryError as error:
         raise CommandFailed(error, code=USAGE) from error
 

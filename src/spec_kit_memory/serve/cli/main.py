@@ -15,22 +15,22 @@ __all__ = ["generate_context", "main"]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The commands `skm` and `spec-kit-memory`. Exits with 0, 1 (error) or 2 (usage)."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in (["--version"], ["-V"]):
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words in (["--version"], ["-V"]):
         from spec_kit_memory import __version__
 
         sys.stdout.write(f"spec-kit-memory {__version__}\n")
         return
-    if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):
+    if words[:1] == ["hook"] and not {"-h", "--help"} & set(words):
         from spec_kit_memory.serve import hooks
 
-        hooks.main(given[1:])
+        hooks.main(words[1:])
         return
-    if "serve" in given:
+    if "serve" in words:
         from spec_kit_memory.serve.mcp import handshake
 
-        if handshake.wants_stdio(given):
-            handshake.start(given)  # a host does not wait for what is imported below
+        if handshake.wants_stdio(words):
+            handshake.start(words)  # a host does not wait for what is imported below
     # Making hundreds of classes sets collecting off again and again, and none of them is garbage.
     gc.disable()
     from spec_kit_memory.serve.cli.invocation import INTERRUPTED
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     gc.enable()
     gc.freeze()
-    code = run(given)
+    code = run(words)
     if code == INTERRUPTED and arguments is None:
         # A model may be at work in a thread that nobody waits for: taking Python down around it ends in an abort.
         sys.stdout.flush()

@@ -24,14 +24,14 @@ def common_options() -> list[click.Parameter]:
         if path is not None:
             ctx.find_object(Invocation).workspace = path  # type: ignore[union-attr]
 
-    def personal(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted:
+    def personal(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
+        if is_set:
             from spec_kit_memory.settings.own_folders import personal_vault
 
             ctx.find_object(Invocation).workspace = str(personal_vault() or "")  # type: ignore[union-attr]
 
-    def as_json(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted:
+    def as_json(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
+        if is_set:
             ctx.find_object(Invocation).json = True  # type: ignore[union-attr]
 
     def index(ctx: click.Context, _: click.Parameter, url: str | None) -> None:
@@ -137,11 +137,11 @@ class Offered(click.Choice[str]):
 
 def positionals(kind: type[Request]) -> list[click.Parameter]:
     """Words without an option: prose takes all of them, an id may also be a spec folder's name."""
-    made: list[click.Parameter] = []
+    parameters: list[click.Parameter] = []
     for parameter in visible(kind):
         if not parameter.kw_only:
             word = _metavar(kind, parameter)
-            made.append(
+            parameters.append(
                 click.Argument(
                     ["at_" + parameter.argument],
                     nargs=-1 if parameter.is_prose or parameter.kind == "paths" else 1,
@@ -151,7 +151,7 @@ def positionals(kind: type[Request]) -> list[click.Parameter]:
                     shell_complete=completer(parameter),
                 )
             )
-    return made
+    return parameters
 
 
 def _metavar(kind: type[Request], parameter: Parameter) -> str:
@@ -169,25 +169,25 @@ def _takes_folder(kind: type[Request], parameter: Parameter) -> bool:
 
 def given_values(kind: type[Request], options: Mapping[str, Any]) -> dict[str, Any]:
     """What was said, by argument; what was not said is left out."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for parameter in visible(kind):
         name = parameter.argument
-        if (said := options.get(name)) not in (None, ()):
+        if (value := options.get(name)) not in (None, ()):
             # One value may be a whole list as JSON.
-            given[name] = (said[0] if len(said) == 1 else list(said)) if isinstance(said, tuple) else said
+            values[name] = (value[0] if len(value) == 1 else list(value)) if isinstance(value, tuple) else value
     for parameter in visible(kind):
         name = parameter.argument
-        said = options.get("at_" + name)
-        if said in (None, ()):
+        value = options.get("at_" + name)
+        if value in (None, ()):
             continue
-        if isinstance(said, tuple):
-            said = " ".join(said) if parameter.is_prose else list(said)
-        if _takes_folder(kind, parameter) and not str(said).isdecimal():
+        if isinstance(value, tuple):
+            value = " ".join(value) if parameter.is_prose else list(value)
+        if _takes_folder(kind, parameter) and not str(value).isdecimal():
             name = "spec_folder"
-        if name in given:
+        if name in values:
             raise click.UsageError(f"{kind.declared[name].flag} was given twice.", click.get_current_context())
-        given[name] = said
-    return given
+        values[name] = value
+    return values
 
 
 # --- completion in the shell ---------------------------------------------------------------------

@@ -39,14 +39,14 @@ class Overview(Answer):
 def _suggestions(stats: StatsAnswer, newest: ListAnswer) -> list[str]:
     if not newest.memories:
         return ["skm index", 'skm save --text "what to remember"']
-    made = ['skm search "what did we decide about …"', f"skm load {newest.memories[0].id}"]
+    commands = ['skm search "what did we decide about …"', f"skm load {newest.memories[0].id}"]
     if stats.vectors.get("pending") or stats.vectors.get("retry"):
-        made.append("skm index (some vectors are pending)")
+        commands.append("skm index (some vectors are pending)")
     if stats.vectors.get("failed"):
-        made.append("skm health (some vectors failed)")
+        commands.append("skm health (some vectors failed)")
     if stats.states.get("DORMANT", 0) + stats.states.get("ARCHIVED", 0):
-        made.append("skm cleanup (some memories are old)")
-    return made
+        commands.append("skm cleanup (some memories are old)")
+    return commands
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,13 +66,13 @@ def run(arguments: Sequence[str]) -> int:
 def _report(session: Invocation, failure: CommandFailed) -> int:
     from spec_kit_memory.serve import messages, render
 
-    shown = render.error(failure.error, say=messages.for_person)
+    rendered = render.error(failure.error, say=messages.for_person)
     if session.json:
-        session.write(render.compact({"error": shown}))
+        session.write(render.compact({"error": rendered}))
     else:
         from spec_kit_memory.serve.cli import terminal
 
-        terminal.show_error(shown)
+        terminal.show_error(rendered)
     return failure.code
 
 
@@ -133,10 +133,10 @@ class Commands(click.Group):
         except click.UsageError as error:
             from difflib import get_close_matches
 
-            found = get_close_matches(args[0], self.list_commands(ctx), n=3)
-            if not found:
+            close = get_close_matches(args[0], self.list_commands(ctx), n=3)
+            if not close:
                 raise
-            raise click.UsageError(f"{error.message} Did you mean {' or '.join(found)}?", ctx) from None
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(close)}?", ctx) from None
 
 
 # Their parameters are those of their requests, but they have a face of their own on the command line.
@@ -144,8 +144,8 @@ HAND_MADE = frozenset({"save", "ledger export"})
 
 
 def _version_option() -> click.Option:
-    def show(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted:
+    def show(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
+        if is_set:
             click.echo(f"spec-kit-memory {__version__}")
             ctx.exit()
 

@@ -42,17 +42,17 @@ def show_error(error: Mapping[str, Any]) -> None:
         show([Line(str(error["hint"]), "hint")], out=sys.stderr)
     alternatives = error.get("alternatives")
     if isinstance(alternatives, list):
-        show((Line(f"  {_alternative(each)}") for each in alternatives), out=sys.stderr)
+        show((Line(f"  {_alternative(alternative)}") for alternative in alternatives), out=sys.stderr)
 
 
-def _alternative(each: object) -> str:
-    if isinstance(each, Mapping):
-        return "  ".join(str(value) for value in each.values() if not isinstance(value, Mapping | list))
-    return str(each)
+def _alternative(alternative: object) -> str:
+    if isinstance(alternative, Mapping):
+        return "  ".join(str(value) for value in alternative.values() if not isinstance(value, Mapping | list))
+    return str(alternative)
 
 
 def harmless(text: str) -> str:
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found.group()):02x}", text)
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match.group()):02x}", text)
 
 
 # --- plain -----------------------------------------------------------------------------------

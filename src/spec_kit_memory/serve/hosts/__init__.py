@@ -52,56 +52,56 @@ class Change:
 
 def install(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> Plan:
     chosen, place = _place(host, root, scope)
-    known = install_record.read(host, place)
-    changes, kept = [], []
+    record = install_record.read(host, place)
+    changes, untouched = [], []
     shared: dict[Path, Kept] = {}
     for file, current in _read(chosen.files(place)):
-        if file.form == "text" and not _may_replace(file, current, known):
-            kept.append(str(file.path))
+        if file.form == "text" and not _may_replace(file, current, record):
+            untouched.append(str(file.path))
             continue
-        change = _installed(file, current, known.files.get(file.path))
+        change = _installed(file, current, record.files.get(file.path))
         changes += [change] if change else []
-        also = None if change or file.path in known.files else _of_another(file.path, host, place)
+        also = None if change or file.path in record.files else _of_another(file.path, host, place)
         shared |= {file.path: also} if also else {}
-    hints = [*chosen.notes(place), *(f"{path} is your own and stays as it is." for path in kept)]
-    said = (
+    hints = [*chosen.notes(place), *(f"{path} is your own and stays as it is." for path in untouched)]
+    summary = (
         f"{chosen.title} is connected for this {place.scope}"
         if place.scope == "project"
         else (f"{chosen.title} is connected for all your projects")
     )
     backups: list[Path] = []
     if apply and (changes or shared):
-        made = {folder for record in _others(host, place) for folder in record.folders}
-        backups = _apply(changes, _remembered(known, changes, shared, made=made))
+        shared_folders = {folder for record in _others(host, place) for folder in record.folders}
+        backups = _apply(changes, _remembered(record, changes, shared, made_folders=shared_folders))
         undo = f"skm uninstall {host}" + (" --scope user" if place.scope == "user" else "")
         hints.append(f"Restart {chosen.title}, then try {chosen.commands}. `{undo}` undoes this.")
-    return _plan(chosen, place, changes, said, applied=apply, backups=backups, kept=kept, hints=hints)
+    return _plan(chosen, place, changes, summary, applied=apply, backups=backups, untouched=untouched, hints=hints)
 
 
 def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> Plan:
     chosen, place = _place(host, root, scope, removing=True)
-    known = install_record.read(host, place)
+    record = install_record.read(host, place)
     files = [file for file in chosen.files(place) if _of_another(file.path, host, place) is None]
     gone = [
         File(path, "text")
-        for path in known.files
+        for path in record.files
         if path not in {file.path for file in files} and _of_another(path, host, place) is None
     ]
-    changes, kept = [], []
+    changes, untouched = [], []
     for file, current in _read([*files, *gone]):
-        entry = known.files.get(file.path)
+        entry = record.files.get(file.path)
         change = _uninstalled(file, current, entry, host)
         if change:
             changes.append(change)
         elif entry and current is not None and file.form == "text":
-            kept.append(str(file.path))
-    hints = [f"{path} was edited since and stays." for path in kept]
+            untouched.append(str(file.path))
+    hints = [f"{path} was edited since and stays." for path in untouched]
     if apply:
         _apply(changes, None)
-        install_record.remove_empty(known.folders or tuple(_own_folders(changes)))
-        install_record.forget(known)
-    said = f"{chosen.title} is no longer connected"
-    return _plan(chosen, place, changes, said, applied=apply, kept=kept, hints=hints)
+        install_record.remove_empty(record.folders or tuple(_own_folders(changes)))
+        install_record.forget(record)
+    summary = f"{chosen.title} is no longer connected"
+    return _plan(chosen, place, changes, summary, applied=apply, untouched=untouched, hints=hints)
 
 
 def blocks(plan: Plan) -> Iterator[Block]:
@@ -146,15 +146,15 @@ def _others(host: str, place: Place) -> list[Record]:
 def _read(files: list[File]) -> Iterator[tuple[File, bytes | None]]:
     """Each file with its bytes. All that cannot be read as what they are, are told at once."""
     problems: list[str] = []
-    found: list[tuple[File, bytes | None]] = []
+    contents: list[tuple[File, bytes | None]] = []
     for file in files:
         problem = edits.problem_of(file)
         if problem:
             problems.append(f"{file.path} {problem}.")
         else:
-            found.append((file, file.path.read_bytes() if file.path.is_file() else None))
+            contents.append((file, file.path.read_bytes() if file.path.is_file() else None))
     _refuse(problems)
-    return iter(found)
+    return iter(contents)
 
 
 def _refuse(problems: list[str]) -> None:
@@ -166,11 +166,11 @@ def _refuse(problems: list[str]) -> None:
         )
 
 
-def _may_replace(file: File, current: bytes | None, known: Record) -> bool:
+def _may_replace(file: File, current: bytes | None, record: Record) -> bool:
     """A file that is wholly ours is written where there is none, or an older one of ours that nobody edited."""
     if current is None or current == file.text.encode():
         return True
-    entry = known.files.get(file.path)
+    entry = record.files.get(file.path)
     return entry is not None and install_record.digest(current) == entry.after
 
 
@@ -181,18 +181,20 @@ def _installed(file: File, current: bytes | None, entry: Kept | None) -> Change 
     try:
         after = edits.with_entries(text, file).encode()
         if entry is None or current is None:
-            before, made = current, edits.made_by(text, file)
+            before, made_paths = current, edits.made_by(text, file)
         elif install_record.digest(current) == entry.after:
-            before, made = entry.before, entry.made
+            before, made_paths = entry.before, entry.made
         else:
             # Somebody else wrote there since: what is to come back is their text without our entries.
-            made = entry.made | edits.made_by(text, file)
-            bare = edits.without_entries(current.decode(), file, made=made, existed=entry.before is not None)
+            made_paths = entry.made | edits.made_by(text, file)
+            bare = edits.without_entries(
+                current.decode(), file, made_paths=made_paths, existed=entry.before is not None
+            )
             before = None if bare is None else bare.encode()
     except edits.Malformed as error:
         _refuse([f"{file.path}: {error}."])
         raise
-    return Change(file.path, current, after, Kept(before, install_record.digest(after), made))
+    return Change(file.path, current, after, Kept(before, install_record.digest(after), made_paths))
 
 
 def _still_wanted(file: File, entry: Kept, host: str) -> bytes | None:
@@ -202,7 +204,7 @@ def _still_wanted(file: File, entry: Kept, host: str) -> bytes | None:
     bare = entry.before.decode()
     for root in edits.other_workspaces(bare, file):
         if not install_record.read(host, Place(root, "project", os.environ)).files:
-            rest = edits.without_entries(bare, file, made=None, existed=False, every=True)
+            rest = edits.without_entries(bare, file, made_paths=None, existed=False, every=True)
             return None if rest is None else rest.encode()
     return entry.before
 
@@ -216,7 +218,7 @@ def _uninstalled(file: File, current: bytes | None, entry: Kept | None, host: st
         bare = edits.without_entries(
             current.decode(errors="replace"),
             file,
-            made=entry.made if entry else None,
+            made_paths=entry.made if entry else None,
             existed=entry is not None and entry.before is not None,
         )
     except edits.Malformed as error:
@@ -228,18 +230,20 @@ def _uninstalled(file: File, current: bytes | None, entry: Kept | None, host: st
     return None if after == current else Change(file.path, current, after)
 
 
-def _remembered(known: Record, changes: list[Change], shared: Mapping[Path, Kept], *, made: Collection[Path]) -> Record:
+def _remembered(
+    record: Record, changes: list[Change], shared: Mapping[Path, Kept], *, made_folders: Collection[Path]
+) -> Record:
     """What uninstall needs to know. `made` are folders that installs for other hosts made: the last to go empties."""
-    files = {**known.files, **shared, **{change.path: change.kept for change in changes if change.kept}}
+    files = {**record.files, **shared, **{change.path: change.kept for change in changes if change.kept}}
     missing = {
         folder
         for change in changes
         if change.action == "create"
         for folder in change.path.parents
-        if not folder.exists() or folder in made
+        if not folder.exists() or folder in made_folders
     }
-    missing |= {folder for path in shared for folder in path.parents if folder in made}
-    return Record(known.folder, files, tuple(sorted({*known.folders, *missing})))
+    missing |= {folder for path in shared for folder in path.parents if folder in made_folders}
+    return Record(record.folder, files, tuple(sorted({*record.folders, *missing})))
 
 
 def _own_folders(changes: list[Change]) -> Iterator[Path]:
@@ -305,7 +309,7 @@ def _plan(
     said: str,
     *,
     applied: bool,
-    kept: list[str],
+    untouched: list[str],
     hints: list[str],
     backups: list[Path] | None = None,
 ) -> Plan:
@@ -321,7 +325,7 @@ def _plan(
         changes=tuple({"path": str(c.path), "action": c.action, "diff": _diff(c)} for c in changes),
         applied=applied and bool(changes),
         backups=tuple(map(str, backups or ())),
-        kept=tuple(kept),
+        kept=tuple(untouched),
         advice=tuple(hints),
     )
 
@@ -343,13 +347,13 @@ _CONTEXT = 2
 _HUNK = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
-def _equal(one: list[str], other: list[str]) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
+def _equal(lines: list[str], other: list[str]) -> int:
+    pairs = enumerate(zip(lines, other, strict=False))
+    return next((number for number, (a, b) in pairs if a != b), min(len(lines), len(other)))
 
 
 def _moved(line: str, by: int) -> str:
-    found = _HUNK.match(line) if by else None
-    if found is None:
+    match = _HUNK.match(line) if by else None
+    if match is None:
         return line
-    return f"@@ -{int(found[1]) + by}{found[2] or ''} +{int(found[3]) + by}{found[4] or ''} @@"
+    return f"@@ -{int(match[1]) + by}{match[2] or ''} +{int(match[3]) + by}{match[4] or ''} @@"

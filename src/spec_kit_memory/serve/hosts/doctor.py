@@ -64,8 +64,8 @@ class Diagnosis(Answer):
 
 def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
     """Try everything that the host's configuration says; without a scope, the one in which we are connected."""
-    places = [Place(root, each, os.environ) for each in ("project", "user") if scope in (None, each)]
-    place = next((each for each in places if _entry(host, each)[1] is not None), places[0])
+    places = [Place(root, candidate, os.environ) for candidate in ("project", "user") if scope in (None, candidate)]
+    place = next((candidate for candidate in places if _entry(host, candidate)[1] is not None), places[0])
     findings = tuple(_look(host, place))
     bad = [finding for finding in findings if not finding.ok]
     state = "everything is in order" if not bad else f"{len(bad)} of {len(findings)} checks failed"
@@ -116,10 +116,10 @@ def _workspace(entry: Any, place: Place, again: str) -> Finding:
     """Does the entry name this project? One that came with a copied folder, or was made elsewhere, names another."""
     from spec_kit_memory import settings
 
-    root, named = place.root.resolve(), named_workspace(entry)
-    if named and "${" not in named and Path(named).resolve() != root:
-        gone = "" if Path(named).is_dir() else ", which is not there"
-        return Finding("workspace", False, f"the entry names {named}{gone}, not {root}", f"Run `{again}` here.")
+    root, configured = place.root.resolve(), named_workspace(entry)
+    if configured and "${" not in configured and Path(configured).resolve() != root:
+        gone = "" if Path(configured).is_dir() else ", which is not there"
+        return Finding("workspace", False, f"the entry names {configured}{gone}, not {root}", f"Run `{again}` here.")
     if not settings.load(root).may_have_index:
         return Finding("workspace", False, f"{root} has no index yet: hooks say nothing", "Run `skm index` there.")
     return Finding("workspace", True, str(root))
@@ -127,15 +127,15 @@ def _workspace(entry: Any, place: Place, again: str) -> Finding:
 
 def _entry(host: Host, place: Place) -> tuple[File | None, Any]:
     """The host's own entry for us, as it stands in its file now."""
-    wanted: tuple[File, Entry] | None = None
+    first: tuple[File, Entry] | None = None
     for file in host.files(place):
         for entry in file.entries:
             if entry.path[-1] == SERVER:
-                wanted = wanted or (file, entry)
-                found = edits.entry_in(file, entry.path)
-                if found is not None:
-                    return file, found
-    return (wanted[0] if wanted else None), None
+                first = first or (file, entry)
+                value = edits.entry_in(file, entry.path)
+                if value is not None:
+                    return file, value
+    return (first[0] if first else None), None
 
 
 def _program(command: Sequence[str], again: str) -> Finding:
@@ -146,9 +146,11 @@ def _program(command: Sequence[str], again: str) -> Finding:
         done = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("program", False, f"{words[0]} cannot be run: {error}", mend)
-    told = (done.stdout or done.stderr).strip().splitlines()
-    ok = done.returncode == 0 and bool(told) and told[-1].startswith("spec-kit-memory")
-    return Finding("program", ok, f"{words[0]}: {told[-1] if told else 'no answer'}", "" if ok else mend)
+    output_lines = (done.stdout or done.stderr).strip().splitlines()
+    ok = done.returncode == 0 and bool(output_lines) and output_lines[-1].startswith("spec-kit-memory")
+    return Finding(
+        "program", ok, f"{words[0]}: {output_lines[-1] if output_lines else 'no answer'}", "" if ok else mend
+    )
 
 
 def _path(program: str) -> Finding:
@@ -187,7 +189,7 @@ def _handshake(command: Sequence[str], place: Place) -> tuple[dict[str, Any], fl
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place.root
     )
     try:
-        messages = b"".join(json.dumps(each).encode() + b"\n" for each in (INITIALIZE, INITIALIZED, LIST_TOOLS))
+        messages = b"".join(json.dumps(message).encode() + b"\n" for message in (INITIALIZE, INITIALIZED, LIST_TOOLS))
         assert process.stdin
         assert process.stdout
         # A program that says nothing is ended, and with it the reading below.
@@ -208,8 +210,8 @@ def _handshake(command: Sequence[str], place: Place) -> tuple[dict[str, Any], fl
             with suppress(BrokenPipeError):
                 process.stdin.close()
             process.stdin = None
-            said = process.communicate(timeout=ANSWER_SECONDS)[1].decode("utf-8", "replace").strip().splitlines()
-            raise ValueError(said[-1] if said else "it ended without a word")
+            error_lines = process.communicate(timeout=ANSWER_SECONDS)[1].decode("utf-8", "replace").strip().splitlines()
+            raise ValueError(error_lines[-1] if error_lines else "it ended without a word")
         return first["result"], seconds, listed["result"].get("tools", [])
     finally:
         process.kill()
@@ -244,8 +246,8 @@ def _plugin(file: File, place: Place, again: str) -> Finding:
     return _hook("plugin", place.hook("session-start", "opencode"), place)
 
 
-def _commands(found: Any) -> Iterator[str]:
-    for item in found if isinstance(found, list) else ():
+def _commands(value: Any) -> Iterator[str]:
+    for item in value if isinstance(value, list) else ():
         if isinstance(item, dict):
             if isinstance(item.get("command"), str):
                 yield item["command"]
@@ -254,20 +256,22 @@ def _commands(found: Any) -> Iterator[str]:
 
 def _hook(event: str, command: str, place: Place) -> Finding:
     started = time.monotonic()
-    given = json.dumps({"cwd": str(place.root)}).encode()
+    stdin = json.dumps({"cwd": str(place.root)}).encode()
     try:
         words = shlex.split(command)
     except ValueError as error:
         return Finding(f"hook {event}", False, f"{command} cannot be read: {error}", "Run `skm install` again.")
     try:
         done = subprocess.run(
-            words, input=given, capture_output=True, timeout=ANSWER_SECONDS, check=False, cwd=place.root
+            words, input=stdin, capture_output=True, timeout=ANSWER_SECONDS, check=False, cwd=place.root
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(f"hook {event}", False, f"cannot be run: {error}", "Run `skm install` again.")
-    told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    ok = done.returncode == 0 and not told
-    detail = f"ends after {(time.monotonic() - started) * 1000:.0f} ms" + (f": {told[-1]}" if told else "")
+    error_lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    ok = done.returncode == 0 and not error_lines
+    detail = f"ends after {(time.monotonic() - started) * 1000:.0f} ms" + (
+        f": {error_lines[-1]}" if error_lines else ""
+    )
     return Finding(f"hook {event}", ok, detail, "" if ok else "Run `skm health` in the project.")
 
 

@@ -66,12 +66,12 @@ def problem_of(file: File) -> str:
     return ""
 
 
-def _stands(found: Any, entry: Entry) -> bool:
+def _stands(stored: Any, entry: Entry) -> bool:
     if entry.mode == "default":
-        return found is not None
+        return stored is not None
     if entry.mode == "item":
-        return isinstance(found, list) and [each for each in found if is_ours(each)] == [entry.value]
-    return isinstance(found, dict) and all(found.get(key) == value for key, value in entry.value.items())
+        return isinstance(stored, list) and [item for item in stored if is_ours(item)] == [entry.value]
+    return isinstance(stored, dict) and all(stored.get(key) == value for key, value in entry.value.items())
 
 
 def _tree(text: str) -> dict[str, Any]:
@@ -107,12 +107,12 @@ def with_entries(text: str | None, file: File) -> str:
         return file.text
     if file.form == "toml":
         return _with_tables(text or "", file)
-    made = text if text is not None and text.strip("\ufeff \t\r\n") else "{}\n"
-    _tree(made)
+    new_text = text if text is not None and text.strip("\ufeff \t\r\n") else "{}\n"
+    _tree(new_text)
     for entry in file.entries:
-        made = _put(made, entry)
-    _compare(text or "", made, file)
-    return made
+        new_text = _put(new_text, entry)
+    _compare(text or "", new_text, file)
+    return new_text
 
 
 def _put(text: str, entry: Entry) -> str:
@@ -127,8 +127,8 @@ def _put(text: str, entry: Entry) -> str:
         return jsonc.put(text, entry.path, entry.value)
     if _stands(node.value, entry):
         return text
-    kept = node.value if isinstance(node.value, dict) else {}
-    return jsonc.put(text, entry.path, {**kept, **entry.value})
+    members = node.value if isinstance(node.value, dict) else {}
+    return jsonc.put(text, entry.path, {**members, **entry.value})
 
 
 def _with_tables(text: str, file: File) -> str:
@@ -147,7 +147,7 @@ def _with_tables(text: str, file: File) -> str:
 
 
 def without_entries(
-    text: str, file: File, *, made: Collection[tuple[str, ...]] | None, existed: bool, every: bool = False
+    text: str, file: File, *, made_paths: Collection[tuple[str, ...]] | None, existed: bool, every: bool = False
 ) -> str | None:
     """The text without our entries and without what was made around them; None if nothing is left of the file.
 
@@ -158,7 +158,7 @@ def without_entries(
         return None if text == file.text else text
     if not every and other_workspaces(text, file):
         return text
-    bare = _without_tables(text, file) if file.form == "toml" else _without_members(text, file, made)
+    bare = _without_tables(text, file) if file.form == "toml" else _without_members(text, file, made_paths)
     if file.form == "json":
         _compare(text, bare, file)
     return None if bare != text and not existed and _is_empty(bare, file) else bare
@@ -172,7 +172,7 @@ def other_workspaces(text: str, file: File) -> list[Path]:
         for entry in file.entries
         if entry.mode == "member"
     ]
-    return [Path(there) for there, wanted in pairs if there and wanted and there != wanted]
+    return [Path(there) for there, expected in pairs if there and expected and there != expected]
 
 
 def _without_tables(text: str, file: File) -> str:
@@ -181,7 +181,7 @@ def _without_tables(text: str, file: File) -> str:
     return text
 
 
-def _without_members(text: str, file: File, made: Collection[tuple[str, ...]] | None) -> str:
+def _without_members(text: str, file: File, made_paths: Collection[tuple[str, ...]] | None) -> str:
     before = text
     for entry in file.entries:
         if entry.mode == "member":
@@ -192,7 +192,12 @@ def _without_members(text: str, file: File, made: Collection[tuple[str, ...]] | 
         return text
     for path in _around(file):
         node = jsonc.find(jsonc.parse(text), path)
-        if node is not None and node.kind != "value" and not node.members and (made is None or path in made):
+        if (
+            node is not None
+            and node.kind != "value"
+            and not node.members
+            and (made_paths is None or path in made_paths)
+        ):
             text = jsonc.remove(text, path)
     return text
 
@@ -201,7 +206,7 @@ def _without_items(text: str, path: tuple[str, ...]) -> str:
     node = jsonc.find(jsonc.parse(text), path)
     if node is None or node.kind != "array":
         return text
-    for index in reversed([i for i, each in enumerate(node.members) if is_ours(each.node.value)]):
+    for index in reversed([i for i, member in enumerate(node.members) if is_ours(member.node.value)]):
         text = jsonc.remove_item(text, path, index)
     return text
 
@@ -228,7 +233,7 @@ def _stripped(tree: dict[str, Any], file: File) -> dict[str, Any]:
         if not isinstance(parent, dict) or entry.path[-1] not in parent:
             continue
         if entry.mode == "item" and isinstance(parent[entry.path[-1]], list):
-            parent[entry.path[-1]] = [each for each in parent[entry.path[-1]] if not is_ours(each)]
+            parent[entry.path[-1]] = [item for item in parent[entry.path[-1]] if not is_ours(item)]
         elif entry.mode == "member" or parent[entry.path[-1]] == entry.value:
             del parent[entry.path[-1]]
     for path in _around(file):

@@ -72,8 +72,8 @@ class Place:
 
     @property
     def home(self) -> Path:
-        named = self.environ.get("HOME") or self.environ.get("USERPROFILE")
-        return Path(named) if named else Path.home()
+        home = self.environ.get("HOME") or self.environ.get("USERPROFILE")
+        return Path(home) if home else Path.home()
 
     @property
     def base(self) -> Path:
@@ -92,8 +92,8 @@ class Place:
     def command(self) -> tuple[str, ...]:
         """What starts us, by its place: a host may be started where PATH is another, and hooks must be the same us."""
         for name in ("skm", "spec-kit-memory"):
-            if found := shutil.which(name, path=self.environ.get("PATH")):
-                return (str(Path(found).absolute()),)
+            if program := shutil.which(name, path=self.environ.get("PATH")):
+                return (str(Path(program).absolute()),)
         return (sys.executable, "-m", "spec_kit_memory")
 
     def serve(self, *workspace: str) -> list[str]:
@@ -122,7 +122,7 @@ def is_ours(value: Any) -> bool:
         command = value.get("command")
         if isinstance(command, str) and " hook " in command and ("spec_kit_memory" in command or _named(command)):
             return True
-        return any(is_ours(each) for each in value.get("hooks") or () if isinstance(each, dict))
+        return any(is_ours(hook) for hook in value.get("hooks") or () if isinstance(hook, dict))
     return False
 
 
@@ -170,8 +170,12 @@ def _hooks_of(place: Place, host: str, events: Mapping[str, str], *, timeout: in
 
 def _skills(folder: Path, *, manual: bool) -> list[File]:
     return [
-        File(folder / f"memory-{each.name}" / "SKILL.md", "text", text=slash_commands.skill_file(each, manual=manual))
-        for each in slash_commands.COMMANDS
+        File(
+            folder / f"memory-{command.name}" / "SKILL.md",
+            "text",
+            text=slash_commands.skill_file(command, manual=manual),
+        )
+        for command in slash_commands.COMMANDS
     ]
 
 
@@ -191,11 +195,11 @@ def _claude_code(place: Place) -> list[File]:
         File(folder / "settings.json", "json", _nested_hooks(place, "claude-code")),
         *(
             File(
-                folder / "commands" / "memory" / f"{each.name}.md",
+                folder / "commands" / "memory" / f"{command.name}.md",
                 "text",
-                text=slash_commands.command_file(each, arguments="$ARGUMENTS", hint_key="argument-hint"),
+                text=slash_commands.command_file(command, arguments="$ARGUMENTS", hint_key="argument-hint"),
             )
-            for each in slash_commands.COMMANDS
+            for command in slash_commands.COMMANDS
         ),
     ]
 
@@ -281,11 +285,11 @@ def _opencode(place: Place) -> list[File]:
         File(plugins / "spec-kit-memory.js", "text", text=_opencode_plugin(place)),
         *(
             File(
-                commands / f"memory-{each.name}.md",
+                commands / f"memory-{command.name}.md",
                 "text",
-                text=slash_commands.command_file(each, arguments="$ARGUMENTS"),
+                text=slash_commands.command_file(command, arguments="$ARGUMENTS"),
             )
-            for each in slash_commands.COMMANDS
+            for command in slash_commands.COMMANDS
         ),
     ]
 
@@ -338,11 +342,11 @@ def _vscode(place: Place) -> list[File]:
         ),
         *(
             File(
-                prompts / f"memory-{each.name}.prompt.md",
+                prompts / f"memory-{command.name}.prompt.md",
                 "text",
-                text=slash_commands.command_file(each, arguments="${input:arguments}", hint_key="argument-hint"),
+                text=slash_commands.command_file(command, arguments="${input:arguments}", hint_key="argument-hint"),
             )
-            for each in slash_commands.COMMANDS
+            for command in slash_commands.COMMANDS
         ),
     ]
     return [*files, *_github_hooks(place)]
@@ -368,7 +372,7 @@ def _claude_hooks(place: Place) -> bool:
         hooks = jsonc.find(jsonc.parse(settings.read_text(encoding="utf-8")), ("hooks", "UserPromptSubmit"))
     except (OSError, ValueError):
         return False
-    return hooks is not None and isinstance(hooks.value, list) and any(is_ours(each) for each in hooks.value)
+    return hooks is not None and isinstance(hooks.value, list) and any(is_ours(hook) for hook in hooks.value)
 
 
 def _vscode_notes(place: Place) -> list[str]:
@@ -406,8 +410,10 @@ def _gemini(place: Place) -> list[File]:
     return [
         File(folder / "settings.json", "json", (Entry(("mcpServers", SERVER), _launch(place.serve())), *hooks)),
         *(
-            File(folder / "commands" / "memory" / f"{each.name}.toml", "text", text=slash_commands.toml_file(each))
-            for each in slash_commands.COMMANDS
+            File(
+                folder / "commands" / "memory" / f"{command.name}.toml", "text", text=slash_commands.toml_file(command)
+            )
+            for command in slash_commands.COMMANDS
         ),
     ]
 
@@ -426,11 +432,11 @@ def _qwen(place: Place) -> list[File]:
         File(folder / "settings.json", "json", (server, *_nested_hooks(place, "qwen"))),
         *(
             File(
-                folder / "commands" / "memory" / f"{each.name}.md",
+                folder / "commands" / "memory" / f"{command.name}.md",
                 "text",
-                text=slash_commands.command_file(each, arguments="{{args}}"),
+                text=slash_commands.command_file(command, arguments="{{args}}"),
             )
-            for each in slash_commands.COMMANDS
+            for command in slash_commands.COMMANDS
         ),
     ]
 

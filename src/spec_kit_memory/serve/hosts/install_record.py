@@ -73,12 +73,12 @@ def write(record: Record) -> list[Path]:
     """Keep the record and the backups; returns where the backups stand."""
     settings.make_private_folder(record.folder)
     backups, files = [], {}
-    for number, (path, kept) in enumerate(record.files.items()):
-        name = f"{number:02d}-{path.name}.backup" if kept.before is not None else None
-        if name is not None and kept.before is not None:
-            write_file(record.folder / name, kept.before, mode=0o600)
+    for number, (path, original) in enumerate(record.files.items()):
+        name = f"{number:02d}-{path.name}.backup" if original.before is not None else None
+        if name is not None and original.before is not None:
+            write_file(record.folder / name, original.before, mode=0o600)
             backups.append(record.folder / name)
-        files[str(path)] = {"backup": name, "after": kept.after, "made": sorted(map(list, kept.made))}
+        files[str(path)] = {"backup": name, "after": original.after, "made": sorted(map(list, original.made))}
     content = {"format": FORMAT, "files": files, "folders": [str(path) for path in record.folders]}
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     write_file(record.folder / "record.json", text.encode(), mode=0o600)

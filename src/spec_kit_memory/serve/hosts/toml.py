@@ -45,11 +45,11 @@ def put(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
     """Write the table at `path`, in the place of an older one or at the end."""
     without = remove(text, path)
     newline = "\r\n" if "\r\n" in text else "\n"
-    lines = [BEGIN, f"[{'.'.join(path)}]", *(f"{key} = {_value(each)}" for key, each in value.items()), END, ""]
+    lines = [BEGIN, f"[{'.'.join(path)}]", *(f"{key} = {_value(item)}" for key, item in value.items()), END, ""]
     gap = "" if not without else newline if without.endswith("\n") else newline * 2
-    made = without + gap + newline.join(lines)
-    _check(made, path, {**parse(without)}, value)
-    return made
+    new_text = without + gap + newline.join(lines)
+    _check(new_text, path, {**parse(without)}, value)
+    return new_text
 
 
 def remove(text: str, path: Sequence[str]) -> str:
@@ -66,30 +66,30 @@ def remove(text: str, path: Sequence[str]) -> str:
 
 def _without_block(text: str) -> str:
     """What stands between our marks is taken out, with the empty line that was written before it."""
-    kept: list[str] = []
-    held: list[str] = []
+    lines_left: list[str] = []
+    block_lines: list[str] = []
     for line in _LINE.findall(text):
-        if not held and not _BEGINS.match(line):
-            kept.append(line)
+        if not block_lines and not _BEGINS.match(line):
+            lines_left.append(line)
             continue
-        held.append(line)
+        block_lines.append(line)
         if _ENDS.match(line):
-            held = []
-            if kept and kept[-1] in ("\n", "\r\n"):
-                kept.pop()
-    return "".join([*kept, *held])
+            block_lines = []
+            if lines_left and lines_left[-1] in ("\n", "\r\n"):
+                lines_left.pop()
+    return "".join([*lines_left, *block_lines])
 
 
 def _without_table(text: str, path: Sequence[str]) -> str:
     name = r"\s*\.\s*".join(rf"(?:{re.escape(key)}|\"{re.escape(key)}\"|'{re.escape(key)}')" for key in path)
     ours = re.compile(rf"^[ \t]*\[\s*{name}\s*(?:\.[^\]]*)?\]")
-    kept, inside = [], False
+    lines_left, inside = [], False
     for line in text.splitlines(keepends=True):
         if _HEADER.match(line):
             inside = bool(ours.match(line))
         if not inside:
-            kept.append(line)
-    return "".join(kept)
+            lines_left.append(line)
+    return "".join(lines_left)
 
 
 def _check(text: str, path: Sequence[str], tree: Mapping[str, Any], value: Mapping[str, Any] | None) -> None:

@@ -38,11 +38,11 @@ class FirstAnswers:
 
     def __init__(self, *, lean: bool) -> None:
         with open(os.path.join(os.path.dirname(__file__), "first_answers.json"), encoding="utf-8") as file:
-            known = json.load(file)
-        self._results: list[str] = known["results"]
-        self._places: dict[str, int] = known["lean" if lean else "all"]
-        self._handshakes: list[str] = known["handshakes"]
-        self._modern: str = known["modern"]
+            stored = json.load(file)
+        self._results: list[str] = stored["results"]
+        self._places: dict[str, int] = stored["lean" if lean else "all"]
+        self._handshakes: list[str] = stored["handshakes"]
+        self._modern: str = stored["modern"]
         self._version: str | None = None  # of the connection, once a request has chosen it
 
     @property
@@ -77,12 +77,12 @@ class FirstAnswers:
     def _discovered(self, params: object) -> str | None:
         """What opens a connection by asking: our versions, or that we do not speak the one that is asked for."""
         meta = params.get("_meta") if isinstance(params, dict) else None
-        wanted = meta.get(f"{_META_PREFIX}protocolVersion") if isinstance(meta, dict) else None
-        if wanted == self._modern:
+        version = meta.get(f"{_META_PREFIX}protocolVersion") if isinstance(meta, dict) else None
+        if version == self._modern:
             return f'"result":{self._results[self._places["server/discover"]]}'
-        if not isinstance(wanted, str):
+        if not isinstance(version, str):
             return None
-        data = {"supported": [self._modern], "requested": wanted}
+        data = {"supported": [self._modern], "requested": version}
         return f'"error":{json.dumps({"code": UNSUPPORTED, "message": "Unsupported protocol version", "data": data})}'
 
     def _key(self, method: object, params: object) -> str | None:
@@ -106,12 +106,12 @@ class FirstAnswers:
     def _initialize(self, params: object) -> str | None:
         if not isinstance(params, dict) or not isinstance(params.get("capabilities"), dict) or "_meta" in params:
             return None
-        client, wanted = params.get("clientInfo"), params.get("protocolVersion")
+        client, version = params.get("clientInfo"), params.get("protocolVersion")
         if not isinstance(client, dict) or not all(isinstance(client.get(name), str) for name in ("name", "version")):
             return None
-        if not isinstance(wanted, str):
+        if not isinstance(version, str):
             return None
-        self._version = wanted if wanted in self._handshakes else self._handshakes[-1]
+        self._version = version if version in self._handshakes else self._handshakes[-1]
         return f"initialize {self._version}"
 
     def _is_modern(self, params: object) -> bool:
@@ -186,11 +186,11 @@ class Front:
         return line + separator
 
     def _handle(self, line: bytes) -> None:
-        answer, wanted = self._answers.answer(line)
+        answer, needs_server = self._answers.answer(line)
         if answer is not None:
             self._send(answer)
             self._first.set()
-        if wanted:
+        if needs_server:
             self._pending.append(line)
             if answer is not None:
                 self._answered.add(_request_key(line.decode("utf-8", "replace"), answer=False))
@@ -286,11 +286,11 @@ def wants_stdio(arguments: Sequence[str]) -> bool:
 def start(arguments: Sequence[str]) -> None:
     """Begin to answer; `serve_stdio` takes over. Where descriptors are missing nothing happens."""
     global _running
-    given = list(arguments)
+    words = list(arguments)
     lean = os.environ.get("SPEC_KIT_MEMORY_TOOLS") == "lean"
-    for place, word in enumerate(given):
-        if word == "--tools" and place + 1 < len(given):
-            lean = given[place + 1] == "lean"
+    for place, word in enumerate(words):
+        if word == "--tools" and place + 1 < len(words):
+            lean = words[place + 1] == "lean"
         elif word.startswith("--tools="):
             lean = word == "--tools=lean"
     # Until the workspace is open nothing needs to be put in order.

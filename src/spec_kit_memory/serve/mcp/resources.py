@@ -72,24 +72,25 @@ PROMPTS: tuple[Prompt, ...] = (
 )
 
 
-def prompt_text(name: str, given: Mapping[str, str], workspace: Workspace) -> str:
-    prompt = next((each for each in PROMPTS if each.name == name), None)
+def prompt_text(name: str, arguments: Mapping[str, str], workspace: Workspace) -> str:
+    prompt = next((candidate for candidate in PROMPTS if candidate.name == name), None)
     if prompt is None:
         raise BadParameter(
-            f"There is no prompt {name[:200]!r}.", hint="Use " + ", ".join(each.name for each in PROMPTS) + "."
+            f"There is no prompt {name[:200]!r}.",
+            hint="Use " + ", ".join(candidate.name for candidate in PROMPTS) + ".",
         )
     for argument, _, required in prompt.arguments:
-        if required and not given.get(argument):
+        if required and not arguments.get(argument):
             raise MissingParameter(f"The prompt {name!r} needs {argument!r}.", hint="Give it as an argument.")
-    folder = given.get("specFolder")
+    folder = arguments.get("specFolder")
     values = {
-        "query": given.get("query", ""),
-        "name": repr(given.get("name", "")),
+        "query": arguments.get("query", ""),
+        "name": repr(arguments.get("name", "")),
         "specFolder": f" (spec folder {folder})" if folder else "",
         "context": workspace.context(spec_folder=folder).text if "{context}" in prompt.text else "",
     }
     # Not str.format: what a user typed may hold braces.
-    return re.sub(r"\{(\w+)\}", lambda found: values[found.group(1)], prompt.text)
+    return re.sub(r"\{(\w+)\}", lambda match: values[match.group(1)], prompt.text)
 
 
 # --- resources ------------------------------------------------------------------------------
@@ -99,22 +100,24 @@ def listed(workspace: Workspace) -> list[tuple[str, str, str]]:
     """URI, name and description of what is worth listing; single memories come by template."""
     rows = [(RULES, "constitutional", "The rules that always hold")]
     folders = workspace.stats(folder_ranking="recency", limit=LISTED_FOLDERS).folders
-    return rows + [(f"memory://folder/{quote(one.name)}", one.name, counted(one.count, "memory")) for one in folders]
+    return rows + [
+        (f"memory://folder/{quote(folder.name)}", folder.name, counted(folder.count, "memory")) for folder in folders
+    ]
 
 
 def read(uri: str, workspace: Workspace) -> list[tuple[str, str]]:
     """The resource as (uri, markdown) pairs."""
-    found = re.fullmatch(r"memory://(?:folder/(?P<folder>.+)|(?P<id>\d{1,15})|(?P<rules>constitutional))/?", uri)
-    if found is None:
+    match = re.fullmatch(r"memory://(?:folder/(?P<folder>.+)|(?P<id>\d{1,15})|(?P<rules>constitutional))/?", uri)
+    if match is None:
         raise BadParameter(
             f"There is no resource {uri[:200]!r}.", hint="Use memory://ID, memory://folder/NAME or " + RULES + "."
         )
-    if found["rules"]:
+    if match["rules"]:
         rules = workspace.list(tier="constitutional", limit=100).memories
         return list(_within(RESOURCE_TOKENS, (rule.id for rule in rules), workspace)) or [(RULES, "")]
-    if found["folder"]:
-        return [(uri, _folder(unquote(found["folder"]), workspace))]
-    return [_memory(int(found["id"]), workspace)]
+    if match["folder"]:
+        return [(uri, _folder(unquote(match["folder"]), workspace))]
+    return [_memory(int(match["id"]), workspace)]
 
 
 def _memory(memory_id: int, workspace: Workspace, *, tokens: int = RESOURCE_TOKENS) -> tuple[str, str]:

@@ -130,7 +130,7 @@ class _Served:
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        tool = next((each for each in self.tools if each.name == params.name), None)
+        tool = next((candidate for candidate in self.tools if candidate.name == params.name), None)
         if tool is None:
             raise MCPError(code=types.INVALID_PARAMS, message=_no_such_tool(params.name, self.tools))
         try:
@@ -253,8 +253,8 @@ class _Served:
         find = partial(resources.complete, params.argument.name, params.argument.value, of_template=of_template)
         names = await self._offered(ctx, find)
         # The protocol allows a hundred.
-        shown = types.Completion(values=names[:100], total=len(names), has_more=len(names) > 100)
-        return types.CompleteResult(completion=shown)
+        completion = types.Completion(values=names[:100], total=len(names), has_more=len(names) > 100)
+        return types.CompleteResult(completion=completion)
 
     async def _offered(self, ctx: Context, work: Callable[[Workspace], T], **about: str) -> T:
         """As a protocol error where there is no tool result to carry it, with what the request was about."""
@@ -263,11 +263,11 @@ class _Served:
         try:
             return await self._in_thread(ctx, work)
         except SpecKitMemoryError as error:
-            shown = render.error(error) | about
-            raise MCPError(code=types.INVALID_PARAMS, message=error.message, data=shown) from error
+            rendered = render.error(error) | about
+            raise MCPError(code=types.INVALID_PARAMS, message=error.message, data=rendered) from error
         except Exception as error:
-            shown = render.error(error) | about
-            raise MCPError(code=types.INTERNAL_ERROR, message=shown["message"], data=shown) from error
+            rendered = render.error(error) | about
+            raise MCPError(code=types.INTERNAL_ERROR, message=rendered["message"], data=rendered) from error
 
 
 @asynccontextmanager
@@ -293,8 +293,8 @@ def _is_structured(ctx: Context) -> bool:
 
 def _no_such_tool(name: str, tools: Sequence[Tool]) -> str:
     close = nearest(name, [tool.name for tool in tools])
-    meant = f" Did you mean {' or '.join(close)}?" if close else ""
-    return f"Unknown tool: {name[:200]}.{meant} There are {', '.join(tool.name for tool in tools)}."
+    suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
+    return f"Unknown tool: {name[:200]}.{suggestion} There are {', '.join(tool.name for tool in tools)}."
 
 
 def _described(tool: Tool, *, structured: bool) -> types.Tool:
@@ -382,8 +382,8 @@ class _Question:
 
 
 def _which_folder(error: UndecidedSpecFolder) -> _Question | None:
-    found = error.details.get("alternatives")
-    rows = found if isinstance(found, list | tuple) else ()
+    alternatives = error.details.get("alternatives")
+    rows = alternatives if isinstance(alternatives, list | tuple) else ()
     names = [str(row.get("name") or row.get("specFolder")) if isinstance(row, Mapping) else str(row) for row in rows]
     if not names:
         return None

@@ -31,35 +31,35 @@ def reply(error: ValidationError) -> SessionMessage | types.JSONRPCError | None:
     if not line.strip():
         return None
     try:
-        said = _sendable(json.loads(line))
-        return SessionMessage(types.jsonrpc_message_adapter.validate_python(said, by_name=False))
+        message = _sendable(json.loads(line))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_python(message, by_name=False))
     except ValidationError:
-        return _refusal(said, types.INVALID_REQUEST, "Not a JSON-RPC message.")
+        return _refusal(message, types.INVALID_REQUEST, "Not a JSON-RPC message.")
     except (ValueError, RecursionError):
         return _refusal(None, types.PARSE_ERROR, "Not JSON: one message a line, in UTF-8.")
 
 
 def _whole(error: ValidationError) -> Any:
     """The frame, which errors about its parts carry as the input of a missing field."""
-    inputs = [one["input"] for one in error.errors(include_url=False, include_context=False)]
-    return next((one for one in inputs if isinstance(one, dict) and "jsonrpc" in one), None)
+    inputs = [problem["input"] for problem in error.errors(include_url=False, include_context=False)]
+    return next((value for value in inputs if isinstance(value, dict) and "jsonrpc" in value), None)
 
 
-def _refusal(said: Any, code: int, message: str) -> types.JSONRPCError | None:
-    about = said if isinstance(said, dict) else {}
+def _refusal(message_data: Any, code: int, message: str) -> types.JSONRPCError | None:
+    about = message_data if isinstance(message_data, dict) else {}
     if "result" in about or "error" in about:
         return None  # a response that makes no sense: answering it would answer an answer
     number = about.get("id")
-    known = number if isinstance(number, str) or type(number) is int else None
-    return types.JSONRPCError(jsonrpc="2.0", id=known, error=types.ErrorData(code=code, message=message))
+    request_id = number if isinstance(number, str) or type(number) is int else None
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=message))
 
 
-def _sendable(said: Any) -> Any:
-    if isinstance(said, str):
-        return said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(said, dict):
-        return {_sendable(key): _sendable(value) for key, value in said.items()}
-    return [_sendable(each) for each in said] if isinstance(said, list) else said
+def _sendable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_sendable(key): _sendable(value) for key, value in value.items()}
+    return [_sendable(item) for item in value] if isinstance(value, list) else value
 
 
 class Answered:
@@ -78,12 +78,12 @@ class Answered:
             item = await self._incoming.receive()
             if not isinstance(item, ValidationError):
                 return item
-            found = reply(item)
-            if isinstance(found, SessionMessage):
-                return found
-            if found is not None:
+            refusal = reply(item)
+            if isinstance(refusal, SessionMessage):
+                return refusal
+            if refusal is not None:
                 with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client has gone
-                    await self._outgoing.send(SessionMessage(found))
+                    await self._outgoing.send(SessionMessage(refusal))
 
     async def aclose(self) -> None:
         await self._incoming.aclose()

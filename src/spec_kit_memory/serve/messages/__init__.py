@@ -58,8 +58,8 @@ class _Reader(Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec:
-            one, _, many = format_spec.partition("|")
-            return counted(int(value), one, many) if many else counted(int(value), one)
+            singular, _, many = format_spec.partition("|")
+            return counted(int(value), singular, many) if many else counted(int(value), singular)
         if isinstance(value, Advice):
             return self.said(value)
         if isinstance(value, Sequence) and not isinstance(value, str):

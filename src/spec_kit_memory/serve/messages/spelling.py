@@ -38,13 +38,13 @@ def spelled(template: str, *, edge: Edge) -> str:
     def replace(quoted: re.Match[str]) -> str:
         if edge == "python":
             return _SLOT.sub(r"{\1!r}", quoted[0])
-        found = _read(_SLOT.sub(rf"{_MARK}\1", quoted[1]))
-        if found is None:
+        call = _read(_SLOT.sub(rf"{_MARK}\1", quoted[1]))
+        if call is None:
             return quoted[0]
-        kind, given = found
+        kind, arguments = call
         if isinstance(kind, Parameter):
-            return _argument(kind, given.get(kind.argument), edge=edge)
-        return _as_tool(kind, given) if edge == "model" else _as_command(kind, given)
+            return _argument(kind, arguments.get(kind.argument), edge=edge)
+        return _as_tool(kind, arguments) if edge == "model" else _as_command(kind, arguments)
 
     return _QUOTED.sub(replace, template)
 
@@ -73,24 +73,24 @@ def _parameters() -> Mapping[str, Parameter]:
 def _read(words: str) -> tuple[type[Request] | Parameter, dict[str, Any]] | None:
     """A call of a verb with its arguments, or one argument; None where it is neither."""
     if re.fullmatch(r"[a-z_]+", words):
-        named = _parameters().get(words)
-        return (named, {}) if named is not None else None
+        parameter_ = _parameters().get(words)
+        return (parameter_, {}) if parameter_ is not None else None
     try:
         tree = ast.parse(words if words.endswith(")") else f"_({words})", mode="eval").body
     except SyntaxError:
         return None
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
         return None
-    given = {keyword.arg: _value(keyword.value) for keyword in tree.keywords if keyword.arg}
+    arguments = {keyword.arg: _value(keyword.value) for keyword in tree.keywords if keyword.arg}
     if tree.func.id == "_":
-        named = _parameters().get(next(iter(given), ""))
-        return (named, given) if named is not None and len(given) == 1 and not tree.args else None
+        parameter_ = _parameters().get(next(iter(arguments), ""))
+        return (parameter_, arguments) if parameter_ is not None and len(arguments) == 1 and not tree.args else None
     kind = _verbs().get(tree.func.id)
     if kind is None:
         return None
     places = [name for name, declared in kind.declared.items() if not declared.kw_only]
-    given = dict(zip(places, map(_value, tree.args), strict=False)) | given
-    return (kind, given) if given.keys() <= kind.declared.keys() else None
+    arguments = dict(zip(places, map(_value, tree.args), strict=False)) | arguments
+    return (kind, arguments) if arguments.keys() <= kind.declared.keys() else None
 
 
 def _value(node: ast.expr) -> Any:
@@ -103,12 +103,12 @@ def _value(node: ast.expr) -> Any:
 # --- to a model ---------------------------------------------------------------------------
 
 
-def _as_tool(kind: type[Request], given: Mapping[str, Any]) -> str:
+def _as_tool(kind: type[Request], arguments: Mapping[str, Any]) -> str:
     tool = next((tool for tool in TOOLS if tool.request is kind), None)
-    if tool is None or any(kind.declared[name].reach != "everywhere" for name in given):
-        return f"{_as_command(kind, given)} (for the user to run)"
-    said = [f"{kind.declared[name].name} {_json(value)}" for name, value in given.items()]
-    return f"{tool.name} with {' and '.join(said)}" if said else tool.name
+    if tool is None or any(kind.declared[name].reach != "everywhere" for name in arguments):
+        return f"{_as_command(kind, arguments)} (for the user to run)"
+    parts = [f"{kind.declared[name].name} {_json(value)}" for name, value in arguments.items()]
+    return f"{tool.name} with {' and '.join(parts)}" if parts else tool.name
 
 
 def _json(value: Any) -> str:
@@ -120,9 +120,9 @@ def _json(value: Any) -> str:
 # --- to a person --------------------------------------------------------------------------
 
 
-def _as_command(kind: type[Request], given: Mapping[str, Any]) -> str:
+def _as_command(kind: type[Request], arguments: Mapping[str, Any]) -> str:
     words = ["skm", *kind.command.split()]
-    for name, value in given.items():
+    for name, value in arguments.items():
         declared = kind.declared[name]
         words.append(
             _typed(value) if not declared.kw_only and not isinstance(value, bool) else _as_option(declared, value)

@@ -69,8 +69,8 @@ class Visit:
     notices: list[Notice] = field(default_factory=list)
 
     def take_notices(self) -> list[Notice]:
-        taken, self.notices = self.notices, []
-        return taken
+        notices, self.notices = self.notices, []
+        return notices
 
 
 class Access:
@@ -157,8 +157,8 @@ class Access:
                 return False
         return headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 
-    def is_meant(self, visit: Visit, given: str) -> bool:
-        return hmac.compare_digest(_digest(given), _digest(visit.csrf))
+    def is_meant(self, visit: Visit, token: str) -> bool:
+        return hmac.compare_digest(_digest(token), _digest(visit.csrf))
 
 
 def _name_of(address: str) -> str:

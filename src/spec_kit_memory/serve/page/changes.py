@@ -72,32 +72,32 @@ def _sentence(answer: Answer) -> str:
 def update(workspace: Workspace, sent: Sent) -> Done:
     """Only what differs from what is there is written."""
     card = workspace.examine(sent.id).memory
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if (title := sent.needed("title")) != card.title:
-        given["title"] = title
+        values["title"] = title
     if (tier := sent.needed("tier")) != card.tier:
-        given["importance_tier"] = tier
+        values["importance_tier"] = tier
     if (kind := sent.needed("type")) != card.context_type:
-        given["context_type"] = kind
+        values["context_type"] = kind
     if (phrases := sent.lines("phrases")) != list(card.triggers):
-        given["trigger_phrases"] = phrases
-    if not given:
+        values["trigger_phrases"] = phrases
+    if not values:
         return Done(Notice("Nothing was changed: everything is as it was."))
-    return _told(workspace, workspace.update(sent.id, confirm=sent.flag("confirm"), **given), sent.id)
+    return _told(workspace, workspace.update(sent.id, confirm=sent.flag("confirm"), **values), sent.id)
 
 
 def judge(workspace: Workspace, sent: Sent) -> Done:
     verdict = sent.needed("verdict")
-    given: dict[str, dict[str, Any]] = {
+    values: dict[str, dict[str, Any]] = {
         "useful": {"was_useful": True},
         "not-useful": {"was_useful": False},
         "outdated": {"outdated": True},
         "holds": {"outdated": False},
         "promote": {"promote": True},
     }
-    if verdict not in given:
+    if verdict not in values:
         raise BadParameter(f"there is no verdict {verdict!r}", hint="Use a button of the page.")
-    return _told(workspace, workspace.validate(sent.id, **given[verdict]), sent.id)
+    return _told(workspace, workspace.validate(sent.id, **values[verdict]), sent.id)
 
 
 def trust(workspace: Workspace, sent: Sent) -> Done:

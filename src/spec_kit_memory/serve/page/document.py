@@ -96,8 +96,8 @@ def _raw(_self: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
     content = tokens[index].content
     if content.lstrip().startswith("<!--"):
         return ""
-    shown = escape(content)
-    return f"<pre><code>{shown}</code></pre>" if tokens[index].type == "html_block" else shown
+    escaped = escape(content)
+    return f"<pre><code>{escaped}</code></pre>" if tokens[index].type == "html_block" else escaped
 
 
 def _picture(_self: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:

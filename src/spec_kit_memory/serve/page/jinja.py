@@ -43,7 +43,7 @@ def html(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("spec_kit_memory.serve.page", "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
@@ -51,7 +51,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    environment.filters |= {
         "ago": _ago,
         "day": _day,
         "minute": _minute,
@@ -63,8 +63,8 @@ def _environment() -> Environment:
         "excerpt": _excerpt,
         "address": lambda name: quote(str(name), safe="/"),
     }
-    made.globals |= {"static": address, "counted": counted, "with_query": _with_query, "signs": SIGNS}
-    return made
+    environment.globals |= {"static": address, "counted": counted, "with_query": _with_query, "signs": SIGNS}
+    return environment
 
 
 def _shown(value: Any) -> Any:

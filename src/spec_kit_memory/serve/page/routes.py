@@ -85,10 +85,10 @@ class _Page:
         return answer
 
     def _sign_in_page(self, request: Request, problem: str = "", *, to: str = "/search") -> Response:
-        shown = html(
+        response = html(
             "sign_in.html", problem=problem, to=to, theme=_theme(request), by_form=not self._access.open_to_all
         )
-        return Response(shown, status_code=401, media_type="text/html")
+        return Response(response, status_code=401, media_type="text/html")
 
     async def sign_in(self, request: Request) -> Response:
         if request.method == "GET":
@@ -113,10 +113,10 @@ class _Page:
 
     async def theme(self, request: Request) -> Response:
         """Light or dark is the browser's own affair: no session, no change."""
-        wanted = request.query_params.get("to", "")
+        theme = request.query_params.get("to", "")
         answer = RedirectResponse(_local(request.query_params.get("next", "")), status_code=303)
-        if wanted in THEMES:
-            answer.set_cookie("skm_theme", wanted, max_age=THEME_SECONDS, samesite="lax", httponly=True, path="/")
+        if theme in THEMES:
+            answer.set_cookie("skm_theme", theme, max_age=THEME_SECONDS, samesite="lax", httponly=True, path="/")
         return answer
 
     # --- pages
@@ -133,12 +133,12 @@ class _Page:
 
     def _shown(self, view: Callable[..., views.View], as_json: bool, request: Request, visit: Visit) -> Response:
         try:
-            made = self._view(view, request)
+            page_view = self._view(view, request)
             if as_json:
-                shown = {name: render.envelope(answer, say=for_person) for name, answer in made.answers.items()}
-                return Response(render.compact(shown), media_type="application/json")
-            partly = request.headers.get("hx-request") == "true" and made.part
-            return self._html(request, visit, made.part if partly else made.template, made)
+                data = {name: render.envelope(answer, say=for_person) for name, answer in page_view.answers.items()}
+                return Response(render.compact(data), media_type="application/json")
+            partly = request.headers.get("hx-request") == "true" and page_view.part
+            return self._html(request, visit, page_view.part if partly else page_view.template, page_view)
         except Exception as error:  # noqa: BLE001 - the edge: a page that says what is wrong
             return self._failure(request, visit, error, as_json=as_json)
 
@@ -147,51 +147,57 @@ class _Page:
             observer = workspace.for_caller(replace(workspace.caller, observer=True))
             return view(observer, views.Asked(request.path_params, request.query_params))
 
-    def _html(self, request: Request, visit: Visit, template: str, made: views.View, *, status: int = 200) -> Response:
+    def _html(
+        self, request: Request, visit: Visit, template: str, page_view: views.View, *, status: int = 200
+    ) -> Response:
         with self._live.use() as workspace:
             root = workspace.settings.root
-        shown = html(
+        response = html(
             template,
-            **made.values,
-            title=made.title,
-            section=made.section,
-            answers=made.answers,
+            **page_view.values,
+            title=page_view.title,
+            section=page_view.section,
+            answers=page_view.answers,
             csrf=visit.csrf,
-            notices=[] if template == made.part else visit.take_notices(),
+            notices=[] if template == page_view.part else visit.take_notices(),
             here=_here(request),
             theme=_theme(request),
             workspace=root.name,
             workspace_path=str(root),
         )
-        return Response(shown, status_code=status, media_type="text/html", headers={"Vary": "HX-Request"})
+        return Response(response, status_code=status, media_type="text/html", headers={"Vary": "HX-Request"})
 
     def _failure(self, request: Request, visit: Visit, error: Exception, *, as_json: bool) -> Response:
         if not isinstance(error, SpecKitMemoryError):
             logger.error("a page failed in a way nobody foresaw", exc_info=error)
-        told = render.error(error, say=for_person)
+        rendered = render.error(error, say=for_person)
         status = 404 if isinstance(error, MemoryNotFound) else 400 if isinstance(error, SpecKitMemoryError) else 500
         if as_json:
-            return JSONResponse({"error": told}, status_code=status)
-        made = views.View("error.html", title="Not shown", values={"error": told, "status": status})
+            return JSONResponse({"error": rendered}, status_code=status)
+        page_view = views.View("error.html", title="Not shown", values={"error": rendered, "status": status})
         try:
-            return self._html(request, visit, made.template, made, status=status)
+            return self._html(request, visit, page_view.template, page_view, status=status)
         except Exception:  # noqa: BLE001 - the workspace itself cannot be opened
-            return PlainTextResponse(f"{told['code']} {told['message']}\n{told['hint']}\n", status_code=status)
+            return PlainTextResponse(
+                f"{rendered['code']} {rendered['message']}\n{rendered['hint']}\n", status_code=status
+            )
 
     async def missing(self, request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 404)
         visit = self._access.visit(request)
         if visit is None or request.url.path.endswith(".json"):
             return PlainTextResponse("There is no such page.\n", status_code=status)
-        told = {"code": str(status), "message": "There is no such page.", "hint": "Search, or choose a page above."}
-        made = views.View("error.html", title="No such page", values={"error": told, "status": status})
-        return await anyio.to_thread.run_sync(partial(self._html, request, visit, made.template, made, status=status))
+        rendered = {"code": str(status), "message": "There is no such page.", "hint": "Search, or choose a page above."}
+        page_view = views.View("error.html", title="No such page", values={"error": rendered, "status": status})
+        return await anyio.to_thread.run_sync(
+            partial(self._html, request, visit, page_view.template, page_view, status=status)
+        )
 
     # --- changes
 
     def _may_change(self, request: Request, visit: Visit, form: Mapping[str, str]) -> bool:
-        given = form.get("csrf") or request.headers.get("x-csrf-token", "")
-        return self._access.is_from_here(request.headers) and self._access.is_meant(visit, given)
+        token = form.get("csrf") or request.headers.get("x-csrf-token", "")
+        return self._access.is_from_here(request.headers) and self._access.is_meant(visit, token)
 
     async def change(self, act: Callable[..., changes.Done], request: Request) -> Response:
         visit = self._access.visit(request)
@@ -200,8 +206,8 @@ class _Page:
             return PlainTextResponse("Nothing was changed: open the page again, and try once more.\n", status_code=403)
         done = await anyio.to_thread.run_sync(partial(self._done, act, request, form))
         if request.headers.get("hx-request") == "true":
-            shown = html("done.html", notice=done.notice, csrf=visit.csrf, here=_local(form.get("next", "")))
-            return Response(shown, media_type="text/html")
+            response = html("done.html", notice=done.notice, csrf=visit.csrf, here=_local(form.get("next", "")))
+            return Response(response, media_type="text/html")
         visit.notices.append(done.notice)
         return RedirectResponse(done.to or _local(form.get("next", "")), status_code=303)
 
@@ -212,8 +218,8 @@ class _Page:
         except Exception as error:
             if not isinstance(error, SpecKitMemoryError):
                 logger.error("a change failed in a way nobody foresaw", exc_info=error)
-            told = render.error(error, say=for_person)
-            return changes.Done(Notice(told["message"], hints=(told["hint"],), failed=True))
+            rendered = render.error(error, say=for_person)
+            return changes.Done(Notice(rendered["message"], hints=(rendered["hint"],), failed=True))
 
 
 def _here(request: Request) -> str:
@@ -228,8 +234,8 @@ def _local(address: str) -> str:
 
 
 def _theme(request: Request) -> str:
-    wanted = request.cookies.get("skm_theme", "system")
-    return wanted if wanted in THEMES else "system"
+    theme = request.cookies.get("skm_theme", "system")
+    return theme if theme in THEMES else "system"
 
 
 async def _form(request: Request) -> dict[str, str]:

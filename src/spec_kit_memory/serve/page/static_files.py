@@ -24,8 +24,8 @@ def _content(name: str) -> tuple[bytes, bytes, str] | None:
     place = files("spec_kit_memory.serve.page") / "static"
     for part in filter(None, (folder,)):
         place = place / part
-    known = {file.name for file in place.iterdir() if file.is_file()} if f"{folder}/".lstrip("/") in FOLDERS else set()
-    if last not in known:
+    names = {file.name for file in place.iterdir() if file.is_file()} if f"{folder}/".lstrip("/") in FOLDERS else set()
+    if last not in names:
         return None
     data = (place / last).read_bytes()
     return data, gzip.compress(data, 9, mtime=0), hashlib.sha256(data).hexdigest()

@@ -66,20 +66,20 @@ class View:
 # --- search -----------------------------------------------------------------------------
 
 
-def search(workspace: Workspace, asked: Asked) -> View:
-    query = asked.text("q")
-    chosen = {name: asked.text(name) for name in FILTERS if asked.text(name)}
-    kept = {name: asked.text(name) for name in ("q", *FILTERS, "archived", "as_of", "also") if asked.text(name)}
+def search(workspace: Workspace, request: Asked) -> View:
+    query = request.text("q")
+    chosen = {name: request.text(name) for name in FILTERS if request.text(name)}
+    filters = {name: request.text(name) for name in ("q", *FILTERS, "archived", "as_of", "also") if request.text(name)}
     can_also = "also" in SearchRequest.declared
-    also = [line.strip() for line in asked.text("also").splitlines() if line.strip()] if can_also else []
+    also = [line.strip() for line in request.text("also").splitlines() if line.strip()] if can_also else []
     values: dict[str, Any] = {
         "query": query,
-        "kept": kept,
+        "kept": filters,
         "chosen": chosen,
         "can_also": can_also,
         "also": "\n".join(also),
-        "as_of": asked.text("as_of"),
-        "archived": asked.flag("archived"),
+        "as_of": request.text("as_of"),
+        "archived": request.flag("archived"),
         "chips": [],
         "parts": PARTS,
     }
@@ -88,26 +88,26 @@ def search(workspace: Workspace, asked: Asked) -> View:
         stats = workspace.stats(limit=1)
         answers: dict[str, Answer] = {"list": newest, "stats": stats}
         return View("search.html", "Search", "search", answers, values, part="results.html")
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "tier": chosen.get("tier"),
         "state_filter": chosen.get("state"),
         "source": chosen.get("source"),
         "context_type": chosen.get("type"),
         "spec_folder": chosen.get("folder"),
-        "include_archived": asked.flag("archived"),
-        "as_of": asked.text("as_of") or None,
+        "include_archived": request.flag("archived"),
+        "as_of": request.text("as_of") or None,
         "limit": RESULTS,
         "explain": True,
         **({"also": also} if also else {}),
     }
-    found = workspace.search(query, **{name: value for name, value in given.items() if value})
+    answer = workspace.search(query, **{name: value for name, value in arguments.items() if value})
     facets = workspace.facets(query)
     values["chips"] = [
         (name, [(value, count, chosen.get(name) == value) for value, count in getattr(facets, of).items()])
         for name, of in FILTERS.items()
     ]
-    values["bars"] = {row.id: _bar(row) for row in found.results if isinstance(row, Result)}
-    return View("search.html", query, "search", {"search": found, "facets": facets}, values, part="results.html")
+    values["bars"] = {row.id: _bar(row) for row in answer.results if isinstance(row, Result)}
+    return View("search.html", query, "search", {"search": answer, "facets": facets}, values, part="results.html")
 
 
 def _bar(result: Result) -> list[tuple[str, float, float, float]]:
@@ -120,9 +120,9 @@ def _bar(result: Result) -> list[tuple[str, float, float, float]]:
     return parts
 
 
-def agent(workspace: Workspace, asked: Asked) -> View:
+def agent(workspace: Workspace, request: Asked) -> View:
     """What an agent would be given for a prompt: the context of a start, and what the prompt brings up."""
-    prompt, folder = asked.text("q"), asked.text("folder")
+    prompt, folder = request.text("q"), request.text("folder")
     answers: dict[str, Answer] = {}
     if prompt or folder:
         answers["context"] = workspace.context(prompt or None, spec_folder=folder or None)
@@ -135,45 +135,47 @@ def agent(workspace: Workspace, asked: Asked) -> View:
 # --- one memory ---------------------------------------------------------------------------
 
 
-def memory(workspace: Workspace, asked: Asked) -> View:
+def memory(workspace: Workspace, request: Asked) -> View:
     try:
-        shown = workspace.examine(asked.path["id"])
+        answer = workspace.examine(request.path["id"])
     except MemoryNotFound:
-        return _gone(workspace, asked.path["id"])
-    body = "\n".join(shown.text.split("\n")[shown.body_line - 1 :])
-    plain = asked.flag("plain") or shown.memory.source is Source.CHAT
+        return _gone(workspace, request.path["id"])
+    body = "\n".join(answer.text.split("\n")[answer.body_line - 1 :])
+    plain = request.flag("plain") or answer.memory.source is Source.CHAT
     values = {
         "tab": "text",
         "plain": plain,
         "body": body,
         "cut": not plain and len(body) > document.LONGEST,
         # Clean by `document`, which is what makes this safe.
-        "rendered": Markup("" if plain else document.html_of(body, sections=shown.outline, first_line=shown.body_line)),
+        "rendered": Markup(
+            "" if plain else document.html_of(body, sections=answer.outline, first_line=answer.body_line)
+        ),
     }
-    return _of_memory(workspace, shown, "memory.html", values, {})
+    return _of_memory(workspace, answer, "memory.html", values, {})
 
 
 def _gone(workspace: Workspace, memory_id: int) -> View:
     """One that was forgotten or joined with another can be brought back from where it was."""
-    made = workspace.changes(memory_id, limit=1)
-    if not made.changes:
+    changes = workspace.changes(memory_id, limit=1)
+    if not changes.changes:
         raise MemoryNotFound(f"there is no memory {memory_id}", hint="Search for it by its words.")
-    latest = made.changes[0]
-    return View("gone.html", latest.title, "search", {"changes": made}, {"change": latest, "id": memory_id})
+    latest = changes.changes[0]
+    return View("gone.html", latest.title, "search", {"changes": changes}, {"change": latest, "id": memory_id})
 
 
-def memory_links(workspace: Workspace, asked: Asked) -> View:
-    shown = workspace.examine(asked.path["id"])
-    why = workspace.why(shown.memory.id, max_depth=2, max_tokens=WHOLE)
+def memory_links(workspace: Workspace, request: Asked) -> View:
+    answer = workspace.examine(request.path["id"])
+    why = workspace.why(answer.memory.id, max_depth=2, max_tokens=WHOLE)
     cards = {card.id: card for card in (why.memory, *why.memories)}
     links = [step.link for step in why.steps]
     values = {
         "tab": "links",
         "cards": cards,
-        "graph": _graph(shown.memory.id, cards, links),
+        "graph": _graph(answer.memory.id, cards, links),
         "relations": list(Relation),
     }
-    return _of_memory(workspace, shown, "memory_links.html", values, {"why": why})
+    return _of_memory(workspace, answer, "memory_links.html", values, {"why": why})
 
 
 def _graph(centre: int, cards: Mapping[int, Card], links: Sequence[Link]) -> dict[str, Any]:
@@ -188,65 +190,70 @@ def _graph(centre: int, cards: Mapping[int, Card], links: Sequence[Link]) -> dic
     }
 
 
-def memory_similar(workspace: Workspace, asked: Asked) -> View:
-    shown = workspace.examine(asked.path["id"], similar=True)
-    wanted = asked.number("with") or (shown.similar[0]["id"] if shown.similar else None)
+def memory_similar(workspace: Workspace, request: Asked) -> View:
+    answer = workspace.examine(request.path["id"], similar=True)
+    other_id = request.number("with") or (answer.similar[0]["id"] if answer.similar else None)
     answers: dict[str, Answer] = {}
-    values: dict[str, Any] = {"tab": "similar", "other": None, "wanted": wanted}
-    if wanted is not None and wanted != shown.memory.id:
-        other = workspace.examine(wanted)
+    values: dict[str, Any] = {"tab": "similar", "other": None, "wanted": other_id}
+    if other_id is not None and other_id != answer.memory.id:
+        other = workspace.examine(other_id)
         answers["other"] = other
-        values |= {"other": other, "sides": [(one, _side(one)) for one in (shown, other)]}
-    return _of_memory(workspace, shown, "memory_similar.html", values, answers)
+        values |= {"other": other, "sides": [(side, _side(side)) for side in (answer, other)]}
+    return _of_memory(workspace, answer, "memory_similar.html", values, answers)
 
 
-def _side(shown: Any) -> Markup:
-    body = "\n".join(shown.text.split("\n")[shown.body_line - 1 :])
+def _side(answer: Any) -> Markup:
+    body = "\n".join(answer.text.split("\n")[answer.body_line - 1 :])
     return Markup(document.html_of(body))
 
 
-def memory_versions(workspace: Workspace, asked: Asked) -> View:
-    shown = workspace.examine(asked.path["id"])
-    versions = workspace.versions(shown.memory.id, older=asked.number("older"), newer=asked.number("newer"))
-    return _of_memory(workspace, shown, "memory_versions.html", {"tab": "versions"}, {"versions": versions})
+def memory_versions(workspace: Workspace, request: Asked) -> View:
+    answer = workspace.examine(request.path["id"])
+    versions = workspace.versions(answer.memory.id, older=request.number("older"), newer=request.number("newer"))
+    return _of_memory(workspace, answer, "memory_versions.html", {"tab": "versions"}, {"versions": versions})
 
 
 def _of_memory(
-    workspace: Workspace, shown: Any, template: str, values: dict[str, Any], more: Mapping[str, Answer]
+    workspace: Workspace, answer: Any, template: str, values: dict[str, Any], more: Mapping[str, Answer]
 ) -> View:
     values |= {
-        "shown": shown,
-        "card": shown.memory,
+        "shown": answer,
+        "card": answer.memory,
         "tiers": list(Tier),
         "types": list(ContextType),
-        "changes": workspace.changes(shown.memory.id, limit=5).changes,
-        "most_uses": max((day.uses for day in shown.use), default=0),
+        "changes": workspace.changes(answer.memory.id, limit=5).changes,
+        "most_uses": max((day.uses for day in answer.use), default=0),
     }
-    return View(template, shown.memory.title, "search", {"memory": shown, **more}, values)
+    return View(template, answer.memory.title, "search", {"memory": answer, **more}, values)
 
 
 # --- care -----------------------------------------------------------------------------------
 
 
-def care(workspace: Workspace, asked: Asked) -> View:
-    on = asked.flag("on")  # the page asks for more by itself
-    found = workspace.care(
-        kind=asked.text("kind") or None,
-        set_aside=asked.flag("aside"),
+def care(workspace: Workspace, request: Asked) -> View:
+    on = request.flag("on")  # the page asks for more by itself
+    answer = workspace.care(
+        kind=request.text("kind") or None,
+        set_aside=request.flag("aside"),
         seconds=COMPARING_ON_SECONDS if on else COMPARING_SECONDS,
-        health=asked.flag("check"),
+        health=request.flag("check"),
         limit=PAGE_ROWS,
     )
-    kept = {name: asked.text(name) for name in ("kind", "aside", "check") if asked.text(name)}
-    values = {"kept": kept, "kind": asked.text("kind"), "aside": asked.flag("aside"), "check": asked.flag("check")}
-    return View("care.html", "Care", "care", {"care": found}, values, part="care_items.html")
+    filters = {name: request.text(name) for name in ("kind", "aside", "check") if request.text(name)}
+    values = {
+        "kept": filters,
+        "kind": request.text("kind"),
+        "aside": request.flag("aside"),
+        "check": request.flag("check"),
+    }
+    return View("care.html", "Care", "care", {"care": answer}, values, part="care_items.html")
 
 
 # --- time -----------------------------------------------------------------------------------
 
 
-def time(workspace: Workspace, asked: Asked) -> View:
-    folder = asked.text("folder") or None
+def time(workspace: Workspace, request: Asked) -> View:
+    folder = request.text("folder") or None
     history = workspace.history(spec_folder=folder, limit=PAGE_ROWS, max_tokens=WHOLE, titles=True, latest=True)
     answers: dict[str, Answer] = {
         "history": history,
@@ -256,64 +263,64 @@ def time(workspace: Workspace, asked: Asked) -> View:
     return View("time.html", "Time", "time", answers, {"titles": history.titles, "folder": folder or ""})
 
 
-def checkpoint(workspace: Workspace, asked: Asked) -> View:
-    diff = workspace.checkpoint_diff(asked.path["name"])
-    return View("checkpoint.html", asked.path["name"], "time", {"diff": diff}, {"name": asked.path["name"]})
+def checkpoint(workspace: Workspace, request: Asked) -> View:
+    diff = workspace.checkpoint_diff(request.path["name"])
+    return View("checkpoint.html", request.path["name"], "time", {"diff": diff}, {"name": request.path["name"]})
 
 
-def ledger(workspace: Workspace, asked: Asked) -> View:
-    verified = workspace.ledger_verify(head=asked.text("head") or None)
-    values = {"head": asked.text("head")}
+def ledger(workspace: Workspace, request: Asked) -> View:
+    verified = workspace.ledger_verify(head=request.text("head") or None)
+    values = {"head": request.text("head")}
     return View("ledger.html", "Ledger", "time", {"ledger": verified}, values, part="ledger_part.html")
 
 
 # --- numbers and folders ------------------------------------------------------------------------
 
 
-def numbers(workspace: Workspace, asked: Asked) -> View:
-    found = workspace.numbers(days=asked.number("days") or 60)
+def numbers(workspace: Workspace, request: Asked) -> View:
+    answer = workspace.numbers(days=request.number("days") or 60)
     stats = workspace.stats(limit=1)
     sent: dict[str, tuple[int, int]] = {}
-    for day in found.sent:
+    for day in answer.sent:
         count, tokens = sent.get(day.verb, (0, 0))
         sent[day.verb] = (count + day.answers, tokens + day.tokens)
     rows = sorted(((verb, *sums) for verb, sums in sent.items()), key=lambda row: -row[2])
-    values = {"sent": rows, "use_chart": _use_chart(found), "curve_chart": _curves(found)}
-    return View("numbers.html", "Numbers", "numbers", {"numbers": found, "stats": stats}, values)
+    values = {"sent": rows, "use_chart": _use_chart(answer), "curve_chart": _curves(answer)}
+    return View("numbers.html", "Numbers", "numbers", {"numbers": answer, "stats": stats}, values)
 
 
-def _use_chart(found: Any) -> dict[str, Any]:
-    days = [day.day for day in found.use]
+def _use_chart(answer: Any) -> dict[str, Any]:
+    days = [day.day for day in answer.use]
     tokens = dict.fromkeys(days, 0)
-    for row in found.sent:
+    for row in answer.sent:
         if row.day in tokens:
             tokens[row.day] += row.tokens
-    return {"days": days, "uses": [day.uses for day in found.use], "tokens": list(tokens.values())}
+    return {"days": days, "uses": [day.uses for day in answer.use], "tokens": list(tokens.values())}
 
 
-def _curves(found: Any) -> dict[str, Any]:
+def _curves(answer: Any) -> dict[str, Any]:
     return {
-        "days": found.curves[0].days if found.curves else (),
+        "days": answer.curves[0].days if answer.curves else (),
         "curves": [
-            {"tier": c.tier, "left": [round(x, 4) for x in c.left], "memories": c.memories} for c in found.curves
+            {"tier": c.tier, "left": [round(x, 4) for x in c.left], "memories": c.memories} for c in answer.curves
         ],
     }
 
 
-def health(workspace: Workspace, asked: Asked) -> View:
-    answer = workspace.health(full=asked.flag("full"))
+def health(workspace: Workspace, request: Asked) -> View:
+    answer = workspace.health(full=request.flag("full"))
     return View("health.html", "Index health", "numbers", {"health": answer}, {}, part="health_part.html")
 
 
-def folders(workspace: Workspace, asked: Asked) -> View:
+def folders(workspace: Workspace, request: Asked) -> View:
     return View("folders.html", "Folders", "folders", {"folders": workspace.folders(limit=1000)}, {})
 
 
-def folder(workspace: Workspace, asked: Asked) -> View:
-    found = workspace.folders(name=asked.path["name"], limit=1000)
-    cards = {card.id: card for card in (*found.documents, *found.sessions, *found.neighbours)}
-    values = {"cards": cards, "graph": _graph(0, cards, found.links) if found.links else None}
-    return View("folder.html", asked.path["name"], "folders", {"folder": found}, values)
+def folder(workspace: Workspace, request: Asked) -> View:
+    answer = workspace.folders(name=request.path["name"], limit=1000)
+    cards = {card.id: card for card in (*answer.documents, *answer.sessions, *answer.neighbours)}
+    values = {"cards": cards, "graph": _graph(0, cards, answer.links) if answer.links else None}
+    return View("folder.html", request.path["name"], "folders", {"folder": answer}, values)
 
 
 PAGES: Mapping[str, Callable[[Workspace, Asked], View]] = {
