@@ -675,6 +675,7 @@ class Version:
     at: datetime
     actor: str
     event: str
+    user: str = ""  # who it was, where callers sign in
     changed: tuple[str, ...] = ()
     text: bool = False
     hash: str = ""
@@ -739,6 +740,7 @@ class ChangeRow:
     title: str
     at: datetime
     actor: str
+    user: str = ""  # who it was, where callers sign in
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,7 @@ class Caller:
     actor: Actor = Actor.USER
     session: str | None = None
     connection: str = ""
+    user: str = ""  # SUBJECT@ISSUER of who signed in, for history and ledger; what is seen depends on `scope` alone
     personal: bool = False  # the user of this machine, whose own vault answers too; never another caller
     observer: bool = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -343,3 +344,24 @@ def test_stats_count_what_is_there(store: Index) -> None:
     assert (stats["triggers"], stats["pending_passages"], stats["model"]) == (1, 0, "test-model")
     assert stats["last_indexed"] == change(minutes=5).at
     assert stats["size_bytes"] > 0
+
+
+def test_history_and_ledger_name_the_user_and_the_chain_vouches_for_it(store: Index) -> None:
+    by_ana = replace(BY_USER, user="ana@local")
+    store.documents.put(entry("memory/a.md", "first"), BY_USER)
+    store.documents.put(entry("memory/b.md", "second"), by_ana)
+    store.record.amend(1, replace(by_ana, operation=operation.Outdated()), outdated=True)
+    nobody, created, outdated = store.record.ledger()
+    assert [entry.operation for entry in (nobody,)] == [None]
+    assert [(one.operation or {}).get("user") for one in (created, outdated)] == ["ana@local", "ana@local"]
+    assert {row.ledger_sequence: row.user for row in store.record.history()} == {1: "", 2: "ana@local", 3: "ana@local"}
+    assert ledger.verify(store.record.ledger()) is None
+    forged = replace(outdated, operation={**(outdated.operation or {}), "user": "ben@local"})
+    assert ledger.verify([nobody, created, forged]) is not None
+
+
+def test_a_text_that_speaks_of_a_user_names_nobody(store: Index) -> None:
+    done = operation.Update(keys=("title",), previous={"user": "eve"}, values={"user": "eve@local"})
+    store.documents.put(entry("memory/a.md", "first"), BY_USER)
+    store.record.amend(1, replace(BY_USER, operation=done), overrides={"title": "N"})
+    assert [row.user for row in store.record.history()] == ["", ""]

@@ -463,6 +463,7 @@ class Change:
     session: str | None = None
     reason: str = ""  # for people; what the program reads later is the operation
     operation: Operation | None = None  # None: nobody will take it back
+    user: str = ""  # as `Caller.user` has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,6 +477,7 @@ class HistoryEntry:
     at: datetime
     spec_folder: str | None = None
     ledger_sequence: int | None = None  # of the entry it was written with; None where an older version left none
+    user: str = ""  # as the operation of that entry has it
 
 
 @dataclass(frozen=True, slots=True)

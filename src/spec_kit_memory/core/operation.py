@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ __all__ = [
     "Vanish",
     "new_id",
     "read",
+    "signed",
 ]
 
 VERSION = 1
@@ -77,6 +78,7 @@ class Operation:
     kind: ClassVar[str] = ""
     id: str = field(default_factory=new_id)
     files: tuple[FileChange, ...] = ()
+    user: str = ""  # who did it, as `Caller.user` has it; "" where callers have no names
 
     def seen(self, before: Memory | None, after: Memory) -> Operation:
         """What this entry says, given its memory before and after."""
@@ -296,6 +298,11 @@ KINDS: dict[str, type[Operation]] = {
         Unlink, Update, Validate, Vanish,
     )
 }  # fmt: skip
+
+
+def signed(done: Operation | None, user: str) -> Operation | None:
+    """As the ledger keeps it: with its user. What has no operation of its own is written as one all the same."""
+    return replace(done or Reindex(), user=user) if user else done
 
 
 # --- as JSON and back

@@ -143,6 +143,7 @@ def _version(number: int, entry: HistoryEntry) -> Version:
         at=entry.at,
         actor=entry.actor.value,
         event=entry.event.value,
+        user=entry.user,
         changed=tuple(differing) if before else (),
         text=text,
         hash=str(after.get("content_hash") or "")[:12],

@@ -387,6 +387,7 @@ class Runtime:
             session=session or self.caller.session,
             reason=reason,
             operation=operation,
+            user=self.caller.user,
         )
 
     def used(self, memory_ids: Iterable[int]) -> None:

@@ -120,6 +120,7 @@ def _change_row(act: Act) -> ChangeRow:
         title=str(step.after.get("title") or step.before.get("title") or ""),
         at=datetime.fromisoformat(step.entry.at),
         actor=step.entry.actor,
+        user=step.operation.user,
     )
 
 

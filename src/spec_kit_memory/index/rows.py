@@ -310,7 +310,7 @@ def link_state(link: Link | None) -> dict[str, Any] | None:
 
 @_readable
 def history_from(row: tuple[Any, ...]) -> HistoryEntry:
-    sequence, memory_id, event, before, after, actor, at, spec_folder, ledger_sequence = row
+    sequence, memory_id, event, before, after, actor, at, spec_folder, ledger_sequence, signed = row
     return HistoryEntry(
         id=str(sequence),
         memory_id=memory_id,
@@ -321,6 +321,7 @@ def history_from(row: tuple[Any, ...]) -> HistoryEntry:
         at=moment(at),
         spec_folder=spec_folder,
         ledger_sequence=ledger_sequence,
+        user=str(json.loads(signed).get("user", "")) if signed else "",
     )
 
 

@@ -229,7 +229,9 @@ class Record(View):
             tests.append("ledger_sequence = ANY(?::bigint[])")
             values.append(sorted(ledger))
         sql = (
-            "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder, ledger_sequence"
+            "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder, ledger_sequence,"
+            " (SELECT operation FROM ledger WHERE ledger.project_id = @p AND ledger.sequence = ledger_sequence"
+            " AND strpos(operation, '\"user\":') > 0)"
             " FROM history"
             f" JOIN memory ON memory.project_id = @p AND memory.id = history.memory_id"
             f" WHERE history.project_id = @p AND {' AND '.join(tests)} AND {seen}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, HistoryEntry, LedgerEntry, Memory, Mutation
+from spec_kit_memory.core.operation import signed
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.postgres import conditions
 from spec_kit_memory.index.postgres.connection import Connection, clean, first
@@ -155,7 +156,7 @@ class Recorder:
         presence: str | None = None,
     ) -> None:
         change = self._require_change()
-        told, operation_text = _as_stored(operation)
+        told, operation_text = _as_stored(signed(operation, change.user))
         entry = LedgerEntry(
             sequence=head[0] + 1,
             at=rows.iso(change.at),

@@ -214,7 +214,8 @@ class Record(View):
             tests.append("ledger_sequence IN (SELECT value FROM json_each(?))")
             values.append(json.dumps(sorted(ledger)))
         sql = (
-            "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder, ledger_sequence"
+            "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder, ledger_sequence,"
+            " (SELECT operation FROM ledger WHERE sequence = ledger_sequence AND instr(operation, '\"user\":'))"
             " FROM history"
             f" JOIN memory ON memory.id = history.memory_id WHERE {' AND '.join(tests)} AND {seen}"
             f" ORDER BY at DESC, sequence DESC LIMIT {-1 if limit is None else max(0, limit):d}"

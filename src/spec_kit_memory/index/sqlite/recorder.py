@@ -14,6 +14,7 @@ import apsw
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, HistoryEntry, LedgerEntry, Memory, Mutation
+from spec_kit_memory.core.operation import signed
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite import conditions
 from spec_kit_memory.index.sqlite.connection import first
@@ -154,7 +155,7 @@ class Recorder:
         presence: str | None = None,
     ) -> None:
         change = self._require_change()
-        told, operation_text = _as_stored(operation)
+        told, operation_text = _as_stored(signed(operation, change.user))
         entry = LedgerEntry(
             sequence=head[0] + 1,
             at=rows.iso(change.at),

@@ -405,7 +405,7 @@ def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]
             ago(entry.at, now),
             entry.event.value,
             str(entry.memory_id),
-            entry.actor.value,
+            entry.user or entry.actor.value,
             _changed(entry.before, entry.after),
         )
         for entry in answer.entries
