@@ -350,7 +350,8 @@ class Database:
         self._threads.writing = True
         try:
             with self.translated(), self._transaction(begin) as connection:
-                first(connection, "SELECT project_id FROM counter WHERE project_id = @p FOR UPDATE")
+                locked = "SELECT (SELECT max(number) FROM version) FROM counter WHERE project_id = @p FOR UPDATE"
+                schema.require_known(first(connection, locked)[0], self.where)
                 yield connection
                 connection.finish()
                 self._commit(connection)

@@ -18,6 +18,19 @@ _PASSWORD = re.compile(
     r"(://[^/@:\s]*:)[^@/\s]*@|(\b(?:password|passfile|sslpassword)\s*=\s*)(?:'[^']*'|[^\s&]+)", re.I
 )
 
+# While connecting there is no code of the error, only its words: a server's or a pooler's.
+_CONNECTING: tuple[tuple[re.Pattern[str], type[psycopg.Error]], ...] = (
+    (re.compile(r'database "[^"]*" does not exist|no such database'), errors.InvalidCatalogName),
+    (
+        re.compile(r'password|role "[^"]*" does not exist|no such user|no pg_hba\.conf entry|authentication failed'),
+        errors.InvalidPassword,
+    ),
+    (
+        re.compile(r"too many (clients|connections)|remaining connection slots|no more connections allowed"),
+        errors.TooManyConnections,
+    ),
+)
+
 
 def masked(text: str) -> str:
     """Without the password that a URL or a connection string may have."""
@@ -49,6 +62,11 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
             return DatabaseUnusable(
                 f"{where}: {_first_line(error)}", hint="docs/how-to/use-postgresql.md has the rights"
             )
+        case errors.UndefinedTable() | errors.UndefinedColumn():
+            return DatabaseUnusable(
+                f"{where} has other tables than this program knows: {_first_line(error)}",
+                hint="another version may have changed them: `pip install --upgrade spec-kit-memory`",
+            )
         case errors.InvalidCatalogName():
             return DatabaseUnusable(
                 f"{where}: {_first_line(error)}", hint="create the database first (`createdb NAME`)"
@@ -59,10 +77,9 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
             return DatabaseUnusable(f"the index {where} was closed", hint="open the workspace again")
         case psycopg.OperationalError() | psycopg.InterfaceError():
             text = _first_line(error)
-            if "password" in text:
-                return as_ours(errors.InvalidPassword(text), where)
-            if "too many clients" in text or "remaining connection slots" in text:
-                return as_ours(errors.TooManyConnections(text), where)
+            for pattern, kind in _CONNECTING:
+                if pattern.search(text):
+                    return as_ours(kind(text), where)
             return DatabaseUnusable(
                 f"{where} cannot be reached: {text}", hint="is the server running, and does this machine reach it?"
             )

@@ -78,12 +78,17 @@ def _version(raw: Raw, where: str) -> int:
             f"{where} has a schema {NAME} that is not ours", hint="use another database for the index"
         )
     version = int(_one(raw, f"SELECT max(number) FROM {NAME}.version"))
+    require_known(version, where)
+    return version
+
+
+def require_known(version: int, where: str) -> None:
+    """A newer program may have changed what its rows mean, also while this one had the index open."""
     if version > VERSION:
         raise DatabaseUnusable(
             f"{where} has schema version {version}; this program knows versions up to {VERSION}",
             hint="upgrade with `pip install --upgrade spec-kit-memory`",
         )
-    return version
 
 
 def _migrate(raw: Raw, where: str) -> None:

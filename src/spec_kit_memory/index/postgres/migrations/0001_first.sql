@@ -346,3 +346,4 @@ BEGIN
   END LOOP;
 END $$;
 GRANT USAGE ON SCHEMA spec_kit_memory TO @role;
+GRANT SELECT ON version TO @role;

@@ -1,0 +1,226 @@
+"""A server that cannot serve as an index: commands and MCP say what is wrong, with which value, and the way out.
+
+No password is in any of it, and what a save was given is not lost.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from spec_kit_memory.index.postgres import schema
+from spec_kit_memory.index.postgres.engine import PostgresIndex
+from tests import postgres_server
+from tests.faults.conftest import filled
+from tests.faults.talking import Answer, Talk
+from tests.index.material import BY_USER, entry
+from tests.postgres.command import skm
+from tests.postgres.proxy import Proxy
+from tests.postgres_server import Server
+
+DEADLINE = 60.0
+PASSWORD = "Tr0ub4dor-wrong"
+TEXT = "The gate opens at nine in the morning"
+SESSION = {"title": "Gate", "sessionSummary": TEXT, "specFolder": "001-core"}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    message: str
+    hint: str
+    database: str = "postgres"
+    user: str = "postgres"
+    version: int | None = None  # what a proxy on the way says
+    environ: dict[str, str] = field(default_factory=dict)
+
+
+REFUSALS = {
+    "wrong password": Refusal(
+        "refused the sign-in: .*ana", "PGPASSWORD", user="ana", environ={"PGPASSWORD": PASSWORD}, database="notes"
+    ),
+    "no password": Refusal("refused the sign-in", "PGPASSWORD", user="ana", database="notes"),
+    "no such user": Refusal("refused the sign-in: .*nemo", "check the user", user="nemo"),
+    "no such database": Refusal('"nowhere" does not exist', "createdb", database="nowhere"),
+    "too old": Refusal("is PostgreSQL 15", "16 and later", version=15),
+    "no pgvector": Refusal("no extension pgvector", "install pgvector", database="bare"),
+    "pgvector taken away": Refusal("no extension pgvector", "install pgvector", database="dropped"),
+    "newer schema": Refusal("schema version 99; .* up to", "upgrade", database="newer"),
+    "somebody else's schema": Refusal(
+        "schema spec_kit_memory that is not ours", "another database", database="strange"
+    ),
+    "no rights": Refusal("permission denied", "use-postgresql.md", user="guest", database="guarded"),
+}
+
+
+@pytest.fixture(scope="module")
+def spoilt() -> Iterator[Server]:
+    """A server with a database for each of them."""
+    made = postgres_server.started()
+    for name in ("notes", "bare", "dropped", "newer", "strange", "guarded"):
+        made.execute(f"CREATE DATABASE {name}")
+    made.execute("CREATE ROLE ana LOGIN PASSWORD 'right'")
+    made.execute("CREATE ROLE guest LOGIN")
+    made.execute("ALTER DATABASE bare SET extension_control_path = '/nowhere'")
+    PostgresIndex(made.url("dropped"), "p").close()
+    made.execute("DROP EXTENSION vector CASCADE", database="dropped")
+    PostgresIndex(made.url("newer"), "p").close()
+    made.execute(f"INSERT INTO {schema.NAME}.version (number) VALUES (99)", database="newer")
+    made.execute(f"CREATE SCHEMA {schema.NAME}", database="strange")
+    rules = made.data / "pg_hba.conf"
+    rules.write_text("host all ana 127.0.0.1/32 scram-sha-256\n" + rules.read_text(encoding="utf-8"), encoding="utf-8")
+    made.execute("SELECT pg_reload_conf()")
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        try:
+            psycopg.connect(made.url(user="ana")).close()
+        except psycopg.OperationalError:
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield made
+    postgres_server.ended(made)
+
+
+def require(answer: Answer, refusal: Refusal, port: int, *, code: str = "E020") -> None:
+    assert answer.is_error, answer
+    assert answer.code == code, answer
+    with pytest.raises(AssertionError, match=refusal.message):
+        raise AssertionError(answer.message)
+    assert str(port) in answer.message, "the message names the server"
+    assert refusal.hint in answer.hint
+    assert PASSWORD not in repr(answer)
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_commands_and_mcp_say_what_is_wrong_and_what_helps(spoilt: Server, tmp_path: Path, name: str) -> None:
+    refusal = REFUSALS[name]
+    root = filled(tmp_path / "work", count=2)
+    with ExitStack() as stack:
+        port = spoilt.port
+        if refusal.version:
+            proxy = Proxy(port, pretended_version=refusal.version)
+            stack.callback(proxy.close)
+            port = proxy.port
+        url = spoilt.url(refusal.database, port=port, user=refusal.user)
+        before = spoilt.execute("SELECT count(*) FROM pg_namespace", database=refusal.database) if name in LEFT else []
+        told = skm(root, "save", "--text", TEXT, url=url, code=1, **refusal.environ)
+        require(Answer({"isError": True, "structuredContent": told["error"]}), refusal, port)
+        with Talk(root, SPEC_KIT_MEMORY_INDEX_URL=url, **refusal.environ) as talk:
+            require(talk.search("zebra1"), refusal, port)
+            require(talk.call("memory_save", context=SESSION), refusal, port)
+        assert PASSWORD.encode() not in b"".join(talk.errors)
+        if before:
+            assert spoilt.execute("SELECT count(*) FROM pg_namespace", database=refusal.database) == before
+    # Nothing was half done: with an index that works everything is there, once.
+    assert skm(root, "index", url="sqlite")["data"]["new"] == 2
+
+
+LEFT = ("too old", "no pgvector", "newer schema", "somebody else's schema")  # such a database is left as it is
+
+
+def test_a_server_that_is_really_too_old_is_refused(tmp_path: Path) -> None:
+    if not (postgres_server.binaries(15) / "postgres").exists():
+        pytest.skip("PostgreSQL 15 is not installed (package postgresql-15); a proxy pretends it in another test")
+    old = postgres_server.started(version=15)
+    try:
+        told = skm(filled(tmp_path / "work", count=1), "index", url=old.url(), code=1)["error"]
+    finally:
+        postgres_server.ended(old)
+    assert told["code"] == "E020"
+    assert "is PostgreSQL 15" in told["message"]
+    assert "16 and later" in told["hint"]
+
+
+def test_the_oldest_supported_server_serves(tmp_path: Path) -> None:
+    oldest = postgres_server.started(version=postgres_server.OLDEST)
+    try:
+        root = filled(tmp_path / "work", count=3)
+        assert str(oldest.execute("SHOW server_version")[0][0]).startswith("16")
+        assert skm(root, "index", url=oldest.url())["data"]["new"] == 3
+        assert skm(root, "search", "zebra2", url=oldest.url())["data"]["results"][0]["title"] == "Note 2"
+        assert skm(root, "health", "--full", url=oldest.url())["data"]["healthy"]
+    finally:
+        postgres_server.ended(oldest)
+
+
+def test_a_server_that_comes_later_than_the_first_question_is_used_without_a_restart(
+    spoilt: Server, tmp_path: Path
+) -> None:
+    root = filled(tmp_path / "work", count=3)
+    with Talk(root, SPEC_KIT_MEMORY_INDEX_URL=spoilt.url("later")) as talk:
+        assert talk.search("zebra1").code == "E020"
+        spoilt.execute("CREATE DATABASE later")
+        talk.ready(memories=3)
+        assert talk.search("zebra1").titles[0] == "Note 1"
+
+
+def test_without_free_connections_commands_and_mcp_are_told_to_try_again(tmp_path: Path) -> None:
+    refusal = Refusal("takes no more connections", "max_connections")
+    server = postgres_server.started()
+    try:
+        root = filled(tmp_path / "work", count=3)
+        server.stop()
+        server.settings = ("max_connections=20", "superuser_reserved_connections=0", "reserved_connections=0")
+        server.start()
+        server.execute("CREATE ROLE ana LOGIN SUPERUSER")
+        with Talk(root, SPEC_KIT_MEMORY_INDEX_URL=server.url(user="ana")) as talk:
+            talk.ready(memories=3)
+            held = []
+            with suppress(psycopg.OperationalError):
+                while True:
+                    held.append(psycopg.connect(server.url()))
+            with psycopg.connect(server.url(), autocommit=True) if not held else held.pop() as one:
+                one.autocommit = True
+                one.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ana'")
+                with suppress(psycopg.OperationalError):
+                    while True:
+                        held.append(psycopg.connect(server.url()))
+                told = skm(root, "save", "--text", TEXT, url=server.url(user="ana"), code=1)["error"]
+                require(Answer({"isError": True, "structuredContent": told}), refusal, server.port, code="E025")
+                require(talk.search("zebra1"), refusal, server.port, code="E025")
+                require(talk.call("memory_save", context=SESSION), refusal, server.port, code="E025")
+            for connection in held:
+                connection.close()
+            assert talk.search("zebra1").titles[0] == "Note 1"
+            saved = talk.call("memory_save", context=SESSION)
+            assert not saved.is_error, saved
+            assert talk.call("memory_stats").data["totals"]["memories"] == 4
+    finally:
+        postgres_server.ended(server)
+
+
+def test_an_address_that_says_a_password_is_refused_by_commands_and_mcp_without_repeating_it(
+    tmp_path: Path, spoilt: Server
+) -> None:
+    root = filled(tmp_path / "work", count=1)
+    url = spoilt.url(user=f"ana:{PASSWORD}")
+    told = skm(root, "search", "zebra", url=url, code=None)
+    assert PASSWORD not in repr(told)
+    assert "password" in told["error"]["message"] + told["error"]["hint"]
+
+
+def test_an_older_program_stops_writing_once_the_schema_is_newer(server: Server, tmp_path: Path) -> None:
+    """Two versions side by side: the newer one migrates while the older one has its handle open."""
+    name = f"upgraded_{os.getpid()}"
+    server.execute(f"CREATE DATABASE {name}")
+    older = PostgresIndex(server.url(name), "p")
+    older.documents.put(entry("memory/a.md", "zebra"), BY_USER)
+    root = filled(tmp_path / "work", count=2)
+    with Talk(root, SPEC_KIT_MEMORY_INDEX_URL=server.url(name)) as talk:
+        talk.ready(memories=2)
+        server.execute(f"INSERT INTO {schema.NAME}.version (number) VALUES (99)", database=name)
+        refused = talk.call("memory_validate", id=1, wasUseful=True)
+        assert refused.code == "E020", refused
+        assert "schema version 99" in refused.message
+        assert "upgrade" in refused.hint
+    with pytest.raises(Exception, match="schema version 99"):
+        older.documents.put(entry("memory/b.md", "zebra"), BY_USER)
+    assert older.documents.count() == 1
+    older.close()
