@@ -27,6 +27,7 @@ __all__ = ["compact", "field_sizes", "fields", "plain_number", "size", "value"]
 SMALLEST_PLAIN = 1e-4
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _PLAIN = frozenset((str, bool, int))
+_CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
@@ -38,9 +39,23 @@ def size(thing: Any) -> int:
 def field_sizes(row: Any) -> dict[str, int]:
     """Bytes of each field of a row as it is sent, with its name and a comma; a field that is left out has none."""
     sizes: dict[str, int] = {}
-    for name, content in _entries(row, str, without=frozenset()):
-        sizes[name] = sum(len(key) + len('"":,') + _bytes(content) for key, content in content.items())
+    unsaid: frozenset[str] = getattr(row, "unsaid", frozenset())
+    kind: Any = type(row)
+    # Not by way of `_entries`: a search measures every result that it lists, and this was most of the price.
+    for name, optional, names, of_attributes in _form(kind):
+        content = getattr(row, name)
+        if content is None or name in unsaid or (optional and _is_empty(content)):
+            continue
+        if type(content) is not str:
+            content = value(content)
+            content = _named(content) if of_attributes else content
+        sizes[name] = _names_size(names) + len(names) * _bytes(content)
     return sizes
+
+
+@cache
+def _names_size(names: tuple[str, ...]) -> int:
+    return sum(len(name) + len('"":,') for name in names)
 
 
 def _bytes(data: Any) -> int:
@@ -151,6 +166,8 @@ def _is_optional(field: dataclasses.Field[Any]) -> bool:
 def _is_empty(content: Any) -> bool:
     if type(content) in _PLAIN:
         return bool(content == "")
+    if type(content) in _CONTAINERS:
+        return not content
     if isinstance(content, bool | int | float | Decimal):
         return False
     if dataclasses.is_dataclass(content) and not isinstance(content, type):

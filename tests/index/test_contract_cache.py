@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from threading import Thread
 
 import pytest
 
@@ -121,3 +122,36 @@ def test_token_states_of_another_user_are_not_shown(filled: Index) -> None:
     hashes = [passage.hash for passage in ann.documents.passages(ALL)]
     filled.vectors.put({each: (vector(1, 0, 0), b"states") for each in hashes})
     assert len(ann.vectors.token_states(ALL)) == len(bob.vectors.token_states(ALL)) + 1
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changes_during_a_steady_search_is_seen_right_after_it(filled: Index, factory: Factory, name: str) -> None:
+    other = factory("index")
+    other.vectors.use_model("test", 3, "weights")
+    with filled.steady():
+        before = filled.generation()
+        CHANGES[name](other)
+        # Rows that were not kept yet are read meanwhile, newer than what is kept of the others.
+        filled.documents.many(ALL), filled.documents.passages(ALL), filled.vectors.token_states(ALL)
+        assert filled.generation() == before
+    assert same_as_fresh(filled, factory)
+    assert filled.generation() == factory("index").generation()
+
+
+def test_other_threads_see_changes_while_one_is_steady(filled: Index, factory: Factory) -> None:
+    seen: list[bool] = []
+    with filled.steady():
+        factory("index").documents.put(entry("memory/a.md", "other words"), change(minutes=1))
+        thread = Thread(target=lambda: seen.append(same_as_fresh(filled, factory)))
+        thread.start()
+        thread.join()
+    assert seen == [True]
+
+
+def test_a_search_within_a_steady_search_ends_with_the_outer_one(filled: Index, factory: Factory) -> None:
+    with filled.steady():
+        with filled.steady():
+            before = filled.generation()
+        factory("index").documents.put(entry("memory/a.md", "other words"), change(minutes=1))
+        assert filled.generation() == before
+    assert filled.generation() > before

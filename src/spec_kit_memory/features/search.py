@@ -349,8 +349,19 @@ def _scale(results: Sequence[Found]) -> float | None:
 def _shown(result: Found, scale: float | None) -> Found:
     if scale is None:
         return result
-    return result._replace(
-        scored=result.scored.scaled(scale), score=lambda passage: result.score(passage).scaled(scale)
+    # All fields by place: `_replace` takes twice as long, and hundreds are shown.
+    return Found(
+        result.memory,
+        result.state,
+        result.scored.scaled(scale),
+        result.matched,
+        lambda passage: result.score(passage).scaled(scale),
+        result.matches,
+        result.questions,
+        result.concepts,
+        result.superseded_by,
+        result.contradicts,
+        result.supersedes,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from spec_kit_memory import answer_json
@@ -47,6 +47,11 @@ BYTES = tokens.BYTES_PER_TOKEN
 
 
 def search(runtime: Runtime, request: Request) -> SearchAnswer:
+    with runtime.whole.steady():
+        return _search(runtime, request)
+
+
+def _search(runtime: Runtime, request: Request) -> SearchAnswer:
     if (session_id := sessions.kept_id(request.session_id)) != request.session_id:
         request = request.replace(session_id=session_id)
     generation = runtime.whole.generation()
@@ -251,6 +256,7 @@ class _Desk:
     def __post_init__(self) -> None:
         self._sent = sessions.sent_to(self.runtime, self.request.session_id) if self.request.dedup else frozenset()
         self._opened: dict[int, Opened] = {}
+        self._scored: dict[int, Sequence[tuple[StoredPassage, Scored]]] = {}  # the passages of each result
         self._had_of: dict[int, list[tuple[int, int]]] = {}
         self._shown_hashes: set[str] = set()
         self._near: dict[int, tuple[Memory | None, Memory | None]] = {}
@@ -295,7 +301,8 @@ class _Desk:
 
     def _block(self, f: Found) -> Block:
         opened = self._opened[f.memory.id]
-        fresh = [(p, s) for p, s in f.passages if not (self._sent and self._has(f, p))]
+        scored = self._scored[f.memory.id] = f.passages
+        fresh = [(p, s) for p, s in scored if not (self._sent and self._has(f, p))]
         wholes = self._unsent(f) if self.request.include_content else ()
         return Block(
             id=f.memory.id,
@@ -352,7 +359,7 @@ class _Desk:
             waiting.clear()
         self._waiting[f.memory.id] = waiting
         layout = self.runtime.opened(f.memory).layout
-        parts = len(f.passages) if layout.last_line != len(layout.lines) else 0
+        parts = len(f.matched) if layout.last_line != len(layout.lines) else 0
         signs = parts * 2 * len("…".encode())  # parts of long lines are shown with a sign at each end
         return len("{}") + sum(sizes.values()) - sum(waiting.values()) + signs + self._near_bytes(f.memory)
 
@@ -360,17 +367,17 @@ class _Desk:
         """A result as long as it may become, but for its texts."""
         last = len(self.runtime.opened(f.memory).lines)
         near = self._near_of(f.memory)
-        plain = _plain(f, explain=self.request.explain)
         had = [_sent_line(*lines) for lines in self._had(f)]
-        return replace(
-            plain,
+        return _plain(
+            f,
+            explain=self.request.explain,
             lines=f"{last}-{last}",
             content="\n".join([*had, ""]) or " " if self.request.include_content else None,
             already_sent=bool(self._sent),
             sent_before=tuple(self._sent_before(f)),
             before=near[0].id if near[0] else None,
             after=near[1].id if near[1] else None,
-            unsaid=plain.unsaid - ({"already_sent"} if self._sent else set()),
+            unsaid=_obvious(f.memory, f.state) - ({"already_sent"} if self._sent else set()),
         )
 
     def _beside(self, listed: Sequence[int], room: int) -> int:
@@ -412,7 +419,7 @@ class _Desk:
         first, last = (best.first_line, best.last_line) if best else _lines_of(f)
         if wholes:
             first, last = wholes[0].first_line, wholes[-1].last_line
-        scores = {scored.by_relevance: scored.score for _, scored in f.passages}
+        scores = {scored.by_relevance: scored.score for _, scored in self._scored[f.memory.id]}
         others = [
             ShownPassage(
                 lines=f"{s.first_line}-{s.last_line}",
@@ -422,18 +429,19 @@ class _Desk:
             for s in texts
             if s is not best or wholes
         ]
-        plain = _plain(f, explain=self.request.explain)
         sent_before = self._sent_before(f)
         already = bool(sent_before) and not packed.shown
-        return replace(
-            plain,
+        obvious = _obvious(f.memory, f.state)
+        return _plain(
+            f,
+            explain=self.request.explain,
             lines=f"{first}-{last}",
             text=best.text if best and not wholes else "",
             content=self._content(f, wholes) if wholes else None,
             passages=tuple(others),
             already_sent=already,
             sent_before=() if already else tuple(sent_before),
-            unsaid=plain.unsaid.union(self._waiting[f.memory.id]) - ({"already_sent"} if already else set()),
+            unsaid=obvious.union(self._waiting[f.memory.id]) - ({"already_sent"} if already else set()),
         )
 
     def _content(self, f: Found, wholes: Sequence[Shown]) -> str:
@@ -609,37 +617,39 @@ def _place(f: Found, score: float, best: Mapping[int, float]) -> tuple[float, bo
 
 
 def _lines_of(f: Found) -> tuple[int, int]:
-    passage = f.passages[0][0]
+    passage = f.matched[0]
     return passage.first_line, passage.last_line
 
 
-def _plain(f: Found, *, explain: bool) -> Result:
+def _plain(f: Found, *, explain: bool, **changes: Any) -> Result:
+    """A result without a text, but for `changes`. One object instead of two: a search makes twenty."""
     first, last = _lines_of(f)
     memory = f.memory
-    return Result(
-        id=memory.id,
-        title=memory.title,
-        path=memory.path,
-        lines=f"{first}-{last}",
-        text="",
-        score=round(f.scored.score, 2),
-        match=None if f.match is None else round(f.match, 2),
-        source=memory.source,
-        spec_folder=memory.spec_folder,
-        tier=memory.tier,
-        state=f.state,
-        context_type=memory.attributes.context_type,
-        created_at=memory.attributes.created_at,
-        trusted=memory.trusted,
-        superseded_by=f.superseded_by,
-        supersedes=f.supersedes,
-        contradicts=f.contradicts,
-        checkout=_checkout(memory),
-        question=f.question or None,
-        concepts=f.concepts,
-        explain=f.scored.explain() if explain else {},
-        unsaid=_obvious(memory, f.state),
-    )
+    fields: dict[str, Any] = {
+        "id": memory.id,
+        "title": memory.title,
+        "path": memory.path,
+        "lines": f"{first}-{last}",
+        "text": "",
+        "score": round(f.scored.score, 2),
+        "match": None if f.match is None else round(f.match, 2),
+        "source": memory.source,
+        "spec_folder": memory.spec_folder,
+        "tier": memory.tier,
+        "state": f.state,
+        "context_type": memory.attributes.context_type,
+        "created_at": memory.attributes.created_at,
+        "trusted": memory.trusted,
+        "superseded_by": f.superseded_by,
+        "supersedes": f.supersedes,
+        "contradicts": f.contradicts,
+        "checkout": _checkout(memory),
+        "question": f.question or None,
+        "concepts": f.concepts,
+        "explain": f.scored.explain() if explain else {},
+    }
+    fields |= changes
+    return Result(**fields) if "unsaid" in fields else Result(**fields, unsaid=_obvious(memory, f.state))
 
 
 def _checkout(memory: Memory) -> str | None:
@@ -648,11 +658,17 @@ def _checkout(memory: Memory) -> str | None:
 
 def _obvious(memory: Memory, state: State) -> frozenset[str]:
     """What goes without saying."""
+    attributes = memory.attributes
+    return _obvious_of(attributes.tier, state, attributes.context_type, memory.trusted == memory.source.vouched)
+
+
+@cache
+def _obvious_of(tier: Tier, state: State, context_type: ContextType, as_its_source: bool) -> frozenset[str]:
     at_default = {
-        "tier": memory.tier is Tier.NORMAL,
+        "tier": tier is Tier.NORMAL,
         "state": state is State.WARM,
-        "context_type": memory.attributes.context_type is ContextType.GENERAL,
-        "trusted": memory.trusted == memory.source.vouched,
+        "context_type": context_type is ContextType.GENERAL,
+        "trusted": as_its_source,
         "already_sent": True,
     }
     return frozenset(name for name, is_so in at_default.items() if is_so)

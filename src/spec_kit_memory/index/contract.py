@@ -208,6 +208,13 @@ class Index(Protocol):
         """
         ...
 
+    def steady(self) -> AbstractContextManager[None]:
+        """Inside, this thread's reads may answer by what was there when it began: what changed is asked for once.
+
+        For one verb that reads often, and decides nothing that must be true of the very moment.
+        """
+        ...
+
     def hurried(self) -> AbstractContextManager[None]:
         """Inside, this thread's writes give up after a moment instead of waiting for whoever else writes."""
         ...

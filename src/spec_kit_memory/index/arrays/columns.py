@@ -18,6 +18,7 @@ import numpy.typing as npt
 from spec_kit_memory.core.memory import ContextType, Filter, Scope, Source, StateBounds, Tier
 from spec_kit_memory.core.scope import below, folder_below
 from spec_kit_memory.index.arrays.feed import Counters, Feed, MemoryRow
+from spec_kit_memory.index.arrays.steadiness import Steadiness
 
 __all__ = ["Columns", "LiveColumns"]
 
@@ -165,13 +166,17 @@ def _below(path: str, prefixes: Sequence[str]) -> bool:
 class LiveColumns:
     """The newest `Columns` of a process, shared by its threads."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, steadiness: Steadiness | None = None) -> None:
         self._feed = feed
+        self._steadiness = steadiness or Steadiness()
         self._lock = threading.Lock()
         self._columns: Columns | None = None
         self._builds = 0
 
     def current(self) -> Columns:
+        known = self._columns
+        if known is not None and self._steadiness.held:
+            return known
         with self._lock, self._feed.moment():
             counters = self._feed.counters()
             columns = self._columns

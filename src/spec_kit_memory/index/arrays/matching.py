@@ -11,15 +11,19 @@ from spec_kit_memory.index.arrays.feed import Feed
 from spec_kit_memory.index.arrays.nearest import EXACT_BYTES, Vectors
 from spec_kit_memory.index.arrays.postings import Postings
 from spec_kit_memory.index.arrays.row_cache import RowCache
+from spec_kit_memory.index.arrays.steadiness import Steadiness
 
 __all__ = ["Arrays"]
 
 
 class Arrays:
-    def __init__(self, feed: Feed, *, exact_bytes: int = EXACT_BYTES) -> None:
-        self._columns = LiveColumns(feed)
+    def __init__(self, feed: Feed, steadiness: Steadiness | None = None, *, exact_bytes: int = EXACT_BYTES) -> None:
+        self._columns = LiveColumns(feed, steadiness)
         self._postings = Postings(feed)
-        self._vectors = Vectors(feed, exact_bytes=exact_bytes)
+        self._vectors = Vectors(feed, steadiness, exact_bytes=exact_bytes)
+
+    def refresh(self) -> None:
+        self._columns.current()
 
     def match_text(
         self,

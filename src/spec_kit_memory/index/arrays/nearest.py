@@ -24,6 +24,7 @@ from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.index.arrays.columns import Columns
 from spec_kit_memory.index.arrays.feed import Feed
 from spec_kit_memory.index.arrays.postings import RECENT, best
+from spec_kit_memory.index.arrays.steadiness import Steadiness
 
 __all__ = ["EXACT_BYTES", "Vectors"]
 
@@ -37,8 +38,9 @@ _SPARSE = 0.15  # of a smaller share of the rows it is faster to take them out f
 class Vectors:
     """All vectors of the current model, by row; ids ascend."""
 
-    def __init__(self, feed: Feed, *, exact_bytes: int = EXACT_BYTES) -> None:
+    def __init__(self, feed: Feed, steadiness: Steadiness | None = None, *, exact_bytes: int = EXACT_BYTES) -> None:
         self._feed = feed
+        self._steadiness = steadiness or Steadiness()
         self._lock = threading.Lock()
         self._exact_bytes = exact_bytes
         self._helper = ThreadPoolExecutor(1, "skm-vectors")  # its thread starts at the first use
@@ -120,6 +122,8 @@ class Vectors:
     # --- keeping in step
 
     def _refresh(self, columns: Columns) -> None:
+        if self._steadiness.held and self._placed[0] is columns:
+            return
         with self._feed.moment():
             dimensions, epoch = self._feed.dimensions(), self._feed.counters().epoch
             if self._epoch != epoch or self._dimensions != dimensions or self._wasteful(columns):

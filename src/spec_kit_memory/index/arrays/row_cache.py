@@ -7,12 +7,14 @@ longer than finding them. What a change touched, by this process or another, is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from spec_kit_memory.core.memory import Memory, Scope, StoredPassage
 from spec_kit_memory.core.scope import allows
 from spec_kit_memory.index.arrays.feed import Feed
+from spec_kit_memory.index.arrays.steadiness import Steadiness
 
 __all__ = ["RowCache"]
 
@@ -28,8 +30,9 @@ Value = TypeVar("Value")
 class RowCache:
     """Live memories and their passages by id, without a scope; every question is answered within one."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, steadiness: Steadiness | None = None) -> None:
         self._feed = feed
+        self._steadiness = steadiness or Steadiness()
         self._lock = threading.Lock()
         self._memories = _Shelf[Memory](_MOST_MEMORIES)
         self._passages = _Shelf[StoredPassage](_MOST_PASSAGES)
@@ -42,8 +45,7 @@ class RowCache:
         """Live ones, in the order given; unknown ids are left out."""
         if not ids:
             return []
-        with self._lock, self._feed.moment():
-            self._refresh()
+        with self._lock, self._moment():
             rows = self._memories.get(ids, self._feed.memories)
             seen = self._within(scope, rows)
         return [rows[id_] for id_ in ids if id_ in seen]
@@ -52,19 +54,31 @@ class RowCache:
         """Of live memories, in the order given; unknown ids are left out."""
         if not ids:
             return []
-        with self._lock, self._feed.moment():
-            self._refresh()
+        with self._lock, self._moment():
             rows = self._passages.get(ids, self._feed.passages)
             seen = self._within(scope, {row.memory_id for row in rows.values()})
         return [rows[id_] for id_ in ids if id_ in rows and rows[id_].memory_id in seen]
 
     def token_states(self, scope: Scope | None, ids: Sequence[int]) -> dict[int, bytes]:
         """By passage id, where there are any."""
-        with self._lock, self._feed.moment():
-            self._refresh()
+        with self._lock, self._moment():
             rows = self._states.get(ids, self._feed.token_states)
             seen = self._within(scope, {memory_id for memory_id, _ in rows.values()})
         return {id_: states for id_, (memory_id, states) in rows.items() if states is not None and memory_id in seen}
+
+    def refresh(self) -> None:
+        with self._lock, self._moment():
+            pass
+
+    @contextmanager
+    def _moment(self) -> Iterator[None]:
+        """What is kept, brought up to date unless this thread goes on with what it has."""
+        if self._steadiness.held:
+            yield
+            return
+        with self._feed.moment():
+            self._refresh()
+            yield
 
     def warm(self, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
         """Read these ahead unless they are too many; a few at a time, so that a search waits for one at most."""

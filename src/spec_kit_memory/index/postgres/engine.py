@@ -82,6 +82,9 @@ class PostgresIndex:
     def hurried(self) -> AbstractContextManager[None]:
         return self._database.hurried()
 
+    def steady(self) -> AbstractContextManager[None]:
+        return self._shared.steady()
+
     def warm(self) -> None:
         self._shared.arrays.warm(self._shared.row_cache)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.index.arrays.row_cache import RowCache
+from spec_kit_memory.index.arrays.steadiness import Steadiness
 from spec_kit_memory.index.postgres.connection import Database
 from spec_kit_memory.index.postgres.feed import PostgresFeed
 
@@ -24,9 +26,10 @@ class Shared:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.feed = PostgresFeed(database)
+        self.steadiness = Steadiness()
         self.model: Model | None = None  # what this process embeds with
         self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
-        self.row_cache = RowCache(self.feed)
+        self.row_cache = RowCache(self.feed, self.steadiness)
         self.loaded: Arrays | None = None
 
     @property
@@ -36,11 +39,25 @@ class Shared:
         if loaded is None:
             from spec_kit_memory.index.arrays.matching import Arrays
 
-            loaded = self.loaded = Arrays(self.feed)
+            loaded = self.loaded = Arrays(self.feed, self.steadiness)
         return loaded
 
+    def steady(self) -> AbstractContextManager[None]:
+        return self.steadiness.hold(self._refresh)
+
+    def _refresh(self) -> None:
+        with self.feed.moment():
+            self.row_cache.refresh()
+            if self.loaded is not None:
+                self.loaded.refresh()
+
     def generation(self) -> int:
-        return self.feed.counters().generation
+        if self.steadiness.generation is None:
+            found = self.feed.counters().generation
+            if not self.steadiness.held:
+                return found
+            self.steadiness.generation = found
+        return self.steadiness.generation
 
 
 class View:

@@ -1,0 +1,32 @@
+"""May a thread go on with what it has, or must it ask the engine what changed? Once for each search is enough.
+
+A search looks at the arrays and the kept rows some twenty times, and asking took as long as finding. Inside `hold`,
+this thread's reads answer by what was there when it began, or later; nothing that is kept becomes older by it, as what
+is read meanwhile is only newer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Steadiness"]
+
+
+class Steadiness(threading.local):
+    def __init__(self) -> None:
+        self.held = False
+        self.generation: int | None = None  # as it was asked for inside
+
+    @contextmanager
+    def hold(self, bring_up_to_date: Callable[[], None]) -> Iterator[None]:
+        if self.held:
+            yield
+            return
+        bring_up_to_date()
+        self.held, self.generation = True, None
+        try:
+            yield
+        finally:
+            self.held, self.generation = False, None
