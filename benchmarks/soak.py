@@ -6,6 +6,8 @@ kills processes with SIGKILL. A journal outside the workspace keeps what was ack
 `benchmarks.soak_history` asks whether all answers and the ledger fit one order that agrees with the clock.
 
     python -m benchmarks.soak --minutes 10 --seed 7
+
+With `--engine postgresql` the index is on a server, which is killed and restarted as well (`benchmarks.soak_server`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -30,14 +33,19 @@ from typing import IO, Any
 
 import apsw
 
-from benchmarks import soak_check, soak_history
+from benchmarks import soak_check, soak_history, soak_server
 from benchmarks.soak_check import Journal, Kept
 from benchmarks.soak_history import ABSENT, DONE, REFUSED, UNKNOWN, History, Mark, Read, Write
+from spec_kit_memory.index import open_index
+from tests import postgres_server
+from tests.postgres_server import Server as PostgresServer
 
 SERVERS, WRITERS = 4, 2
 FOLDERS = ("001-core", "002-login", "003-storage", "004-search/001-ranking")
 ANSWER_SECONDS = 120.0  # longer than the index may be busy: no answer by then is a hang
 PROBE_SECONDS = 0.1
+PROJECT = "soak"
+SERVER_KILLS_PER_MINUTE = 6.0
 NOT_THERE = "E080"
 EXPECTED_ERRORS = frozenset(("E025", "E429"))  # busy, and scanning too often: said with a hint, nothing written
 WORDS = tuple(
@@ -68,6 +76,8 @@ class Soak:
     deadline: float
     most: int  # operations of one actor
     kills_per_minute: float = 20.0
+    server: PostgresServer | None = None  # that has the index, else it is a file
+    server_kills_per_minute: float = SERVER_KILLS_PER_MINUTE
     journal: Journal = field(default_factory=Journal)
     history: History = field(default_factory=History)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -84,6 +94,8 @@ class Soak:
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SPEC_KIT_MEMORY_")}
+        if self.server:
+            kept |= {"SPEC_KIT_MEMORY_INDEX_URL": self.server.url(), "SPEC_KIT_MEMORY_INDEX_PROJECT": PROJECT}
         return kept | {
             "SPEC_KIT_MEMORY_WORKSPACE": str(self.root),
             "SPEC_KIT_MEMORY_USER_CONFIG": str(self.root.parent / "no-such-file"),
@@ -260,6 +272,9 @@ class Writer:
         content: dict[str, Any] = answer.get("structuredContent") or {}
         if answer.get("isError", True):
             if not expected or content.get("code") != expected:
+                if self._soak.server and soak_server.is_unknown(content):
+                    self._soak.errors[str(content.get("code"))] += 1
+                    raise KilledError
                 self._soak.failed(f"{self._name} {tool} {str(arguments)[:120]}", content)
                 raise RefusedError(str(content.get("code")))
             return None
@@ -501,12 +516,13 @@ def run(soak: Soak) -> dict[str, Any]:
         (soak.root / "specs" / folder / "memory").mkdir(parents=True, exist_ok=True)
     actors = [(server_writer, f"server{number}") for number in range(SERVERS)]
     actors += [(command_writer, f"command{number}") for number in range(WRITERS)]
-    actors += [(watcher, "watch"), (editor, "editor"), (probe, "probe"), (tormentor, "tormentor")]
+    actors += [(watcher, "watch"), (editor, "editor"), (tormentor, "tormentor")]
+    actors.append((server_tormentor, "server tormentor") if soak.server else (probe, "probe"))
     threads = [threading.Thread(target=_guarded, args=(soak, actor, name), name=name) for actor, name in actors]
     started = time.monotonic()
     for thread in threads:
         thread.start()
-    workers = [thread for thread in threads if thread.name.startswith(("server", "command"))]
+    workers = [thread for thread in threads if re.match(r"(server|command)\d", thread.name)]
     for thread in workers:
         thread.join()
     soak.stop.set()
@@ -518,10 +534,21 @@ def run(soak: Soak) -> dict[str, Any]:
     first = command(soak, "index")
     if first["isError"]:
         soak.fault(f"the first start afterwards failed: {first['structuredContent']}")
-    soak.faults += soak_check.check(soak.root, soak.journal, command(soak, "health")["structuredContent"])
-    with contextlib.closing(soak_check.read_only(soak.root)) as connection:
-        soak.faults += soak_history.check(soak.history, soak_history.ledger_marks(connection))
+    health = command(soak, "health")["structuredContent"]
+    if soak.server:
+        with contextlib.closing(open_index(soak.server.url(), project=PROJECT)) as store:
+            soak.faults += soak_server.check(soak.root, soak.journal, health, store)
+            soak.faults += soak_history.check(soak.history, soak_server.ledger_marks(store))
+    else:
+        soak.faults += soak_check.check(soak.root, soak.journal, health)
+        with contextlib.closing(soak_check.read_only(soak.root)) as connection:
+            soak.faults += soak_history.check(soak.history, soak_history.ledger_marks(connection))
     return _report(soak, ran)
+
+
+def server_tormentor(soak: Soak, name: str) -> None:
+    assert soak.server is not None
+    soak_server.torment(soak, soak.server, kills_per_minute=soak.server_kills_per_minute)
 
 
 def _guarded(soak: Soak, actor: Callable[[Soak, str], None], name: str) -> None:
@@ -569,12 +596,26 @@ def _spread(seconds: list[float]) -> dict[str, float]:
 
 
 def soak(
-    *, seconds: float, seed: int = 7, model: str = "hashing", most: int = 1_000_000, kills_per_minute: float = 20.0
+    *,
+    seconds: float,
+    seed: int = 7,
+    model: str = "hashing",
+    most: int = 1_000_000,
+    kills_per_minute: float = 20.0,
+    engine: str = "sqlite",
+    server_kills_per_minute: float = SERVER_KILLS_PER_MINUTE,
 ) -> dict[str, Any]:
     """Run it in a folder of its own, which is kept only if something was wrong."""
     place = Path(os.path.realpath(tempfile.mkdtemp(prefix="skm-soak-")))
     (place / "work").mkdir()
-    report = run(Soak(place / "work", seed, model, time.monotonic() + seconds, most, kills_per_minute))
+    server = postgres_server.started() if engine == "postgresql" else None
+    try:
+        made = Soak(place / "work", seed, model, time.monotonic() + seconds, most, kills_per_minute, server)
+        made.server_kills_per_minute = server_kills_per_minute
+        report = run(made)
+    finally:
+        if server:
+            postgres_server.ended(server)
     if report["faults"]:
         report["kept"] = str(place)
     else:
@@ -589,6 +630,7 @@ def main() -> None:
     parser.add_argument("--model", default="hashing", help="hashing (fast) or local (the bundled model)")
     parser.add_argument("--most", type=int, default=1_000_000, help="operations of one actor at most")
     parser.add_argument("--kills-per-minute", type=float, default=20.0)
+    parser.add_argument("--engine", choices=("sqlite", "postgresql"), default="sqlite", help="where the index is")
     asked = parser.parse_args()
     report = soak(
         seconds=min(asked.minutes, 600.0) * 60,
@@ -596,6 +638,7 @@ def main() -> None:
         model=asked.model,
         most=asked.most,
         kills_per_minute=asked.kills_per_minute,
+        engine=asked.engine,
     )
     print(json.dumps(report, indent=2))
     sys.exit(1 if report["faults"] else 0)

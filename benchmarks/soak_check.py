@@ -21,8 +21,19 @@ from spec_kit_memory.core import ledger, markdown, redact
 from spec_kit_memory.files import disk
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index import open_index, rows
+from spec_kit_memory.index.contract import Index
 
-__all__ = ["Journal", "Kept", "check", "read_only"]
+__all__ = [
+    "Journal",
+    "Kept",
+    "agree",
+    "check",
+    "differences",
+    "files_kept",
+    "health_faults",
+    "leftovers",
+    "read_only",
+]
 
 
 @dataclass
@@ -73,22 +84,26 @@ def check(root: Path, journal: Journal, health: Mapping[str, Any]) -> list[str]:
     """Everything that is wrong, in words."""
     with contextlib.closing(read_only(root)) as connection:
         found = [
-            *_health(health),
-            *_leftovers(root),
+            *health_faults(health),
+            *leftovers(root),
             *_sound(connection),
             *_in_step(connection),
             *_chain(connection),
             *_acknowledged(root, connection, journal),
             *_twice(connection),
         ]
-    return [*found, *_agree(root), *_files_kept(root, journal)]
+    store = open_index(root / ".spec-kit-memory" / "index.sqlite", read_only=True)
+    try:
+        return [*found, *agree(root, store), *files_kept(root, journal)]
+    finally:
+        store.close()
 
 
 def read_only(root: Path) -> apsw.Connection:
     return apsw.Connection(str(root / ".spec-kit-memory" / "index.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
 
 
-def _health(health: Mapping[str, Any]) -> Iterator[str]:
+def health_faults(health: Mapping[str, Any]) -> Iterator[str]:
     data = health.get("data", health)
     if not data.get("healthy"):
         yield f"health without repair: {data.get('problems', data)}"
@@ -96,7 +111,7 @@ def _health(health: Mapping[str, Any]) -> Iterator[str]:
         yield f"health has notices: {data['problems']}"
 
 
-def _leftovers(root: Path) -> Iterator[str]:
+def leftovers(root: Path) -> Iterator[str]:
     for path in root.rglob("*"):
         if path.name.endswith(("_pending.md", ".skm.tmp")):
             yield f"left over after a start: {path.relative_to(root)}"
@@ -153,7 +168,11 @@ def _acknowledged(root: Path, connection: apsw.Connection, journal: Journal) -> 
         if row is None:
             yield f"lost: memory {kept.id} {kept.path}"
             continue
-        yield from _one(root, connection, kept, *row)
+        path, presence, title, validations, content = row
+        yield from differences(root, kept, path=path, presence=presence, title=title, validations=validations)
+        blob: list[Any] = connection.execute("SELECT text FROM content WHERE hash = ?", (content,)).fetchall()
+        if not blob or kept.text not in rows.unpack(blob[0][0]):
+            yield f"memory {kept.id} ({kept.sign}) has lost its text"
     links = set(connection.execute("SELECT source_id, target_id FROM link").fetchall())
     standing = {kept.id for kept in journal.kept if kept.present == {True}}
     for link in journal.links:
@@ -173,16 +192,8 @@ def _twice(connection: apsw.Connection) -> Iterator[str]:
     yield from (f"{sign} is in {count} memories" for sign, count in texts.items() if count > 1)
 
 
-def _one(
-    root: Path,
-    connection: apsw.Connection,
-    kept: Kept,
-    path: str,
-    presence: str,
-    title: str,
-    validations: int,
-    content: str,
-) -> Iterator[str]:
+def differences(root: Path, kept: Kept, *, path: str, presence: str, title: str, validations: int) -> Iterator[str]:
+    """What is not as it was acknowledged."""
     what = f"memory {kept.id} ({kept.sign})"
     if path != kept.path:
         yield f"{what} was saved at {kept.path} and is at {path}"
@@ -194,31 +205,24 @@ def _one(
         yield f"{what} is titled {title!r}, acknowledged was {kept.titles}"
     if not kept.validations <= validations <= kept.validations + kept.validations_unknown:
         yield f"{what} has {validations} validations, acknowledged were {kept.validations}"
-    blob: list[Any] = connection.execute("SELECT text FROM content WHERE hash = ?", (content,)).fetchall()
-    if not blob or kept.text not in rows.unpack(blob[0][0]):
-        yield f"{what} has lost its text"
 
 
-def _agree(root: Path) -> Iterator[str]:
+def agree(root: Path, store: Index) -> Iterator[str]:
     """Each live row says what its file says, and each file has its row or was forgotten."""
-    store = open_index(root / ".spec-kit-memory" / "index.sqlite", read_only=True)
-    try:
-        stored = store.documents.stored()
-        live = {path: row for path, row in stored.items() if row.presence == "live"}
-        on_disk = {path.relative_to(root).as_posix(): path for path in (root / "specs").rglob("*.md")}
-        yield from (f"indexed, but no file: {path}" for path in sorted(live.keys() - on_disk.keys()))
-        yield from (f"a file, but not indexed: {path}" for path in sorted(on_disk.keys() - stored.keys()))
-        for path, row in live.items():
-            if path not in on_disk or row.alias:
-                continue
-            text = markdown.normalise(redact.redact(disk.read(Place(root, tuple(path.split("/")))).text).text)
-            if store.documents.text(row.memory_id).rstrip("\n") != text.rstrip("\n"):
-                yield f"file and index disagree: {path}"
-    finally:
-        store.close()
+    stored = store.documents.stored()
+    live = {path: row for path, row in stored.items() if row.presence == "live"}
+    on_disk = {path.relative_to(root).as_posix(): path for path in (root / "specs").rglob("*.md")}
+    yield from (f"indexed, but no file: {path}" for path in sorted(live.keys() - on_disk.keys()))
+    yield from (f"a file, but not indexed: {path}" for path in sorted(on_disk.keys() - stored.keys()))
+    for path, row in live.items():
+        if path not in on_disk or row.alias:
+            continue
+        text = markdown.normalise(redact.redact(disk.read(Place(root, tuple(path.split("/")))).text).text)
+        if store.documents.text(row.memory_id).rstrip("\n") != text.rstrip("\n"):
+            yield f"file and index disagree: {path}"
 
 
-def _files_kept(root: Path, journal: Journal) -> Iterator[str]:
+def files_kept(root: Path, journal: Journal) -> Iterator[str]:
     for path, text in journal.files.items():
         try:
             if (root / path).read_text(encoding="utf-8") != text:

@@ -17,10 +17,23 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import apsw
 
-__all__ = ["ABSENT", "DONE", "REFUSED", "UNKNOWN", "History", "Mark", "Read", "Write", "check", "ledger_marks"]
+__all__ = [
+    "ABSENT",
+    "DONE",
+    "REFUSED",
+    "UNKNOWN",
+    "History",
+    "Mark",
+    "Read",
+    "Write",
+    "check",
+    "ledger_marks",
+    "mark_of",
+]
 
 Mark = tuple[str | int, ...]  # by which a write is known in the ledger, unique in a soak
 ABSENT = ""  # the title of a memory that is not found
@@ -165,20 +178,23 @@ def ledger_marks(connection: apsw.Connection) -> dict[Mark, list[int]]:
         " LEFT JOIN history h ON h.ledger_sequence = l.sequence ORDER BY l.sequence"
     )
     for sequence, ids, operation, after in connection.execute(sql):
-        did, state = json.loads(operation or "{}"), json.loads(after or "{}")
-        memory_id = json.loads(ids)[0]
-        match did.get("kind"):
-            case "create":
-                mark: Mark = ("create", state.get("title", ""))
-            case "update":
-                mark = ("update", did.get("values", {}).get("title", ""))
-            case "validate":
-                mark = ("validate", memory_id, state.get("validation_count", 0))
-            case "delete":
-                mark = ("delete", memory_id)
-            case "link":
-                mark = ("link", did["source_id"], did["target_id"])
-            case _:
-                continue
-        marks.setdefault(mark, []).append(sequence)
+        mark = mark_of(json.loads(ids), json.loads(operation or "{}"), json.loads(after or "{}"))
+        if mark is not None:
+            marks.setdefault(mark, []).append(sequence)
     return marks
+
+
+def mark_of(memory_ids: Sequence[int], did: Mapping[str, Any], state: Mapping[str, Any]) -> Mark | None:
+    """By what a change is known: its operation, and the memory's state after it."""
+    match did.get("kind"):
+        case "create":
+            return ("create", state.get("title", ""))
+        case "update":
+            return ("update", did.get("values", {}).get("title", ""))
+        case "validate":
+            return ("validate", memory_ids[0], state.get("validation_count", 0))
+        case "delete":
+            return ("delete", memory_ids[0])
+        case "link":
+            return ("link", did["source_id"], did["target_id"])
+    return None
