@@ -87,7 +87,7 @@ class Server:
     def data(self) -> Path:
         return self.folder / "data"
 
-    def make(self) -> None:
+    def make(self, *options: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._user is not None:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
@@ -102,6 +102,7 @@ class Server:
             "-E",
             "UTF8",
             "--locale=C.UTF-8",
+            *options,
         )
         assert made.wait(START_SECONDS) == 0, "initdb failed"
 
@@ -135,6 +136,21 @@ class Server:
             self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop").wait(START_SECONDS)
             self._process.wait(START_SECONDS)
         self._process = None
+
+    def standby(self) -> Server:
+        """Another server that follows this one and can only be read; it is started, and its folder is beside."""
+        made = Server(self.folder.with_name(f"standby-{free_port()}"), version=self.version)
+        made.folder.mkdir()
+        if self._user is not None:
+            os.chown(made.folder, self._user.pw_uid, self._user.pw_gid)
+        source = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres"]
+        copied = self._run("pg_basebackup", *source, "-D", str(made.data), "-R", "--checkpoint=fast", "--no-sync")
+        assert copied.wait(START_SECONDS) == 0, "pg_basebackup failed"
+        made.start()
+        return made
+
+    def promote(self) -> None:
+        assert self._run("pg_ctl", "-D", str(self.data), "-w", "promote").wait(START_SECONDS) == 0
 
     def url(self, database: str = "postgres", *, port: int | None = None, user: str = "postgres") -> str:
         return f"postgresql://{user}@127.0.0.1:{port or self.port}/{database}"

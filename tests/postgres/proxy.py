@@ -21,7 +21,7 @@ class Loss(Enum):
 
 class Proxy:
     def __init__(self, port: int, *, pretended_version: int | None = None) -> None:
-        self._target = port
+        self.target = port
         self._pretended = pretended_version
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
@@ -42,7 +42,7 @@ class Proxy:
                     client.close()
                     continue
                 try:
-                    server = socket.create_connection(("127.0.0.1", self._target))
+                    server = socket.create_connection(("127.0.0.1", self.target))
                 except OSError:  # it is down
                     client.close()
                     continue

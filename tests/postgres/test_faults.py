@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +20,10 @@ from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, SpecKitMemory
 from spec_kit_memory.index.postgres import failures, schema
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from tests import postgres_server
+from tests.faults.conftest import filled
+from tests.faults.talking import Answer, Talk
 from tests.index.material import BY_USER, entry
+from tests.postgres.command import skm
 from tests.postgres_server import Server
 
 DEADLINE = 60.0
@@ -44,13 +49,16 @@ def until_written(store: PostgresIndex, number: int) -> None:
             time.sleep(0.05)
 
 
-@pytest.mark.parametrize("mode", ["immediate", "fast"])
+@pytest.mark.parametrize("mode", ["killed", "fast"])
 def test_a_server_that_is_killed_or_restarted_loses_nothing_and_reads_come_back(own_server: Server, mode: str) -> None:
     store = PostgresIndex(own_server.url(), "p", busy_seconds=2)
     for number in range(3):
         store.documents.put(entry(f"memory/{number}.md", f"zebra {number}"), BY_USER)
     assert len(store.documents.match(["zebra"], Filter(), 9)) == 3
-    own_server.stop(mode=mode)
+    if mode == "killed":
+        own_server.kill()
+    else:
+        own_server.stop(mode=mode)
     with pytest.raises((DatabaseUnusable, DatabaseBusy)):
         store.documents.find()
     with pytest.raises((DatabaseUnusable, DatabaseBusy)):
@@ -92,6 +100,53 @@ def test_backends_that_are_killed_in_the_middle_leave_whole_writes(own_server: S
     assert len(added) == 30, "nothing is there twice"
     assert all(not said for said in store.care.check().values())
     store.close()
+
+
+def test_a_backend_that_is_killed_outright_takes_no_acknowledged_write_along(own_server: Server) -> None:
+    """SIGKILL: the server then ends every connection and recovers as after a crash."""
+    store = PostgresIndex(own_server.url(), "p", busy_seconds=5)
+    for number in range(4):
+        until_written(store, number)
+        found = own_server.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'spec-kit-memory'")
+        assert found
+        os.kill(int(str(found[0][0])), signal.SIGKILL)
+    until_written(store, 4)
+    assert sorted(memory.path for memory in store.documents.find()) == [f"memory/{number}.md" for number in range(5)]
+    assert len(list(store.record.ledger())) == 5
+    assert ledger.verify(store.record.ledger()) is None
+    store.close()
+
+
+def test_commands_and_mcp_say_that_a_server_is_gone_and_go_on_when_it_is_back(
+    own_server: Server, tmp_path: Path
+) -> None:
+    root = filled(tmp_path / "work", count=3)
+    url = own_server.url()
+    session = {"title": "Gate", "sessionSummary": "The gate opens at nine in the morning"}
+    with Talk(root, SPEC_KIT_MEMORY_INDEX_URL=url) as talk:
+        talk.ready(memories=3)
+        assert not talk.call("memory_validate", id=1, wasUseful=True).is_error
+        own_server.kill()
+        told = skm(root, "search", "zebra1", url=url, code=1)["error"]
+        refused = [
+            talk.search("zebra1"),
+            talk.call("memory_save", specFolder="001-core", context=session),
+            Answer({"isError": True, "structuredContent": told}),
+        ]
+        for answer in refused:
+            assert answer.code == "E020", answer
+            assert "cannot be reached" in answer.message
+            assert str(own_server.port) in answer.message
+            assert "running" in answer.hint
+        own_server.start()
+        assert talk.search("zebra1").titles[0] == "Note 1", "without a restart"
+        assert talk.call("memory_validate", id=1, wasUseful=True).data["validationCount"] == 2
+        saved = talk.call("memory_save", specFolder="001-core", context=session)
+        assert not saved.is_error, saved
+        talk.call("memory_index_scan")
+        assert [title for title in talk.search("gate opens").titles if title == "Gate"] == ["Gate"], "once"
+        assert talk.call("memory_stats").data["totals"]["memories"] == 4
+        assert talk.call("memory_health").data["healthy"]
 
 
 def test_a_server_without_free_connections_is_busy(own_server: Server) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +15,7 @@ import pytest
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.errors import DatabaseBusy
+from spec_kit_memory.index import postgres
 from spec_kit_memory.index.postgres import schema
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from tests.index.material import BY_USER, entry
@@ -45,21 +47,40 @@ print("done", flush=True)
 """
 
 
-def test_sixteen_writers_keep_one_chain(server: Server) -> None:
-    project, each = uuid4().hex, 6
+def run_at_once(script: str, arguments: Sequence[Sequence[str]]) -> None:
+    """A process for each; all of them must end well."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, server.url(), project, f"w{number}", str(each)],
+            [sys.executable, "-c", script, *given],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
         )
-        for number in range(16)
+        for given in arguments
     ]
-    for process in processes:
-        told, errors = process.communicate(timeout=300)
-        assert told == "done\n", errors
+    try:
+        for process in processes:
+            told, errors = process.communicate(timeout=300)
+            assert told == "done\n", errors
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def write_from_processes(url: str, project: str, *, processes: int, each: int) -> None:
+    run_at_once(WRITER, [(url, project, f"w{number}", str(each)) for number in range(processes)])
+
+
+def deadlocks(server: Server) -> int:
+    return int(str(server.execute("SELECT sum(deadlocks) FROM pg_stat_database")[0][0]))
+
+
+def test_sixteen_writers_keep_one_chain(server: Server) -> None:
+    project, each = uuid4().hex, 6
+    before = deadlocks(server)
+    write_from_processes(server.url(), project, processes=16, each=each)
+    assert deadlocks(server) == before, "nobody waited in a circle"
     store = PostgresIndex(server.url(), project)
     assert store.documents.count() == 16 * each
     assert len({memory.id for memory in store.documents.find()}) == 16 * each
@@ -69,6 +90,48 @@ def test_sixteen_writers_keep_one_chain(server: Server) -> None:
     assert all(not said for said in store.care.check().values())
     assert store.documents.get(1).access_count >= 16 * each, "every use was counted"
     store.close()
+
+
+OPENER = """
+import sys
+from spec_kit_memory.index.postgres.engine import PostgresIndex
+from tests.index.material import BY_USER, entry
+url, project, name = sys.argv[1:]
+sys.stdin.close()
+store = PostgresIndex(url, project)
+store.documents.put(entry(f"memory/{name}.md", f"zebra {name}"), BY_USER)
+store.close()
+print("done", flush=True)
+"""
+
+
+def test_eight_processes_migrate_a_new_database_once(server: Server) -> None:
+    name = f"raced_{uuid4().hex}"
+    server.execute(f"CREATE DATABASE {name}")
+    run_at_once(OPENER, [(server.url(name), f"p{number % 2}", f"n{number}") for number in range(8)])
+    rows = server.execute(f"SELECT number FROM {schema.NAME}.version ORDER BY number", database=name)
+    assert rows == [(number,) for number in range(1, schema.VERSION + 1)]
+    for project in ("p0", "p1"):
+        store = PostgresIndex(server.url(name), project)
+        assert store.documents.count() == 4
+        assert ledger.verify(store.record.ledger()) is None
+        store.close()
+
+
+@pytest.mark.parametrize("older", range(1, schema.VERSION))
+def test_eight_processes_bring_a_database_of_an_older_version_up_to_date_once(server: Server, older: int) -> None:
+    """As the older version left it: its tables, and a project."""
+    name = f"older_{uuid4().hex}"
+    server.execute(f"CREATE DATABASE {name}")
+    folder = Path(str(postgres.__file__)).parent / "migrations"
+    PostgresIndex(server.url(), uuid4().hex).close()  # the role is the whole server's
+    server.execute("CREATE EXTENSION vector", database=name)
+    for number, script in enumerate(sorted(folder.glob("*.sql"))[:older], start=1):
+        sql = script.read_text(encoding="utf-8").replace("@role", schema.ROLE)
+        server.execute(f"BEGIN; {sql}; INSERT INTO {schema.NAME}.version VALUES ({number}); COMMIT", database=name)
+    run_at_once(OPENER, [(server.url(name), f"p{number % 2}", f"n{number}") for number in range(8)])
+    rows = server.execute(f"SELECT number FROM {schema.NAME}.version ORDER BY number", database=name)
+    assert rows == [(number,) for number in range(1, schema.VERSION + 1)]
 
 
 def test_processes_that_open_a_new_database_at_once_make_it_once(server: Server) -> None:
