@@ -42,14 +42,17 @@ tested="$(bin_of build/wheel)/python"
 took
 
 say "Tests, against the wheel"
-if ! command -v chromium >/dev/null 2>&1; then
-  # The page is tested in a real browser where there is one or where one can be had.
+# What some tests need is installed where that can be done; where not, they are skipped, and this says why.
+wanted() { # PROGRAM PACKAGE, and what is not tried without it
+  PATH="$PATH:/usr/sbin" command -v "$1" >/dev/null 2>&1 && return
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-    echo "Chromium is not installed, and only root of a Debian system can install it here: the page is not tried in a browser."
-  elif ! { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >build/chromium.log 2>&1; then
-    echo "Chromium could not be installed: $(tail -n 1 build/chromium.log) (build/chromium.log). The page is not tried in a browser."
+    echo "$1 is not installed, and only root of a Debian system can install it here: $3."
+  elif ! { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$2"; } >"build/$1.log" 2>&1; then
+    echo "$1 could not be installed: $(tail -n 1 "build/$1.log") (build/$1.log): $3."
   fi
-fi
+}
+wanted chromium chromium "the page is not tried in a browser"
+wanted pgbouncer pgbouncer "the index is not tried behind a pooler"
 for optional in node git; do
   command -v "$optional" >/dev/null 2>&1 || echo "$optional is not installed: the tests that need it are skipped (listed at the end)."
 done
