@@ -158,7 +158,8 @@ class Workspace:
         # One that is damaged opens too, so that it can be rebuilt: until then every verb says what is wrong.
         first_id = FIRST_PERSONAL_ID if is_vault else 1
         place, project = index_place(settings), settings.index_project
-        whole = store or open_index(place, project=project, damaged_ok=True, first_id=first_id)
+        checkout = settings.index_checkout
+        whole = store or open_index(place, project=project, checkout=checkout, damaged_ok=True, first_id=first_id)
         self._runtime = Runtime(
             settings,
             whole=whole,

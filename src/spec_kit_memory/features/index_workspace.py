@@ -77,7 +77,7 @@ def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
         raise OutsideScope("only a caller who sees the whole workspace may copy its index")
     there = replace(runtime.settings, index=replace(runtime.settings.index, url=url))
     place, project = paths.index_place(there), there.index_project
-    with closing(open_index(place, project=project)) as target:
+    with closing(open_index(place, project=project, checkout=there.index_checkout)) as target:
         counts = copy(runtime.whole, target)
     memories, entries = counts["memory"], counts["ledger"]
     summary = f"copied {counted(memories, 'memory', 'memories')} and {entries} ledger entries, and compared them"

@@ -137,10 +137,15 @@ class Settings:
     @property
     def index_project(self) -> str:
         """The project's name on a server: unless it was given, no other folder and no other machine has it."""
+        return self.index.project or self.index_checkout
+
+    @property
+    def index_checkout(self) -> str:
+        """This folder among those that share a project on a server."""
         machine = os.uname().nodename if hasattr(os, "uname") else ""
         here = f"{machine}:{self.root}"
         digest = hashlib.sha256(here.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-        return self.index.project or f"{self.root.name}-{digest}"
+        return f"{self.root.name}-{digest}"
 
     @property
     def scope(self) -> Scope:

@@ -11,7 +11,7 @@ from typing import Any
 
 from spec_kit_memory.core.memory import Filter, Scope, StateBounds
 
-__all__ = ["CITED", "MEMORY", "Condition", "in_ids", "matching", "visible"]
+__all__ = ["CITED", "MEMORY", "OWN_LINK", "Condition", "in_ids", "matching", "visible"]
 
 Condition = tuple[str, list[Any]]  # SQL over memory (and usage), with its values
 
@@ -35,6 +35,7 @@ MEMORY = f"""
   {CITED}
   WHERE memory.project_id = @p
 """
+OWN_LINK = "(link.origin = 'hand' OR @c = ANY(link.checkouts))"
 _LAST_USED = "greatest(memory.first_indexed_at, coalesce(usage.last_access, memory.first_indexed_at)) / 1e6::float8"
 
 

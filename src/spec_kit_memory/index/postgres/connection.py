@@ -43,7 +43,7 @@ _NETWORK: Mapping[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 45_000,
 }
-_PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z_]+)\b|@p\b|@vector\b|%")
+_PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z_]+)\b|@p\b|@c\b|@vector\b|%")
 
 Values = Sequence[Any] | Mapping[str, Any]
 Raw = psycopg.Connection[tuple[Any, ...]]
@@ -56,8 +56,8 @@ def clean(text: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _translated(sql: str, project: int, extension: str) -> str:
-    """Statements name the project as @p, pgvector's type as @vector, and values as ? or :name."""
+def _translated(sql: str, project: int, checkout: int, extension: str) -> str:
+    """Statements name the project as @p, the checkout as @c, pgvector's type as @vector, and values as ? or :name."""
 
     def one(found: re.Match[str]) -> str:
         match found[0]:
@@ -65,6 +65,8 @@ def _translated(sql: str, project: int, extension: str) -> str:
                 return "%s"
             case "@p":
                 return str(project)
+            case "@c":
+                return str(checkout)
             case "@vector":
                 return f'"{extension}".vector'
             case "%":
@@ -113,10 +115,13 @@ class Result:
 class Connection:
     """A connection inside one transaction of one project, which begins with its first statement."""
 
-    def __init__(self, begin: Callable[[], tuple[Pool, Raw]], project: int, extension: str) -> None:
+    def __init__(self, begin: Callable[[], tuple[Pool, Raw]], project: int, checkout: int, extension: str) -> None:
         self._begin = begin
         self._begun: tuple[Pool, Raw] | None = None
         self.project = project
+        self.checkout = checkout
+        self._looked_at: tuple[int, ...] = (checkout,)
+        self._checkouts: list[int] = []
         self._extension = extension  # the schema of pgvector
         self.postings: dict[tuple[str, int], tuple[list[int], list[int]]] = {}  # gathered, and written at the end
         self.before_commit: list[Callable[[], None]] = []
@@ -145,19 +150,55 @@ class Connection:
 
     def execute(self, sql: str, values: Values = ()) -> Result:
         cursor = psycopg.ClientCursor(self.raw)
-        cursor.execute(_translated(sql, self.project, self._extension).encode(), _storable(values) or {})
+        cursor.execute(_translated(sql, self.project, self.checkout, self._extension).encode(), _storable(values) or {})
         return Result(cursor)
 
     def executemany(self, sql: str, values: Iterable[Values]) -> None:
         given = list(values)
         if given:
             psycopg.ClientCursor(self.raw).executemany(
-                _translated(sql, self.project, self._extension).encode(), list(map(_storable, given))
+                _translated(sql, self.project, self.checkout, self._extension).encode(), list(map(_storable, given))
             )
 
     def binary(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
         """Large values as they are, not as text."""
-        return self.raw.cursor(binary=True).execute(_translated(sql, self.project, self._extension).encode(), values)
+        return self.raw.cursor(binary=True).execute(
+            _translated(sql, self.project, self.checkout, self._extension).encode(), values
+        )
+
+    @contextmanager
+    def within(self, *checkouts: int) -> Iterator[None]:
+        """Inside, statements see the rows of these checkouts; of several, the first is the one that @c names."""
+        before = self._looked_at
+        self._look_at(checkouts)
+        try:
+            yield
+        except BaseException:
+            self.checkout, self._looked_at = before[0], before  # the transaction is lost
+            raise
+        self._look_at(before)
+
+    def _look_at(self, checkouts: tuple[int, ...]) -> None:
+        if checkouts != self._looked_at:
+            self.execute("SELECT set_config('skm.checkout', ?, true)", (",".join(map(str, checkouts)),))
+            self.checkout, self._looked_at = checkouts[0], checkouts
+
+    def checkouts(self) -> list[int]:
+        """All of the project, this one first. Those that come while a transaction lasts have no rows yet."""
+        if not self._checkouts:
+            found = self.execute("SELECT id FROM checkout WHERE project_id = @p ORDER BY id")
+            self._checkouts = [row[0] for row in found]
+        return sorted(self._checkouts, key=lambda one: one != self.checkout)
+
+    def having(self, memory_id: int) -> list[int]:
+        """The other checkouts that have this memory."""
+        every = self.checkouts()
+        if len(every) == 1:
+            return []
+        with self.within(*every):
+            sql = "SELECT checkout_id FROM memory WHERE project_id = @p AND id = ? ORDER BY 1"
+            found = [row[0] for row in self.execute(sql, (memory_id,))]
+        return [one for one in found if one != self.checkout]
 
     def next_id(self, kind: str, count: int = 1) -> int:
         """The first of so many new ids of memories, links, history, passages, vectors or models of this project."""
@@ -226,29 +267,41 @@ def taken(url: str) -> tuple[Pool, Raw]:
 
 
 class Database:
-    """A server and one project on it."""
+    """A server, one project on it, and one checkout of that."""
 
-    def __init__(self, url: str, project: str, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str,
+        project: str,
+        *,
+        checkout: str = "",
+        read_only: bool = False,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
         self.url = url
         self.where = failures.masked(url)
         self.busy_seconds = busy_seconds
         self._threads = _Threads()
         self._closed = False
         with self.translated(), psycopg.connect(url, autocommit=True, connect_timeout=10, **_NETWORK) as raw:
-            opened = schema.open_project(raw, project, self.where, read_only=read_only)
+            opened = schema.open_project(raw, project, self.where, checkout=checkout, read_only=read_only)
         self.project = opened.project
+        self.checkout = opened.checkout
         self._extension = opened.extension
         self.read_only = opened.read_only or read_only
         self._begin = (
             f'SET LOCAL ROLE {schema.ROLE}; SET LOCAL search_path = {schema.NAME}, "{opened.extension}";'
-            f" SELECT set_config('skm.project', '{opened.project:d}', true)"
+            f" SELECT set_config('skm.project', '{opened.project:d}', true),"
+            f" set_config('skm.checkout', '{opened.checkout:d}', true)"
         )
 
     # --- connections
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Connection]:
-        connection = Connection(lambda: self._begun(f"{begin}; {self._begin}"), self.project, self._extension)
+        connection = Connection(
+            lambda: self._begun(f"{begin}; {self._begin}"), self.project, self.checkout, self._extension
+        )
         try:
             yield connection
         finally:

@@ -13,7 +13,7 @@ from typing import Any
 from spec_kit_memory.core.memory import LinkClaim, Memory
 from spec_kit_memory.index.postgres.connection import Connection, clean, fetch, first
 
-__all__ = ["others_resolved", "replace", "resolve", "unresolved"]
+__all__ = ["drop", "others_resolved", "replace", "resolve", "unresolved"]
 
 # A name is found among memories that the claimant's own reader may see, live ones first, then the nearest.
 _TARGET = """
@@ -59,18 +59,29 @@ def resolve(connection: Connection, claimant: int) -> None:
     """Make the links of this file's claims be exactly those that can be resolved now."""
     wanted = dict(_resolved(connection, claimant))
     have = connection.execute(
-        "SELECT id, source_id, target_id, relation FROM link WHERE link.project_id = @p AND claimant = ?", (claimant,)
+        "SELECT id, source_id, target_id, relation FROM link"
+        " WHERE link.project_id = @p AND claimant = ? AND @c = ANY(checkouts)",
+        (claimant,),
     )
     for link_id, *key in have.fetchall():
         if tuple(key) not in wanted:
-            connection.execute("DELETE FROM link WHERE link.project_id = @p AND id = ?", (link_id,))
+            drop(connection, link_id)
     for (source, target, relation), strength in wanted.items():
         connection.execute(
-            "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, claimant)"
-            " VALUES (@p, ?, ?, ?, ?, ?, '', 'file', ?) ON CONFLICT (project_id, source_id, target_id, relation)"
-            " DO UPDATE SET strength = excluded.strength WHERE link.origin = 'file'",
+            "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, claimant,"
+            " checkouts) VALUES (@p, ?, ?, ?, ?, ?, '', 'file', ?, ARRAY[@c])"
+            " ON CONFLICT (project_id, source_id, target_id, relation) DO UPDATE SET strength = excluded.strength,"
+            " checkouts = array_append(array_remove(link.checkouts, @c), @c) WHERE link.origin = 'file'",
             (connection.next_id("link"), source, target, relation, strength, claimant),
         )
+
+
+def drop(connection: Connection, link_id: int) -> None:
+    """This checkout asks for it no more; while another one does, it stays that one's."""
+    connection.execute(
+        "UPDATE link SET checkouts = array_remove(checkouts, @c) WHERE project_id = @p AND id = ?", (link_id,)
+    )
+    connection.execute("DELETE FROM link WHERE project_id = @p AND id = ? AND checkouts = '{}'", (link_id,))
 
 
 def _resolved(connection: Connection, claimant: int) -> Iterable[tuple[tuple[int, int, str], float]]:

@@ -47,6 +47,16 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """What a memory of another checkout of the project brings along."""
+
+    id: int
+    first_indexed_at: int
+    outdated: bool
+    vouched: bool | None  # for this very text
+
+
+@dataclass(frozen=True, slots=True)
 class _Place:
     """Which memory a document is. No memory: a new one."""
 
@@ -54,6 +64,7 @@ class _Place:
     alias: bool = False  # it becomes a second name
     stays_forgotten: bool = False
     previous: Memory | None = None  # what was forgotten at its path: another text, and so another memory
+    elsewhere: _Elsewhere | None = None  # another checkout has it: the same memory, new here
 
 
 class Documents(Queries):
@@ -73,7 +84,7 @@ class Documents(Queries):
                 return _stay_forgotten(connection, recorder, place.memory, entry, alias=place.alias)
             if place.memory and place.alias:
                 return _add_alias(connection, recorder, place.memory, entry)
-            return _index(connection, recorder, place.memory, entry, previous=place.previous)
+            return _index(connection, recorder, place, entry)
 
     def scanned(
         self,
@@ -91,7 +102,8 @@ class Documents(Queries):
             )
             connection.executemany(
                 "INSERT INTO bad_file (project_id, path, code, message, seen_at) VALUES (@p, ?, ?, ?, ?)"
-                " ON CONFLICT (project_id, path) DO UPDATE SET code = excluded.code, message = excluded.message,"
+                " ON CONFLICT (project_id, checkout_id, path) DO UPDATE SET code = excluded.code,"
+                " message = excluded.message,"
                 " seen_at = excluded.seen_at",
                 [(clean(one.path), one.code, clean(one.message), rows.micros(one.seen_at)) for one in bad],
             )
@@ -229,7 +241,40 @@ def _identify(
             return _Place(at_path, stays_forgotten=not explicit)
         forgotten = at_path
     place = _by_fingerprint(connection, scope, entry, explicit=explicit)
-    return replace(place, previous=forgotten) if place.memory is None else place
+    if place.memory is not None:
+        return place
+    return replace(place, previous=forgotten, elsewhere=None if forgotten else _elsewhere(connection, entry))
+
+
+def _elsewhere(connection: Connection, entry: Entry) -> _Elsewhere | None:
+    """The memory that another checkout has at this path, else one with this text in the same place.
+
+    Not one that this checkout has already, somewhere else or no longer, nor another user's.
+    """
+    every = connection.checkouts()
+    if len(every) == 1:
+        return None
+    folder = entry.path[: entry.path.rfind("/") + 1]
+    with connection.within(*every):
+        found = fetch(
+            connection,
+            "SELECT id, min(first_indexed_at), bool_or(outdated),"
+            " bool_or(vouched) FILTER (WHERE content_hash = :content AND trusted = :trusted) FROM memory AS other"
+            " WHERE project_id = @p AND owner IS NOT DISTINCT FROM :owner AND project IS NOT DISTINCT FROM :project"
+            " AND (path = :path OR fingerprint = :fingerprint AND fingerprint <> ''"
+            " AND spec_folder IS NOT DISTINCT FROM :spec_folder"
+            " AND (spec_folder IS NOT NULL OR starts_with(path, :folder)"
+            " AND strpos(substr(path, length(:folder) + 1), '/') = 0))"
+            " AND NOT EXISTS (SELECT 1 FROM memory WHERE project_id = @p AND checkout_id = @c AND id = other.id)"
+            " GROUP BY id ORDER BY bool_or(path = :path AND presence = 'live') DESC, bool_or(presence = 'live') DESC,"
+            " bool_or(path = :path) DESC, id LIMIT 1",
+            {
+                "content": entry.content_hash, "trusted": entry.trusted, "owner": entry.owner,
+                "project": entry.project, "path": entry.path, "fingerprint": entry.fingerprint,
+                "spec_folder": entry.spec_folder, "folder": folder,
+            },
+        )  # fmt: skip
+    return _Elsewhere(*found[0]) if found else None
 
 
 def _still_alias(memory: Memory, entry: Entry, *, explicit: bool) -> bool:
@@ -338,7 +383,7 @@ def _add_alias(connection: Connection, recorder: Recorder, memory: Memory, entry
 def _write_alias(connection: Connection, memory_id: int, entry: Entry) -> None:
     connection.execute(
         "INSERT INTO alias (project_id, path, memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns)"
-        " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, path) DO UPDATE SET"
+        " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, checkout_id, path) DO UPDATE SET"
         " memory_id = excluded.memory_id, fingerprint = excluded.fingerprint, triggers = excluded.triggers,"
         " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns, seen_ns = excluded.seen_ns",
         (
@@ -358,14 +403,13 @@ def _detach(connection: Connection, recorder: Recorder, memory: Memory, path: st
 def _index(
     connection: Connection,
     recorder: Recorder,
-    before: Memory | None,
+    place: _Place,
     entry: Entry,
-    *,
-    previous: Memory | None = None,
 ) -> PutResult:
+    before, previous = place.memory, place.previous
     _make_room(connection, recorder, before, entry.path)
     keep_text(connection, entry.content_hash, entry.document.text)
-    memory_id = _write_row(connection, recorder, before, entry)
+    memory_id = _write_row(connection, recorder, place, entry)
     _write_document(connection, memory_id, entry)
     released = _release(connection, memory_id, entry.fingerprint)
     attributes = set_attributes(connection, memory_id, triggers_live=True)
@@ -418,8 +462,9 @@ def keep_text(connection: Connection, content_hash: str, text: str) -> None:
         )
 
 
-def _write_row(connection: Connection, recorder: Recorder, before: Memory | None, entry: Entry) -> int:
+def _write_row(connection: Connection, recorder: Recorder, place: _Place, entry: Entry) -> int:
     """What the document itself says; its attributes follow."""
+    before, other = place.memory, place.elsewhere
     said = (
         entry.path, str(entry.source), entry.spec_folder, entry.fingerprint, entry.content_hash, entry.archived_folder,
         entry.owner, entry.project,
@@ -432,15 +477,17 @@ def _write_row(connection: Connection, recorder: Recorder, before: Memory | None
             (*said, before.id),
         )
         return before.id
-    memory_id = connection.next_id("memory")
+    memory_id = other.id if other else connection.next_id("memory")
     connection.execute(
-        "INSERT INTO memory (project_id, id, path, source, spec_folder, fingerprint, content_hash,"
-        " archived_folder, owner,"
-        " project,"
-        " presence, title, tier, weight, context_type, triggers, trusted, first_indexed_at, updated_at, changed)"
-        " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'live', '', '', 0, '', '[]', false, ?, ?, ?)",
-        (memory_id, *said, recorder.at, recorder.at, recorder.generation),
-    )
+        "INSERT INTO memory (project_id, id, path, source, spec_folder, fingerprint, content_hash, archived_folder,"
+        " owner, project, presence, title, tier, weight, context_type, triggers, trusted, updated_at, changed,"
+        " first_indexed_at, outdated, vouched)"
+        " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'live', '', '', 0, '', '[]', false, ?, ?, ?, ?, ?)",
+        (
+            memory_id, *said, recorder.at, recorder.generation, other.first_indexed_at if other else recorder.at,
+            other.outdated if other else False, other.vouched if other else None,
+        ),
+    )  # fmt: skip
     return memory_id
 
 
@@ -450,7 +497,8 @@ def _write_document(connection: Connection, memory_id: int, entry: Entry) -> Non
         "INSERT INTO document (project_id, memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns,"
         " warnings, redactions,"
         " passages, tokens, vector_status) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')"
-        " ON CONFLICT (project_id, memory_id) DO UPDATE SET said = excluded.said, said_trusted = excluded.said_trusted,"
+        " ON CONFLICT (project_id, checkout_id, memory_id) DO UPDATE SET said = excluded.said,"
+        " said_trusted = excluded.said_trusted,"
         " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns,"
         " seen_ns = excluded.seen_ns, warnings = excluded.warnings, redactions = excluded.redactions,"
         " passages = excluded.passages, tokens = excluded.tokens",
@@ -565,7 +613,8 @@ def record_citations(connection: Connection, cited: Mapping[int, Citations]) -> 
         connection.execute(
             "INSERT INTO citation (project_id, memory_id, body, files)"
             " SELECT @p, id, ?, ? FROM memory WHERE project_id = @p AND id = ?"
-            " ON CONFLICT (project_id, memory_id) DO UPDATE SET body = excluded.body, files = excluded.files",
+            " ON CONFLICT (project_id, checkout_id, memory_id) DO UPDATE SET body = excluded.body,"
+            " files = excluded.files",
             (one.body, rows.plain(files), memory_id),
         )
         if files:

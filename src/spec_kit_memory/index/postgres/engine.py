@@ -1,4 +1,4 @@
-"""The index on PostgreSQL: a handle on one project, bound to a scope.
+"""The index on PostgreSQL: a handle on one checkout of a project, bound to a scope.
 
 Views made by `within` share the connections and the arrays in memory; only their scope differs.
 """
@@ -22,8 +22,17 @@ __all__ = ["PostgresIndex"]
 
 
 class PostgresIndex:
-    def __init__(self, url: str, project: str, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
-        shared = Shared(Database(url, project, read_only=read_only, busy_seconds=busy_seconds))
+    def __init__(
+        self,
+        url: str,
+        project: str,
+        *,
+        checkout: str = "",
+        read_only: bool = False,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
+        database = Database(url, project, checkout=checkout, read_only=read_only, busy_seconds=busy_seconds)
+        shared = Shared(database)
         shared.whole = self
         self._bind(shared, None)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spec_kit_memory.core.memory import Passage
+from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index.postgres import text_index
 from spec_kit_memory.index.postgres.connection import Connection, first
 from spec_kit_memory.index.postgres.vectors import vector_from
@@ -21,6 +22,12 @@ class PostgresTables:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        used = "SELECT count(DISTINCT checkout_id) FROM ledger WHERE project_id = @p"
+        if first(connection, used)[0] > 1:
+            raise DatabaseUnusable(
+                "several checkouts share this project, and a copy holds one",
+                hint="copy the whole database with pg_dump, or index a checkout into a project of its own",
+            )
 
     def rows(self, table: Table) -> Iterator[tuple[Any, ...]]:
         columns = [name.strip() for name in table.columns.split(",")]

@@ -131,10 +131,14 @@ class Care(Statistics, Checkpoints):
             connection.execute(
                 "UPDATE document SET raw_hash = '', size = 0, mtime_ns = 0, seen_ns = 0 WHERE project_id = @p"
             )
-            for (memory_id,) in fetch(connection, f"{_LIVE} ORDER BY id"):
-                _show_again(connection, memory_id)
+            every = connection.checkouts()
+            for checkout in every:  # they share the words
+                with connection.within(checkout):
+                    for (memory_id,) in fetch(connection, f"{_LIVE} ORDER BY id"):
+                        _show_again(connection, memory_id)
             fill(self._shared.whole)
-            connection.execute("UPDATE memory SET changed = ? WHERE project_id = @p", (recorder.generation,))
+            with connection.within(*every):
+                connection.execute("UPDATE memory SET changed = ? WHERE project_id = @p", (recorder.generation,))
             connection.execute("UPDATE counter SET epoch = epoch + 1 WHERE project_id = @p")
         return Rebuilt(Path(), tables)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -39,7 +39,7 @@ from spec_kit_memory.index.contract import UNCHANGED, Unchanged
 from spec_kit_memory.index.postgres import conditions, declared_links, text_index
 from spec_kit_memory.index.postgres.connection import Connection, clean, fetch
 from spec_kit_memory.index.postgres.documents import require, set_attributes
-from spec_kit_memory.index.postgres.recorder import Recorder
+from spec_kit_memory.index.postgres.recorder import Recorder, load
 from spec_kit_memory.index.postgres.view import View
 
 __all__ = ["Record", "link_of"]
@@ -64,20 +64,19 @@ class Record(View):
     ) -> Memory:
         if validation is not None and not 0 <= validation[0] <= 1:
             raise OutOfRange(f"confidence {validation[0]} is not between 0 and 1")
+        amendment = _Amendment(overrides, outdated, vouched, validation)
         with self._database.writing() as connection:
             memory = require(connection, self._scope, memory_id, live=not history)
             recorder = Recorder(connection, change)
-            if overrides is not None:
-                memory = _override(connection, recorder, memory, overrides)
-            if outdated is not None:
-                connection.execute(
-                    "UPDATE memory SET outdated = ? WHERE project_id = @p AND id = ?", (outdated, memory_id)
-                )
-                memory = recorder.entry(Mutation.ARCHIVE if outdated else Mutation.UPDATE, memory, memory_id)
-            if vouched is not UNCHANGED:
-                memory = _vouch(connection, recorder, memory, vouched)
-            if validation is not None:
-                memory = _validate(connection, recorder, memory, *validation)
+            text = memory.content_hash
+            memory = _amend(connection, recorder, memory, amendment)
+            for checkout in connection.having(memory_id):
+                with connection.within(checkout):
+                    there = load(connection, memory_id)
+                    if there and there.presence is Presence.LIVE:
+                        same_text = there.content_hash == text  # who vouches does so for what they have read
+                        given = amendment if same_text else replace(amendment, vouched=UNCHANGED)
+                        _amend(connection, recorder, there, given)
             if history:
                 recorder.adopt([entry for entry in history if entry.memory_id == memory_id])
         return memory
@@ -110,16 +109,17 @@ class Record(View):
             key = (link.source_id, link.target_id, str(link.relation))
             old = link_of(connection, key)
             recorder = Recorder(connection, change)
+            ours = "ARRAY[@c]" if link.origin is not Origin.HAND else "'{}'::bigint[]"
+            kept = "'{}'::bigint[]" if link.origin is Origin.HAND else f"array_remove(link.checkouts, @c) || {ours}"
             taken = connection.execute("SELECT 1 FROM link WHERE link.project_id = @p AND id = ?", (link.id,)).get
             undoing = change.operation is not None and change.operation.kind == "undo"
             created_at = "excluded.created_at" if undoing else "coalesce(link.created_at, excluded.created_at)"
             connection.execute(
                 "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin,"
-                " created_at)"
-                " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, source_id, target_id,"
-                " relation) DO UPDATE SET"
+                f" created_at, checkouts) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, {ours})"
+                " ON CONFLICT (project_id, source_id, target_id, relation) DO UPDATE SET"
                 " strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin,"
-                " claimant = NULL,"
+                f" claimant = NULL, checkouts = {kept},"
                 f" created_at = {created_at} WHERE link.origin <> 'hand' OR excluded.origin = 'hand' OR {undoing}",
                 (
                     self._link_id(connection, link.id if link.id > 0 and not taken else None),
@@ -152,7 +152,8 @@ class Record(View):
     def drop_link(self, link_id: int, change: Change) -> Link:
         with self._database.writing() as connection:
             row = connection.execute(
-                f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND id = ?", (link_id,)
+                f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND id = ? AND {conditions.OWN_LINK}",
+                (link_id,),
             ).fetchone()
             link = rows.link_from(row) if row else None
             if link is None or not _seen(connection, self._scope, link):
@@ -164,11 +165,13 @@ class Record(View):
                 )
             before = require(connection, self._scope, link.source_id, live=False)
             recorder = Recorder(connection, change)
-            connection.execute("DELETE FROM link WHERE link.project_id = @p AND id = ?", (link_id,))
+            declared_links.drop(connection, link_id)
             if change.operation is not None and change.operation.kind == "undo":
                 # A link by hand had taken the place of one that a file asks for.
                 for memory_id in (link.source_id, link.target_id):
-                    declared_links.resolve(connection, memory_id)
+                    for checkout in (connection.checkout, *connection.having(memory_id)):
+                        with connection.within(checkout):
+                            declared_links.resolve(connection, memory_id)
             recorder.entry(
                 Mutation.UPDATE,
                 before,
@@ -192,7 +195,7 @@ class Record(View):
             f"EXISTS (SELECT 1 FROM memory"
             f" WHERE memory.project_id = @p AND memory.id = link.{{}} AND {_LIVE} AND {seen})"
         )
-        ends = f"{shown.format('source_id')} AND {shown.format('target_id')}"
+        ends = f"{shown.format('source_id')} AND {shown.format('target_id')} AND {conditions.OWN_LINK}"
         test: str = "true"
         values: list[Any] = []
         if memory_ids is not None:
@@ -234,7 +237,7 @@ class Record(View):
             " AND strpos(operation, '\"user\":') > 0)"
             " FROM history"
             f" JOIN memory ON memory.project_id = @p AND memory.id = history.memory_id"
-            f" WHERE history.project_id = @p AND {' AND '.join(tests)} AND {seen}"
+            f" WHERE history.project_id = @p AND history.checkout_id = @c AND {' AND '.join(tests)} AND {seen}"
             f" ORDER BY at DESC, sequence DESC LIMIT {'ALL' if limit is None else max(0, limit)}"
         )
         with self._database.reading() as connection:
@@ -248,13 +251,13 @@ class Record(View):
         operation: str | None = None,
         last: bool = False,
     ) -> Iterator[LedgerEntry]:
-        """In order. The whole chain without a scope; a scope sees only what is about its memories."""
+        """In order. The whole chain without a scope; a scope sees only what its checkout did to its memories."""
         seen, values = conditions.visible(self._scope)
         hidden = (
             "jsonb_array_elements_text(memory_ids::jsonb) AS named (id) WHERE NOT EXISTS"
             f" (SELECT 1 FROM memory WHERE memory.project_id = @p AND memory.id = named.id::bigint AND {seen})"
         )
-        test = "true" if self._scope is None else f"NOT EXISTS (SELECT 1 FROM {hidden})"
+        test = "true" if self._scope is None else f"ledger.checkout_id = @c AND NOT EXISTS (SELECT 1 FROM {hidden})"
         if operation is not None:
             test, values = f"operation_id = ? AND {test}", [operation, *values]
         if last:
@@ -321,6 +324,29 @@ class Record(View):
 
 
 # --- amendments
+
+
+@dataclass(frozen=True, slots=True)
+class _Amendment:
+    overrides: Mapping[str, Any] | None
+    outdated: bool | None
+    vouched: bool | Unchanged | None
+    validation: tuple[Decimal, int] | None
+
+
+def _amend(connection: Connection, recorder: Recorder, memory: Memory, given: _Amendment) -> Memory:
+    """In the checkout that the connection looks at. What a person says of a memory holds in all of them."""
+    if given.overrides is not None:
+        memory = _override(connection, recorder, memory, given.overrides)
+    if given.outdated is not None:
+        sql = "UPDATE memory SET outdated = ? WHERE project_id = @p AND id = ?"
+        connection.execute(sql, (given.outdated, memory.id))
+        memory = recorder.entry(Mutation.ARCHIVE if given.outdated else Mutation.UPDATE, memory, memory.id)
+    if given.vouched is not UNCHANGED:
+        memory = _vouch(connection, recorder, memory, given.vouched)
+    if given.validation is not None:
+        memory = _validate(connection, recorder, memory, *given.validation)
+    return memory
 
 
 def _override(connection: Connection, recorder: Recorder, before: Memory, attributes: Mapping[str, Any]) -> Memory:
@@ -403,6 +429,7 @@ def link_of(connection: Connection, key: tuple[int, int, str]) -> Link | None:
     """The link of that source, target and relation."""
     sql = (
         f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND source_id = ? AND target_id = ? AND relation = ?"
+        f" AND {conditions.OWN_LINK}"
     )
     row = connection.execute(sql, key).fetchone()
     return rows.link_from(row) if row else None

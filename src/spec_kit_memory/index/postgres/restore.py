@@ -188,7 +188,8 @@ class _Restore:
             return bool(updated_at > row["updated_at"])
         sql = (
             "SELECT 1 FROM history JOIN ledger ON ledger.project_id = @p AND ledger.sequence = ledger_sequence"
-            " WHERE history.project_id = @p AND memory_id = ? AND ledger_sequence > ? AND type <> 'reindex' LIMIT 1"
+            " WHERE history.project_id = @p AND history.checkout_id = @c AND memory_id = ? AND ledger_sequence > ?"
+            " AND type <> 'reindex' LIMIT 1"
         )
         return bool(fetch(self._connection, sql, (target.id, self._plan.ledger_sequence)))
 
@@ -201,7 +202,9 @@ class _Restore:
         return load(self._connection, found[0][0]) if found and found[0][0] != here else None
 
     def _free_id(self, wanted: int) -> int | None:
-        taken = fetch(self._connection, "SELECT 1 FROM memory WHERE memory.project_id = @p AND id = ?", (wanted,))
+        """In the database that the row came from, an id that only another checkout has is this very memory's."""
+        taken_by = "memory" if self._same_database else "identity"
+        taken = fetch(self._connection, f"SELECT 1 FROM {taken_by} WHERE project_id = @p AND id = ?", (wanted,))
         return None if taken or wanted < 1 else wanted
 
     def _write(self, saved: SavedMemory, before: Memory | None, here: int | None) -> int:
@@ -264,7 +267,8 @@ class _Restore:
         self._connection.execute(
             "INSERT INTO document (project_id, memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns,"
             " warnings, redactions, passages, tokens, vector_status)"
-            " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending') ON CONFLICT (project_id, memory_id) DO UPDATE SET"
+            " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')"
+            " ON CONFLICT (project_id, checkout_id, memory_id) DO UPDATE SET"
             " said = excluded.said, said_trusted = excluded.said_trusted, raw_hash = excluded.raw_hash,"
             " size = excluded.size, mtime_ns = excluded.mtime_ns, seen_ns = excluded.seen_ns,"
             " warnings = excluded.warnings, redactions = excluded.redactions, passages = excluded.passages,"
@@ -309,7 +313,8 @@ class _Restore:
                 continue  # the copy has become a memory of its own meanwhile
             self._connection.execute(
                 "INSERT INTO alias (project_id, path, memory_id, fingerprint, triggers, raw_hash, size, mtime_ns,"
-                " seen_ns) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, path) DO UPDATE SET"
+                " seen_ns) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (project_id, checkout_id, path) DO UPDATE SET"
                 " memory_id = excluded.memory_id, fingerprint = excluded.fingerprint, triggers = excluded.triggers,"
                 " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns,"
                 " seen_ns = excluded.seen_ns",
@@ -379,19 +384,22 @@ class _Restore:
         return self._clear and any(now[name] != row[name] for name in ("strength", "evidence", "origin", "created_at"))
 
     def _drop_link(self, key: _Key, link: Link) -> None:
-        self._connection.execute("DELETE FROM link WHERE link.project_id = @p AND id = ?", (link.id,))
+        declared_links.drop(self._connection, link.id)
         for memory_id in link.ends:  # it may have stood in the place of one that a file asks for
             declared_links.resolve(self._connection, memory_id)
         self._record_link(key, link)
         self.done["links_removed"] += 1
 
     def _put_link(self, key: _Key, row: Mapping[str, Any], present: Link | None) -> None:
+        by_hand = row["origin"] == Origin.HAND
+        ours = "'{}'::bigint[]" if by_hand else "ARRAY[@c]"
+        kept = ours if by_hand else f"array_remove(link.checkouts, @c) || {ours}"
         self._connection.execute(
-            "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, created_at)"
-            " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, source_id, target_id,"
-            " relation) DO UPDATE SET"
-            " strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin,"
-            " claimant = NULL, created_at = excluded.created_at",
+            "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, created_at,"
+            f" checkouts) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, {ours})"
+            " ON CONFLICT (project_id, source_id, target_id, relation) DO UPDATE SET"
+            " strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin, claimant = NULL,"
+            f" created_at = excluded.created_at, checkouts = {kept}",
             (
                 self._connection.next_id("link"),
                 *key,

@@ -17,7 +17,7 @@ __all__ = ["NAME", "ROLE", "VERSION", "Opened", "add_project", "open_project", "
 
 NAME = "spec_kit_memory"  # the schema
 ROLE = "spec_kit_memory_app"  # what every transaction is: no rights but those on the rows of its project
-VERSION = 2
+VERSION = 3
 _LOCK = 0x534B4D  # of migrations
 _OLDEST = 160_000
 
@@ -27,14 +27,16 @@ Raw = psycopg.Connection[tuple[Any, ...]]
 @dataclass(frozen=True, slots=True)
 class Opened:
     project: int
+    checkout: int
     read_only: bool
     extension: str  # the schema that pgvector is in
 
 
-def open_project(raw: Raw, name: str, where: str, *, read_only: bool) -> Opened:
-    """Bring the schema up to date and find the project of this name, or make it."""
+def open_project(raw: Raw, name: str, where: str, *, checkout: str, read_only: bool) -> Opened:
+    """Bring the schema up to date and find the project and the checkout of these names, or make them."""
     fixed, extension = prepare(raw, where, read_only=read_only)
-    return Opened(add_project(raw, name, where, fixed=fixed), fixed, extension)
+    project = add_project(raw, name, where, fixed=fixed)
+    return Opened(project, _checkout(raw, project, checkout, fixed=fixed, where=where), fixed, extension)
 
 
 def prepare(raw: Raw, where: str, *, read_only: bool = False) -> tuple[bool, str]:
@@ -138,6 +140,23 @@ def add_project(raw: Raw, name: str, where: str, *, fixed: bool = False) -> int:
             (number, secrets.token_hex(8)),
         )
     return number
+
+
+def _checkout(raw: Raw, project: int, name: str, *, fixed: bool, where: str) -> int:
+    named = f"SELECT id FROM {NAME}.checkout WHERE project_id = %s AND name = %s"
+    with raw.transaction():
+        raw.execute(b"SELECT set_config('skm.project', %s, true)", (str(project),))
+        known = _one(raw, named, (project, name))
+        if known is None and fixed:
+            raise DatabaseUnusable(f"this checkout was never indexed at {where}", hint=advise("index"))
+        if known is None:
+            unnamed = f"SELECT id FROM {NAME}.checkout WHERE project_id = %s AND name IS NULL FOR UPDATE"
+            taken = f"UPDATE {NAME}.checkout SET name = %s WHERE id = ({unnamed}) AND name IS NULL"
+            raw.execute(taken.encode(), (name, project))
+            made = f"INSERT INTO {NAME}.checkout (project_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+            raw.execute(made.encode(), (project, name))
+            known = _one(raw, named, (project, name))
+    return int(known)
 
 
 def _no_vector(where: str) -> DatabaseUnusable:

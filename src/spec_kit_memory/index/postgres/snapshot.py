@@ -175,7 +175,7 @@ def links_touching(connection: Connection, scope: Scope | None, ids: Collection[
         f"EXISTS (SELECT 1 FROM memory"
         f" WHERE memory.project_id = @p AND memory.id = link.{{}} AND presence = 'live' AND {seen})"
     )
-    ends = f"{live.format('source_id')} AND {live.format('target_id')}"
+    ends = f"{live.format('source_id')} AND {live.format('target_id')} AND {conditions.OWN_LINK}"
     one = "SELECT id FROM link WHERE link.project_id = @p AND {} = ANY(?::bigint[])"
     touching = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})"
     sql = (

@@ -213,7 +213,9 @@ def cut(lines: Sequence[str], passage: StoredPassage) -> str:
 
 def prune_failures(connection: Connection, hashes: set[str]) -> None:
     """Failures of words that no passage has any more."""
-    if hashes:
+    if not hashes:
+        return
+    with connection.within(*connection.checkouts()):
         connection.execute(
             "DELETE FROM failure WHERE project_id = @p AND hash = ANY(?::text[])"
             " AND NOT EXISTS (SELECT 1 FROM passage WHERE passage.project_id = @p AND passage.hash = failure.hash)",
@@ -223,20 +225,21 @@ def prune_failures(connection: Connection, hashes: set[str]) -> None:
 
 def prune_spare_vectors(connection: Connection) -> None:
     """Of vectors whose words no passage has, the newest stay: who switches branches gets them back without a model."""
-    vectors = first(connection, "SELECT count(*) FROM vector WHERE project_id = @p")[0]
-    passages = first(connection, "SELECT count(*) FROM passage WHERE project_id = @p")[0]
-    most = int(passages * (1 + SPARE_SHARE)) + SPARE_VECTORS
-    if vectors > most:
-        connection.execute(
-            "DELETE FROM vector WHERE project_id = @p AND id IN (SELECT id FROM vector WHERE project_id = @p AND NOT"
-            " EXISTS (SELECT 1 FROM passage WHERE passage.project_id = @p AND passage.hash = vector.hash)"
-            " ORDER BY id LIMIT ?)",
-            (vectors - most,),
-        )
+    with connection.within(*connection.checkouts()):
+        vectors = first(connection, "SELECT count(*) FROM vector WHERE project_id = @p")[0]
+        passages = first(connection, "SELECT count(*) FROM passage WHERE project_id = @p")[0]
+        most = int(passages * (1 + SPARE_SHARE)) + SPARE_VECTORS
+        if vectors > most:
+            connection.execute(
+                "DELETE FROM vector WHERE project_id = @p AND id IN (SELECT id FROM vector WHERE project_id = @p"
+                " AND NOT EXISTS (SELECT 1 FROM passage WHERE passage.project_id = @p AND passage.hash = vector.hash)"
+                " ORDER BY id LIMIT ?)",
+                (vectors - most,),
+            )
 
 
 def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> int:
-    """The vectors of these words, for every passage that has them; says how many were not here yet."""
+    """The vectors of these words, for every passage of these checkouts that has them; how many were not here yet."""
     if not vectors:
         return 0
     hashes = list(vectors)
@@ -278,16 +281,18 @@ def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
     """The status of a memory's vectors follows from its passages."""
     connection.execute(
         "UPDATE document SET vector_status = counted.status, embedded = counted.done FROM ("
-        " SELECT one.memory_id, count(passage.vector_id) AS done, CASE"
+        " SELECT one.checkout_id, one.memory_id, count(passage.vector_id) AS done, CASE"
         " WHEN count(passage.vector_id) = count(passage.id) THEN 'success'"
         " WHEN count(*) FILTER (WHERE vector_id IS NULL AND tries < :most) > 0 THEN 'retry'"
         " WHEN count(passage.vector_id) + count(*) FILTER (WHERE vector_id IS NULL AND tries >= :most)"
         " < count(passage.id) THEN 'pending'"
         " WHEN count(passage.vector_id) > 0 THEN 'partial' ELSE 'failed' END AS status"
-        " FROM document AS one LEFT JOIN passage ON passage.project_id = @p AND passage.memory_id = one.memory_id"
+        " FROM document AS one LEFT JOIN passage ON passage.project_id = @p"
+        " AND passage.checkout_id = one.checkout_id AND passage.memory_id = one.memory_id"
         " LEFT JOIN failure ON failure.project_id = @p AND failure.hash = passage.hash"
-        " WHERE one.project_id = @p AND one.memory_id = ANY(:ids::bigint[]) GROUP BY one.memory_id) AS counted"
-        " WHERE document.project_id = @p AND document.memory_id = counted.memory_id"
+        " WHERE one.project_id = @p AND one.memory_id = ANY(:ids::bigint[]) GROUP BY 1, 2) AS counted"
+        " WHERE document.project_id = @p AND document.checkout_id = counted.checkout_id"
+        " AND document.memory_id = counted.memory_id"
         " AND (document.vector_status <> counted.status OR document.embedded <> counted.done)",
         {"most": _MOST_TRIES, "ids": list(memory_ids)},
     )

@@ -24,6 +24,11 @@ __all__ = ["Vectors", "provider_failure", "vector_from"]
 _MOST_TRIES = 3
 _PAGE = 500
 _PROVIDER = ""  # a failure of no passage: the provider's own
+_FORGET_VECTORS = (
+    "UPDATE passage SET vector_id = NULL WHERE project_id = @p AND vector_id IS NOT NULL",
+    "UPDATE document SET embedded = 0, vector_status = CASE passages WHEN 0 THEN 'success' ELSE 'pending' END"
+    " WHERE project_id = @p",
+)
 
 
 class Vectors(View):
@@ -36,19 +41,17 @@ class Vectors(View):
             if current(connection) == model:
                 return
             recorder = Recorder(connection)
-            connection.execute("UPDATE passage SET vector_id = NULL WHERE project_id = @p AND vector_id IS NOT NULL")
+            generation = recorder.generation
+            with connection.within(*connection.checkouts()):
+                for sql in _FORGET_VECTORS:
+                    connection.execute(sql)
+                connection.execute("UPDATE memory SET changed = ? WHERE project_id = @p", (generation,))
             for table in ("token_state", "vector", "failure", "model"):
                 connection.execute(f"DELETE FROM {table} WHERE project_id = @p")
             connection.execute(
                 "INSERT INTO model (project_id, id, name, dimensions, weights_hash) VALUES (@p, ?, ?, ?, ?)",
                 (connection.next_id("model"), *model),
             )
-            connection.execute(
-                "UPDATE document SET embedded = 0,"
-                " vector_status = CASE passages WHEN 0 THEN 'success' ELSE 'pending' END"
-                " WHERE project_id = @p"
-            )
-            connection.execute("UPDATE memory SET changed = ? WHERE project_id = @p", (recorder.generation,))
             connection.execute("UPDATE counter SET epoch = epoch + 1 WHERE project_id = @p")
 
     def work(self, limit: int) -> list[VectorWork]:
@@ -89,8 +92,9 @@ class Vectors(View):
             if wrong:
                 raise BadParameter(f"a vector has {wrong.pop() // 4} dimensions; {stored[0]} has {stored[1]}")
             recorder = Recorder(connection)
-            text_index.attach_vectors(connection, vectors)
-            _settle(connection, recorder, list(vectors))
+            with connection.within(*connection.checkouts()):
+                text_index.attach_vectors(connection, vectors)
+                _settle(connection, recorder, list(vectors))
 
     def get(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
         """Read in pages, so that no read holds the log for long."""
@@ -116,7 +120,8 @@ class Vectors(View):
                     " ON CONFLICT (project_id, hash) DO UPDATE SET tries = failure.tries + 1, reason = excluded.reason",
                     [(hash_, clean(reason or "")) for hash_ in failed],
                 )
-                _settle(connection, recorder, failed)
+                with connection.within(*connection.checkouts()):
+                    _settle(connection, recorder, failed)
 
     def _provider_failed(self, reason: str | None) -> None:
         """Written when it changes, and then every process sees it with the next generation."""
