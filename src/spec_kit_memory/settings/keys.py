@@ -40,6 +40,7 @@ class IndexPlace:
 
     url: str = "sqlite"  # or postgresql://…, without a password
     project: str | None = None  # None: of this folder on this machine alone
+    checkout: str = ""  # whose files it is read from; empty: this folder of this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +138,15 @@ class Settings:
     @property
     def index_project(self) -> str:
         """The project's name on a server: unless it was given, no other folder and no other machine has it."""
-        return self.index.project or self.index_checkout
+        return self.index.project or self._folder_name
 
     @property
     def index_checkout(self) -> str:
         """This folder among those that share a project on a server."""
+        return self.index.checkout or self._folder_name
+
+    @property
+    def _folder_name(self) -> str:
         machine = os.uname().nodename if hasattr(os, "uname") else ""
         here = f"{machine}:{self.root}"
         digest = hashlib.sha256(here.encode("utf-8", "surrogateescape")).hexdigest()[:12]

@@ -15,6 +15,8 @@ from spec_kit_memory.workspace import Workspace, utc_now
 
 __all__ = ["open_project"]
 
+CHECKOUT = "served"  # all replicas see the same files: those of the repository
+
 
 def open_project(
     database: TeamDatabase,
@@ -29,7 +31,7 @@ def open_project(
     here = replace(
         settings,
         root=Path(project.repository),
-        index=IndexPlace(url=database.url, project=project.name),
+        index=IndexPlace(url=database.url, project=project.name, checkout=CHECKOUT),
         extra_paths=(),
     )
     return Workspace(here, embedder=embedder, now=now)

@@ -143,20 +143,25 @@ def add_project(raw: Raw, name: str, where: str, *, fixed: bool = False) -> int:
 
 
 def _checkout(raw: Raw, project: int, name: str, *, fixed: bool, where: str) -> int:
-    named = f"SELECT id FROM {NAME}.checkout WHERE project_id = %s AND name = %s"
+    with raw.transaction(force_rollback=True):
+        known = _named_checkout(raw, project, name)
+    if known is not None:
+        return int(known)
+    if fixed:
+        raise DatabaseUnusable(f"this checkout was never indexed at {where}", hint=advise("index"))
     with raw.transaction():
-        raw.execute(b"SELECT set_config('skm.project', %s, true)", (str(project),))
-        known = _one(raw, named, (project, name))
-        if known is None and fixed:
-            raise DatabaseUnusable(f"this checkout was never indexed at {where}", hint=advise("index"))
-        if known is None:
+        if _named_checkout(raw, project, name) is None:
             unnamed = f"SELECT id FROM {NAME}.checkout WHERE project_id = %s AND name IS NULL FOR UPDATE"
             taken = f"UPDATE {NAME}.checkout SET name = %s WHERE id = ({unnamed}) AND name IS NULL"
             raw.execute(taken.encode(), (name, project))
             made = f"INSERT INTO {NAME}.checkout (project_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING"
             raw.execute(made.encode(), (project, name))
-            known = _one(raw, named, (project, name))
-    return int(known)
+        return int(_named_checkout(raw, project, name))
+
+
+def _named_checkout(raw: Raw, project: int, name: str) -> Any:
+    raw.execute(b"SELECT set_config('skm.project', %s, true)", (str(project),))
+    return _one(raw, f"SELECT id FROM {NAME}.checkout WHERE project_id = %s AND name = %s", (project, name))
 
 
 def _no_vector(where: str) -> DatabaseUnusable:
