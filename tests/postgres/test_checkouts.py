@@ -277,7 +277,8 @@ def test_a_project_of_before_there_were_checkouts_goes_on_as_the_first_to_come(s
         for sql in (
             "INSERT INTO version (number) VALUES (1)",
             "INSERT INTO project (name) VALUES ('old')",
-            "INSERT INTO counter (project_id, instance, last_memory, last_history, generation) VALUES (1, 'x', 1, 1, 4)",
+            "INSERT INTO counter (project_id, instance, last_memory, last_history, generation)"
+            " VALUES (1, 'x', 1, 1, 4)",
             "INSERT INTO memory VALUES (1, 1, 'memory/a.md', 'memory', NULL, 'A', 'normal', 0.5, 'general', '[]', NULL,"
             f" NULL, NULL, NULL, 'live', 'f', '{content}', 0, 0, false, false, NULL, NULL, true, NULL, NULL, 4)",
             "INSERT INTO usage (project_id, memory_id, access_count) VALUES (1, 1, 7)",
