@@ -7,11 +7,14 @@ names nothing of an edge ("free some space and try again") needs no code.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TypeVar
 
 import spec_kit_memory
 
-__all__ = ["Advice", "Text", "Value", "advise", "joined"]
+__all__ = ["Advice", "Text", "Value", "about_personal", "advise", "joined"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,7 @@ class Advice:
 
     code: str
     fields: tuple[tuple[str, Value], ...] = ()
+    personal: bool = False  # the next step is one in the user's personal vault
 
     def __str__(self) -> str:
         return spec_kit_memory.advice_for_python(self)  # the package itself is the edge for Python
@@ -35,6 +39,24 @@ Value = str | int | float | Advice | tuple[str, ...] | tuple[Advice, ...]
 
 def advise(code: str, **fields: Value) -> Advice:
     return Advice(code, tuple(fields.items()))
+
+
+def about_personal(value: T) -> T:
+    """The same with every advice in it about the personal vault, whose commands need a word more."""
+    if isinstance(value, Advice):
+        nested = tuple((name, about_personal(part)) for name, part in value.fields)
+        return replace(value, fields=nested, personal=True)
+    if isinstance(value, tuple):
+        parts = tuple(map(about_personal, value))
+        return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts  # type: ignore[return-value]
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {
+            each.name: new
+            for each in fields(value)
+            if each.init and (new := about_personal(old := getattr(value, each.name))) is not old
+        }
+        return replace(value, **changed) if changed else value
+    return value
 
 
 def joined(texts: Iterable[str]) -> str:

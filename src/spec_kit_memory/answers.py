@@ -431,7 +431,7 @@ class ImportAnswer(Answer):
 class UpdateAnswer(Answer):
     memory: Card
     changed: tuple[str, ...] = field(metadata=OF_ATTRIBUTES)
-    written_to: str  # "file" or "index"
+    written_to: str  # "file", "index", or "nothing" where it was so already
 
 
 @dataclass(frozen=True, kw_only=True)

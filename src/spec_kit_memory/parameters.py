@@ -46,6 +46,7 @@ __all__ = [
     "parameter",
     "python_edge",
     "read",
+    "rows_budget_parameter",
     "session_parameter",
     "signature",
     "squashed",
@@ -60,6 +61,7 @@ LARGEST = 2**53
 _REQUIRED: Any = dataclasses.MISSING
 _LEFT_OUT: Any = object()
 _SHOWN_CHARACTERS = 60
+_LARGEST_BUDGET = 1_000_000
 # Patterns are compiled when first used: most callers write numbers as numbers.
 _WHOLE = r"[+-]?\d{1,400}(?:\.0*)?"
 _DECIMAL = r"[+-]?(?:\d{1,400}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?"
@@ -91,6 +93,7 @@ class Parameter:
         environment: str = "",
         completes: str = "",
         blank: bool = False,
+        command_default: Any = None,
     ) -> None:
         self.kind = kind
         self.default = default
@@ -109,6 +112,7 @@ class Parameter:
         self.off = off  # another option that says no
         self.environment = environment  # the variable that gives it on the command line
         self.completes = completes  # what a shell offers for it
+        self.command_default = command_default  # what leaving it out means on the command line, if not the same
         self.blank = blank  # an empty text is one, and not as if left out
         self.argument = self.annotation = ""  # its name and type in Python, from where it stands
 
@@ -193,7 +197,19 @@ def limit_parameter(*, default: int, most: int = 100) -> Any:
 
 def budget_parameter(about: str = "", *, default: int | None) -> Any:
     words = about or "Budget of the answer"
-    return parameter("integer", default=default, least=100, most=1_000_000, about=about, help=words)
+    return parameter("integer", default=default, least=100, most=_LARGEST_BUDGET, about=about, help=words)
+
+
+def rows_budget_parameter() -> Any:
+    """Of a list: on the command line as many rows are shown as were asked for, unless a budget is given."""
+    return parameter(
+        "integer",
+        default=4000,
+        least=100,
+        most=_LARGEST_BUDGET,
+        help="Budget of the answer",
+        command_default=_LARGEST_BUDGET,
+    )
 
 
 def also_parameter() -> Any:

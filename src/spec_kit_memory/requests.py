@@ -21,6 +21,7 @@ from spec_kit_memory.parameters import (
     id_parameter,
     limit_parameter,
     parameter,
+    rows_budget_parameter,
     session_parameter,
 )
 
@@ -141,7 +142,7 @@ class ListRequest(Request, verb="list"):
         choices=("created_at", "updated_at", "importance_weight"),
         help="Order, descending",
     )
-    max_tokens: int = budget_parameter(default=4000)
+    max_tokens: int = rows_budget_parameter()
     forgotten: bool = parameter("boolean", default=False, help="Those that were deleted on request", reach="command")
 
     @property
@@ -335,7 +336,7 @@ class WhyRequest(Request, verb="why"):
     relations: Sequence[Relation | str] | None = parameter(
         "texts", default=None, about="Only these", choices=Relation, most=6, aliases=("relation",)
     )
-    max_tokens: int = budget_parameter(default=4000)
+    max_tokens: int = rows_budget_parameter()
 
 
 # --- checkpoints ----------------------------------------------------------------------------
@@ -390,7 +391,7 @@ class HistoryRequest(Request, verb="history"):
     id: int | None = id_parameter(default=None, kw_only=False, aliases=("memoryId",))
     spec_folder: str | None = folder_parameter(default=None)
     limit: int = limit_parameter(default=50, most=1000)
-    max_tokens: int = budget_parameter(default=4000)
+    max_tokens: int = rows_budget_parameter()
     titles: bool = parameter("boolean", default=False, help="Also how each memory is called now", reach="python")
     latest: bool = parameter(
         "boolean", default=False, help="Only the last ones: nothing is counted or verified", reach="python"

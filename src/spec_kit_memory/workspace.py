@@ -20,11 +20,18 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from spec_kit_memory import answers, filesystem, requests
 from spec_kit_memory import settings as settings_module
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import about_personal, advise
 from spec_kit_memory.caller import Caller, process_caller
 from spec_kit_memory.core.memory import FIRST_PERSONAL_ID, Actor
 from spec_kit_memory.embed import Embedder
-from spec_kit_memory.errors import BadParameter, DatabaseBusy, DatabaseUnusable, FileMissing, MemoryNotFound
+from spec_kit_memory.errors import (
+    BadParameter,
+    DatabaseBusy,
+    DatabaseUnusable,
+    FileMissing,
+    MemoryNotFound,
+    SpecKitMemoryError,
+)
 from spec_kit_memory.features.runtime import Meaning, Runtime
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index
@@ -61,7 +68,7 @@ def _takes(
         def call(self: Workspace, /, *values: _Given.args, **keywords: _Given.kwargs) -> _Answer:
             request = from_call(request_type, values, keywords)
             vault = self._vault(request)
-            return vault._timed(lambda: verb(vault, request))
+            return vault._advised(lambda: vault._timed(lambda: verb(vault, request)))
 
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(call, name, getattr(verb, name))
@@ -588,6 +595,16 @@ class Workspace:
         from spec_kit_memory.features import numbers
 
         return numbers.numbers(self._runtime, request)
+
+    def _advised(self, verb: Callable[[], _Answer]) -> _Answer:
+        """The next steps after something in the personal vault are steps there."""
+        if not self._is_personal:
+            return verb()
+        try:
+            return about_personal(verb())
+        except SpecKitMemoryError as error:
+            error.advice = about_personal(error.advice)
+            raise
 
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:
         started = time.perf_counter()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -433,3 +434,55 @@ def test_a_delete_of_one_memory_and_of_a_folder_at_once_is_refused(place: Place)
     assert refused.value.code == "E030"
     assert "002-other" in refused.value.message
     assert workspace.list().total == 2
+
+
+# --- what is so already ---------------------------------------------------------------------------------
+
+
+def test_to_vouch_twice_is_one_step_to_take_back(place: Place, tmp_path: Path) -> None:
+    workspace, memory_id = untrusted(place, tmp_path)
+    workspace.trust(memory_id)
+    before = workspace.ledger_head().summary
+    again = workspace.trust(memory_id)
+    assert (again.changed, again.written_to) == ((), "nothing")
+    assert "already" in again.summary
+    assert workspace.ledger_head().summary == before
+    workspace.undo()
+    assert_powerless(workspace)
+    with pytest.raises(Invalid, match="nothing to undo"):
+        workspace.undo()
+    before = workspace.ledger_head().summary
+    assert "nothing was changed" in workspace.trust(memory_id, trusted=False).summary
+    assert workspace.ledger_head().summary == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"title": "Another"},
+        {"importance_tier": "critical"},
+        {"trigger_phrases": ["token life"]},
+        {"importance_weight": 0.7, "context_type": "decision"},
+    ],
+)
+def test_to_update_twice_is_one_step_to_take_back(place: Place, change: dict[str, Any]) -> None:
+    path = place.memory("tokens", "# Tokens\n\nTokens live fifteen minutes.")
+    workspace = place.open()
+    before, text = workspace.list().memories[0], path.read_bytes()
+    workspace.update(before.id, **change)
+    head = workspace.ledger_head().summary
+    again = workspace.update(before.id, **change)
+    assert (again.changed, again.written_to, workspace.ledger_head().summary) == ((), "nothing", head)
+    workspace.undo()
+    assert path.read_bytes() == text
+    with pytest.raises(Invalid, match="nothing to undo"):
+        workspace.undo()
+
+
+def test_what_holds_by_default_is_still_written_when_it_is_asked_for(place: Place) -> None:
+    """Said in the file, it outlives a change of the defaults."""
+    path = place.memory("tokens", "# Tokens\n\nTokens live fifteen minutes.")
+    workspace = place.open()
+    assert workspace.update(1, importance_tier="normal").written_to == "file"
+    assert b"normal" in path.read_bytes()
+    assert workspace.update(1, importance_tier="normal").written_to == "nothing"

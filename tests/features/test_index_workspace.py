@@ -22,6 +22,14 @@ def test_a_second_scan_has_nothing_to_do_and_says_so(place: Place) -> None:
     assert answer.hints == ()
 
 
+def test_a_scan_that_only_made_vectors_says_so(place: Place) -> None:
+    place.memory("tokens", "# Tokens\n\nThey live for an hour.")
+    workspace = place.open(index=False)
+    workspace.index(embed=False)
+    assert workspace.index().summary == "1 passage embedded; 1 file is unchanged"
+    assert workspace.index().summary == "nothing to do: 1 file is unchanged"
+
+
 def test_the_report_names_what_is_no_memory_by_reason_and_counts_what_is_archived(place: Place) -> None:
     place.memory("tokens", "# Tokens\n\nThey live for an hour.")
     place.memory("old", "# Old\n\nNobody uses it.", folder="z_archive/002-old")

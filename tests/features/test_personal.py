@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
@@ -242,3 +243,21 @@ def test_an_agent_of_this_user_reaches_it_and_every_connection_has_the_same_vaul
     assert all(str(saved.id) in text for text in anyio.run(asked))
     one, other = (workspace.for_caller(replace(workspace.caller, connection=name)) for name in "ab")
     assert one.personal is other.personal is workspace.personal is not None
+
+
+def test_every_command_that_is_advised_about_the_vault_names_it(workspace: Workspace) -> None:
+    own = workspace.personal
+    assert own is not None
+    own.save(text=FACT)
+    made = own.checkpoint_create("mine")
+    told = [for_person(step) for step in made.advice]
+    with pytest.raises(MemoryNotFound) as unknown:
+        workspace.load(memory_id=1_000_000_077)
+    told += [for_person(step) for step in unknown.value.advice]
+    commands = [words for text in told for words in re.findall(r"`(skm [^`]+)`", text)]
+    assert len(commands) >= 2
+    assert [words for words in commands if not words.endswith("--personal")] == []
+    assert "`personal.list()`" in unknown.value.hint
+    with pytest.raises(MemoryNotFound) as in_project:
+        workspace.load(memory_id=77)
+    assert "--personal" not in "".join(map(for_person, in_project.value.advice))

@@ -176,6 +176,30 @@ def test_what_a_person_reads_has_no_python_in_it_and_counts_in_english(
     assert not wrong, "\n".join(wrong)
 
 
+def test_as_many_rows_are_listed_as_a_person_asked_for(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init"]) == run(["index"]) == 0
+    for number in range(70):
+        (example / "memory" / f"note-{number}.md").write_text(f"# Note {number} with a name of some length\n\nText.\n")
+    assert run(["index"]) == 0
+    capsys.readouterr()
+    assert run(["list", "--limit", "100", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["data"]["memories"]) == 100
+    assert run(["history", "--limit", "100", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["data"]["entries"]) == 100
+    assert run(["list", "--limit", "100", "--max-tokens", "500", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["data"]["memories"]) < 10
+
+
+def test_numbers_are_told_in_words_of_people(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init"]) == run(["index"]) == 0
+    capsys.readouterr()
+    assert run(["stats"]) == 0
+    said = capsys.readouterr().out
+    names = re.findall(r"\b[a-z]+(?:[A-Z][a-z]+|_[a-z]+)+\b", said.replace("z_archive", ""))
+    assert not names, said
+    assert "on average" in said
+
+
 # --- names --------------------------------------------------------------------------------------------------------
 
 CAMEL = re.compile(r"[a-z][a-zA-Z0-9]*")

@@ -50,6 +50,14 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     }
     changes = {key: value for key, value in new_values.items() if value is not None}
     _check(memory, changes, confirm=request.confirm)
+    if _is_so_already(runtime, memory, changes):
+        return UpdateAnswer(
+            summary=f"{memory.title} (#{memory_id}): nothing was changed, it is so already",
+            advice=tuple(doubts(changes.get("triggers", ()))),
+            memory=runtime.card(memory),
+            changed=(),
+            written_to="nothing",
+        )
     place = apply(runtime, memory, changes, operation_id=part_of.id if part_of else operation.new_id())
     after = runtime.store.documents.get(memory_id)
     reason = remarks.held_back(runtime, after)
@@ -77,6 +85,16 @@ def _new_phrases(memory: Memory, request: UpdateRequest) -> tuple[str, ...] | No
     remaining = [phrase for phrase in phrases if phrase.casefold() not in removed_phrases]
     remaining_folded = {phrase.casefold() for phrase in remaining}
     return (*remaining, *(phrase for phrase in _phrases(added) if phrase.casefold() not in remaining_folded))
+
+
+def _is_so_already(runtime: Runtime, memory: Memory, changes: Mapping[str, Any]) -> bool:
+    """Does all of it hold, and does the file say so where it can? Then there is nothing to write, nor to take back."""
+    if any(getattr(memory.attributes, key) != value for key, value in changes.items()):
+        return False
+    if memory.elsewhere or memory.source not in _WRITTEN:
+        return True
+    front = markdown.parse(runtime.store.documents.text(memory.id)).front
+    return all(getattr(front, key) == value for key, value in changes.items())
 
 
 def _phrases(phrases: Sequence[str]) -> tuple[str, ...]:
@@ -256,6 +274,14 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
         if trusted_memory is None:
             raise MemoryNotFound(f"{target} is not a memory of this workspace", hint=advise("list-memories"))
         memory = trusted_memory
+    if memory.trusted == trusted:
+        is_so = "is trusted already" if trusted else "was not trusted before"
+        return UpdateAnswer(
+            summary=f"{memory.title} (#{memory.id}) {is_so}; nothing was changed",
+            memory=runtime.card(memory),
+            changed=(),
+            written_to="nothing",
+        )
     done = operation.Trust(trusted=trusted)
     with runtime.store.together():
         runtime.store.record.amend(

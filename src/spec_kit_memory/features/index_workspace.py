@@ -56,12 +56,14 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
             cancel=request.cancelled,
         )
     text_done = time.perf_counter()
+    made: list[vector_queue.Embedded] = []
     if request.embed:
-        embed_pending(runtime, progress=request.progress, cancelled=request.cancelled)
+        embed_pending(runtime, progress=request.progress, cancelled=request.cancelled, report=made.append)
     else:
         runtime.embed_soon()
     seconds_vectors = time.perf_counter() - text_done
-    answer = _answer(runtime, report, text_done - started, seconds_vectors, embedded=request.embed)
+    passages = sum(done.embedded for done in made) if request.embed else None
+    answer = _answer(runtime, report, text_done - started, seconds_vectors, passages=passages)
     if request.rebuild and rebuilt is None:
         return replace(answer, summary="the rebuild was stopped; nothing was changed")
     if request.copy_to is not None:
@@ -184,8 +186,9 @@ def _missing_vectors(
 
 
 def _answer(
-    runtime: Runtime, report: ScanReport, seconds_text: float, seconds_vectors: float, *, embedded: bool
+    runtime: Runtime, report: ScanReport, seconds_text: float, seconds_vectors: float, *, passages: int | None
 ) -> IndexAnswer:
+    """`passages`: how many were embedded; None if that is left to the background."""
     indexed = report.new + report.modified + report.reindexed
     stats = runtime.store.care.stats()
     status = dict(stats["vectors"])
@@ -202,10 +205,11 @@ def _answer(
         hints.append(advise("loose-links", path=loose[0].path, problem=loose[0].message, more=more))
     failures = stats["failures"] if runtime.meaning.wanted else {}
     cause = remarks.vector_cause(runtime)
-    hints += _missing_vectors(runtime, status, failures, cause, embedded=embedded)
+    hints += _missing_vectors(runtime, status, failures, cause, embedded=passages is not None)
     waiting = sum(count for name, count in status.items() if name != "success") if runtime.meaning.wanted else 0
     return IndexAnswer(
-        summary=_summary(indexed, report) + (f"; {counted(waiting, 'memory')} without all vectors" if waiting else ""),
+        summary=_summary(indexed, report, passages or 0)
+        + (f"; {counted(waiting, 'memory')} without all vectors" if waiting else ""),
         advice=tuple(hints),
         indexed=indexed,
         new=report.new,
@@ -273,9 +277,11 @@ def _nothing(report: ScanReport) -> str:
     return "nothing to do" if report.forgotten else "no memories to read"
 
 
-def _summary(indexed: int, report: ScanReport) -> str:
+def _summary(indexed: int, report: ScanReport, embedded: int) -> str:
     if not (indexed or report.deleted or report.moved or report.aliases):
         unchanged = counted(report.unchanged, "file is unchanged", "files are unchanged")
+        if embedded:
+            return f"{counted(embedded, 'passage')} embedded; {unchanged}"
         return f"nothing to do: {unchanged}" if report.unchanged else _nothing(report)
     parts = [f"{report.new} new", f"{report.modified} modified"]
     for count, word in ((report.reindexed, "indexed again"), (report.moved, "moved"), (report.deleted, "gone")):

@@ -31,7 +31,6 @@ from spec_kit_memory.errors import (
 from spec_kit_memory.features import worker
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.settings import Settings
-from spec_kit_memory.settings.own_folders import personal_vault
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -353,8 +352,8 @@ class Runtime:
 
     @property
     def take_back(self) -> Advice:
-        """How to take back what was done here: the undo of a project does not reach the personal vault."""
-        return advise("take-back-personal" if self.settings.root == personal_vault() else "take-back")
+        """How to take back what was done here."""
+        return advise("take-back")
 
     def embed_soon(self) -> None:
         """Embedding in the foreground is for one saved file; scans leave it to the background."""

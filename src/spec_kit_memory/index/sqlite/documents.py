@@ -436,7 +436,7 @@ def _write_document(connection: apsw.Connection, memory_id: int, entry: Entry) -
         " seen_ns = excluded.seen_ns, warnings = excluded.warnings, redactions = excluded.redactions,"
         " passages = excluded.passages, tokens = excluded.tokens",
         (
-            memory_id, rows.plain(rows.attributes_json(entry.attributes)), entry.trusted, entry.raw_hash,
+            memory_id, rows.plain(rows.attributes_json(entry.attributes)), entry.source.vouched, entry.raw_hash,
             entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, rows.plain(warnings), entry.redactions,
             len(entry.passages), sum(passage.tokens for passage in entry.passages),
         ),

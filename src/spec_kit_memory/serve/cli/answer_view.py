@@ -333,6 +333,33 @@ def _watched(answer: answers.WatchAnswer, *, now: datetime) -> Iterator[Block]:
         yield Line(f"          {bad.code} {bad.path}: {bad.message}", "bad")
 
 
+_VECTOR_WORDS = {
+    "success": "complete",
+    "pending": "still to come",
+    "retry": "to be tried again",
+    "partial": "in part",
+}
+_WRITE_WORDS = {"atomic_writes": "saved", "deletes": "moved to the trash", "recoveries": "recovered after a crash"}
+
+
+def _linked(links: Mapping[str, Any]) -> str:
+    if not links.get("total"):
+        return "none"
+    relations = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in links["relations"].items() if n)
+    loose = f", {counted(links['orphans'], 'leads nowhere', 'lead nowhere')}" if links.get("orphans") else ""
+    return (
+        f"{links['total']} ({relations}), between {counted(links['linked'], 'memory')} "
+        f"({links['coverage']:.0%} of all), of strength {links['averageStrength']:.2g} on average{loose}"
+    )
+
+
+def _model(embedding: Mapping[str, Any]) -> str:
+    if not embedding.get("model"):
+        return "none" if embedding["provider"] == "none" else f"{embedding['provider']}, not used yet"
+    said = f"{embedding['model']} ({embedding['provider']}, {embedding['dimensions']} dimensions)"
+    return f"{said}; {embedding['problem']}" if embedding.get("problem") else said
+
+
 def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
     yield Line(answer.summary, "title")
     last = ago(answer.last_indexed, now) or "never"
@@ -340,14 +367,11 @@ def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
         ("tiers", _counts(answer.tiers)),
         ("states", _counts(answer.states)),
         ("sources", _counts(answer.sources)),
-        ("vectors", _counts(answer.vectors)),
-        ("links", _counts({name: n for name, n in answer.links.items() if isinstance(n, int | float)})),
-        (
-            "embedding",
-            ", ".join(str(item) for item in answer.embedding.values() if item and not isinstance(item, dict)),
-        ),
+        ("vectors", _counts({_VECTOR_WORDS.get(name, name): n for name, n in answer.vectors.items()})),
+        ("links", _linked(answer.links)),
+        ("model", _model(answer.embedding)),
         *(("no vector", f"{count}: {why}") for why, count in (answer.embedding.get("failures") or {}).items()),
-        ("transactions", _counts(answer.transactions)),
+        ("files written", _counts({_WRITE_WORDS.get(name, name): n for name, n in answer.transactions.items()})),
         ("size", size(answer.size_bytes)),
         ("last indexed", last),
     ]

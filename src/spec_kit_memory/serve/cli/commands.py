@@ -63,10 +63,9 @@ def flag(name: str, about: str, *names: str) -> click.Option:
 def init(session: Invocation, folder: str | None) -> None:
     from spec_kit_memory.serve.cli.overview import Done
     from spec_kit_memory.settings import STATE_FOLDER
-    from spec_kit_memory.settings.own_folders import personal_vault
     from spec_kit_memory.workspace import make_personal_vault, make_workspace
 
-    if session.workspace and session.workspace == str(personal_vault()):
+    if session.personal:
         vault, is_new = make_personal_vault()
         summary = f"personal memory is {'ready' if is_new else 'already there'} in {vault}"
         hints = (

@@ -63,7 +63,7 @@ def dashboard(session: Invocation) -> None:
     with session.open() as workspace:
         stats = workspace.stats(limit=5)
         newest = workspace.list(limit=5)
-    answer = Overview.of(stats, newest)
+    answer = Overview.of(stats, newest, personal=session.personal)
     now = datetime.now(UTC)
     lines: list[answer_view.Block] = [*answer_view.blocks(stats, now=now)]
     if newest.memories:

@@ -65,6 +65,13 @@ class Invocation:
         return Workspace(self.settings(), personal=True)
 
     @property
+    def personal(self) -> bool:
+        """Is it about the user's own vault?"""
+        from spec_kit_memory.settings.own_folders import personal_vault
+
+        return bool(self.workspace) and self.workspace == str(personal_vault())
+
+    @property
     def interactive(self) -> bool:
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
 
@@ -116,8 +123,10 @@ def call(session: Invocation, kind: type[Request], values: Mapping[str, Any], **
 
 
 def checked(kind: type[Request], values: Mapping[str, Any]) -> Request:
+    parameters = kind.declared.items()
+    defaults = {name: one.command_default for name, one in parameters if one.command_default is not None}
     try:
-        return read(kind, values, command_edge(kind))
+        return read(kind, {**defaults, **values}, command_edge(kind))
     except SpecKitMemoryError as error:
         raise CommandFailed(error, code=USAGE) from error
 

@@ -23,7 +23,8 @@ class Overview(Answer):
     suggestions: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, stats: StatsAnswer, newest: ListAnswer) -> Overview:
+    def of(cls, stats: StatsAnswer, newest: ListAnswer, *, personal: bool = False) -> Overview:
+        vault = " --personal" if personal else ""
         return cls(
             summary=stats.summary,
             totals=stats.totals,
@@ -31,21 +32,21 @@ class Overview(Answer):
             states=stats.states,
             vectors=stats.vectors,
             newest=newest.memories,
-            suggestions=tuple(_suggestions(stats, newest)),
+            suggestions=tuple(_suggestions(stats, newest, vault)),
             meta=stats.meta,
         )
 
 
-def _suggestions(stats: StatsAnswer, newest: ListAnswer) -> list[str]:
+def _suggestions(stats: StatsAnswer, newest: ListAnswer, vault: str) -> list[str]:
     if not newest.memories:
-        return ["skm index", 'skm save --text "what to remember"']
-    commands = ['skm search "what did we decide about …"', f"skm load {newest.memories[0].id}"]
+        return [f"skm index{vault}", f'skm save{vault} --text "what to remember"']
+    commands = [f'skm search{vault} "what did we decide about …"', f"skm load {newest.memories[0].id}{vault}"]
     if stats.vectors.get("pending") or stats.vectors.get("retry"):
-        commands.append("skm index (some vectors are pending)")
+        commands.append(f"skm index{vault} (some vectors are pending)")
     if stats.vectors.get("failed"):
-        commands.append("skm health (some vectors failed)")
+        commands.append(f"skm health{vault} (some vectors failed)")
     if stats.states.get("DORMANT", 0) + stats.states.get("ARCHIVED", 0):
-        commands.append("skm cleanup (some memories are old)")
+        commands.append(f"skm cleanup{vault} (some memories are old)")
     return commands
 
 

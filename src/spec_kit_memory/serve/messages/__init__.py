@@ -47,7 +47,8 @@ class _Reader(Formatter):
         self._words = words
 
     def said(self, advice: Advice) -> str:
-        return self.vformat(_template(self._edge, self._words, advice.code), (), dict(advice.fields))
+        template = _template(self._edge, self._words, advice.code, personal=advice.personal)
+        return self.vformat(template, (), dict(advice.fields))
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
         if conversion == "p":
@@ -68,8 +69,8 @@ class _Reader(Formatter):
 
 
 @cache
-def _template(edge: spelling.Edge, words: Callable[[Words], str], code: str) -> str:
-    return spelling.spelled(words(TABLE[code]), edge=edge)
+def _template(edge: spelling.Edge, words: Callable[[Words], str], code: str, *, personal: bool) -> str:
+    return spelling.spelled(words(TABLE[code]), edge=edge, personal=personal)
 
 
 _MODEL = _Reader("model", lambda words: words.model)

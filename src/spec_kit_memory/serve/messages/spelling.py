@@ -22,6 +22,8 @@ __all__ = ["Edge", "parameter", "spelled"]
 Edge = Literal["model", "person", "python"]
 
 _QUOTED = re.compile(r"`([^`\n]+)`")
+_COMMAND = re.compile(r"`(skm [^`\n]+)`")
+_PERSONAL = "--personal"
 _SLOT = re.compile(r"\{(\w+)\}")
 _MARK = "slot_"
 
@@ -32,13 +34,17 @@ class _Slot(str):
     __slots__ = ()
 
 
-def spelled(template: str, *, edge: Edge) -> str:
-    """The template with its calls as this reader makes them; values in them are quoted as the reader needs it."""
+def spelled(template: str, *, edge: Edge, personal: bool = False) -> str:
+    """The template with its calls as this reader makes them; values in them are quoted as the reader needs it.
+
+    `personal`: they are about the personal vault, which a command must name. Tools know it by the ids.
+    """
 
     def replace(quoted: re.Match[str]) -> str:
-        if edge == "python":
-            return _SLOT.sub(r"{\1!r}", quoted[0])
         call = _read(_SLOT.sub(rf"{_MARK}\1", quoted[1]))
+        if edge == "python":
+            own = personal and call is not None and not isinstance(call[0], Parameter)
+            return _SLOT.sub(r"{\1!r}", quoted[0].replace("`", "`personal.", 1) if own else quoted[0])
         if call is None:
             return quoted[0]
         kind, arguments = call
@@ -46,7 +52,12 @@ def spelled(template: str, *, edge: Edge) -> str:
             return _argument(kind, arguments.get(kind.argument), edge=edge)
         return _as_tool(kind, arguments) if edge == "model" else _as_command(kind, arguments)
 
-    return _QUOTED.sub(replace, template)
+    spelled_calls = _QUOTED.sub(replace, template)
+    return _COMMAND.sub(_of_vault, spelled_calls) if personal else spelled_calls
+
+
+def _of_vault(quoted: re.Match[str]) -> str:
+    return quoted[0] if _PERSONAL in quoted[1].split() else f"`{quoted[1]} {_PERSONAL}`"
 
 
 def parameter(name: str, *, edge: Edge) -> str:

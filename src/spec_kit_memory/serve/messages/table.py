@@ -103,11 +103,6 @@ TABLE: Mapping[str, Words] = {
         model="the user can take it back with `skm undo`",
         person="take it back with `undo()`",
     ),
-    "take-back-personal": Words(
-        model="the user can take it back with `skm undo --personal`",
-        person="take it back with `skm undo --personal`",
-        python="take it back with `undo()` of the personal vault",
-    ),
     "confirm": _alike("ask the person, then call again with `confirm=True`"),
     "vouch": _apart(
         model="ask the user to vouch for it: `skm trust {id}`",

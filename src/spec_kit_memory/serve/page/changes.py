@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.advice import advise
 from spec_kit_memory.errors import BadParameter, MissingParameter
 from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.serve.page.access import Notice
@@ -59,9 +58,7 @@ class Done:
 def _told(workspace: Workspace, answer: Answer, memory_id: int | None, *, to: str = "") -> Done:
     """With the operation that takes it back: the newest of this memory, which is the one just made."""
     latest = workspace.changes(memory_id, limit=1).changes if memory_id is not None else ()
-    hints = tuple(
-        for_person(hint) for hint in answer.advice if hint not in (advise("take-back"), advise("take-back-personal"))
-    )
+    hints = tuple(for_person(hint) for hint in answer.advice if getattr(hint, "code", "") != "take-back")
     return Done(Notice(_sentence(answer), hints=hints, operation=latest[0].operation if latest else ""), to=to)
 
 
