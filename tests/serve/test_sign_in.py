@@ -34,9 +34,10 @@ from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.serve.http import issuer as issuer_module
 from spec_kit_memory.serve.http.app import application
 from spec_kit_memory.serve.http.issuer import Issuer, IssuerUnavailable, checked_url, fetch_json
-from spec_kit_memory.serve.http.sign_in import ADMIN, READ, SCOPES, WRITE, TokenChecker, needed_scopes, user_id
+from spec_kit_memory.serve.http.sign_in import ADMIN, READ, SCOPES, WRITE, TokenChecker, needed_scopes
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 from spec_kit_memory.serve.tools import TOOLS
+from spec_kit_memory.team.rights import user_id
 from spec_kit_memory.workspace import Workspace
 from tests.serve.test_http import HEADERS, INITIALIZE
 

@@ -41,6 +41,7 @@ class IndexPlace:
     url: str = "sqlite"  # or postgresql://…, without a password
     project: str | None = None  # None: of this folder on this machine alone
     checkout: str = ""  # whose files it is read from; empty: this folder of this machine
+    memory_mb: int = 1024  # what the projects that a team server has open may take together
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,14 @@ KEYS: tuple[Key, ...] = (
         "index.project",
         "The project's name on that server; unset is this folder on this machine alone.",
         nullable=True,
+    ),
+    Key(
+        "index.memoryMb",
+        "integer",
+        "index.memory_mb",
+        "On a team server: memory for the projects that are open; beyond it the least used is let go.",
+        minimum=16,
+        maximum=10_000_000,
     ),
     Key("semantic.baseUrl", "text", "semantic.base_url", "Address of the OpenAI-compatible server, up to /v1."),
     Key("semantic.remoteModel", "text", "semantic.remote_model", "The model asked for at that server."),

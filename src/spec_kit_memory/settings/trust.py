@@ -36,6 +36,7 @@ TRUST: Mapping[str, Trust] = {
     "semantic.indexPath": Trust.INSIDE,
     "index.url": Trust.NEVER,  # texts are sent there
     "index.project": Trust.NEVER,
+    "index.memoryMb": Trust.NEVER,
     "semantic.baseUrl": Trust.NEVER,  # also not on this machine: another user or a container may be listening there
     "semantic.remoteModel": Trust.NETWORK,  # what it costs is the user's
     "semantic.apiKeyEnv": Trust.NEVER,

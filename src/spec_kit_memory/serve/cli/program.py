@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -90,6 +90,8 @@ FAMILIES: Mapping[str, str] = {
     "ledger": "The record of every change, and whether it holds.",
     "chat": "Conversations as memories.",
     "config": "Settings and where they come from.",
+    "team": "The team server: whom it lets in, and what it serves.",
+    "team token": "Static tokens: who may do what in which project.",
 }
 
 
@@ -99,7 +101,7 @@ class Commands(click.Group):
     def __init__(self, family: str = "", **more: Any) -> None:
         about = FAMILIES[family] if family else "A local-first memory for AI coding agents."
         super().__init__(
-            family or "skm",
+            family.rsplit(" ", 1)[-1] or "skm",
             help=about,
             params=common_options() + ([] if family else [_version_option()]),
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -108,22 +110,19 @@ class Commands(click.Group):
         self.family = family
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from spec_kit_memory.serve.cli.commands import COMMANDS
-
         prefix = self.family + " " if self.family else ""
-        names = [name.removeprefix(prefix) for name in (*requests.BY_COMMAND, *COMMANDS) if name.startswith(prefix)]
-        names = names if self.family else [*(name for name in names if " " not in name), *FAMILIES]
-        return sorted(set(names) - {"generate-context"})
+        every = (*requests.BY_COMMAND, *_hand_made(), *FAMILIES)
+        names = [name.removeprefix(prefix) for name in every if name.startswith(prefix)]
+        return sorted({name for name in names if " " not in name} - {"generate-context"})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if not self.family and cmd_name in FAMILIES:
-            return Commands(cmd_name)
         name = f"{self.family} {cmd_name}".strip()
+        if name in FAMILIES:
+            return Commands(name)
         if name in requests.BY_COMMAND and name not in HAND_MADE:
             return request_command(requests.BY_COMMAND[name])
-        from spec_kit_memory.serve.cli.commands import COMMANDS
-
-        return COMMANDS[name]() if name in COMMANDS else None
+        commands = _hand_made()
+        return commands[name]() if name in commands else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -137,6 +136,13 @@ class Commands(click.Group):
             if not close:
                 raise
             raise click.UsageError(f"{error.message} Did you mean {' or '.join(close)}?", ctx) from None
+
+
+def _hand_made() -> Mapping[str, Callable[[], click.Command]]:
+    """The commands without a request, by their words."""
+    from spec_kit_memory.serve.cli import commands, team_tokens
+
+    return {**commands.COMMANDS, **team_tokens.COMMANDS}
 
 
 # Their parameters are those of their requests, but they have a face of their own on the command line.

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,12 +29,13 @@ from spec_kit_memory.errors import AccessDenied
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.http.issuer import ALGORITHMS, Issuer, IssuerUnavailable, checked_url
 from spec_kit_memory.serve.tools import BY_NAME, Tool
+from spec_kit_memory.team.rights import User
 
 if TYPE_CHECKING:
     from starlette.routing import Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["SCOPES", "SignIn", "TokenChecker", "authorize", "caller_of", "needed_scopes", "user_id"]
+__all__ = ["SCOPES", "SignIn", "TokenChecker", "authorize", "caller_of", "needed_scopes"]
 
 logger = logging.getLogger(__name__)
 
@@ -92,13 +92,6 @@ def _access(ctx: Any) -> AccessToken:
 # --- who asks --------------------------------------------------------------------------------------
 
 
-def user_id(issuer: str, subject: str) -> str:
-    """The name of a person's namespace: theirs alone, the same for ever, and a folder on any file system."""
-    readable = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40].strip("-")
-    unique = hashlib.sha256(f"{issuer}\0{subject}".encode()).hexdigest()[:32]
-    return f"{readable}-{unique}" if readable else unique
-
-
 def caller_of(ctx: Any, caller: Caller) -> Caller:
     """The process's caller as the person who signed in; with a static token, as it is."""
     access = _access(ctx)
@@ -106,8 +99,8 @@ def caller_of(ctx: Any, caller: Caller) -> Caller:
     if access.subject is None:
         return replace(caller, connection=connection)
     issuer = str((access.claims or {})["iss"])
-    scope = replace(caller.scope, user=user_id(issuer, access.subject))
-    return replace(caller, scope=scope, connection=connection)
+    user = User(issuer, access.subject)
+    return replace(caller, scope=replace(caller.scope, user=user.id), user=str(user), connection=connection)
 
 
 # --- tokens ----------------------------------------------------------------------------------------

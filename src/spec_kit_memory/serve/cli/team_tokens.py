@@ -1,0 +1,105 @@
+"""How does an operator let people in? `skm team token`: make, list and revoke static tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.errors import MissingParameter
+from spec_kit_memory.serve.cli.commands import COMMANDS, argument, command
+from spec_kit_memory.serve.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from spec_kit_memory.team.database import TeamDatabase
+    from spec_kit_memory.team.tokens import Token
+
+__all__ = ["COMMANDS", "team_database"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenAnswer(Answer):
+    """`token` is the secret, which is shown this once."""
+
+    id: int
+    token: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenListAnswer(Answer):
+    tokens: tuple[Token, ...]
+
+
+def team_database(session: Invocation) -> TeamDatabase:
+    """The server's database, as `--index`, the environment or the user's configuration names it."""
+    from spec_kit_memory import settings as settings_module
+    from spec_kit_memory.team.database import TeamDatabase
+
+    own = settings_module.user_state_folder(otherwise="set XDG_STATE_HOME")
+    settings = settings_module.load(own, overrides=session.flags)  # of no workspace
+    if not settings.on_server:
+        raise MissingParameter(
+            "A team server needs PostgreSQL.", hint="Name it: --index postgresql://HOST/DATABASE, or index.url."
+        )
+    return TeamDatabase(settings.index.url)
+
+
+@command(
+    "team token create",
+    "Make a token for a person. It is shown once, and kept as a hash.",
+    click.Option(["--user"], required=True, help="Whose token it is."),
+    click.Option(["--project"], multiple=True, help="A project that it is for; may be given several times."),
+    click.Option(
+        ["--role"],
+        type=click.Choice(("reader", "writer", "admin", "operator")),
+        default="reader",
+        show_default=True,
+        help="What it may do there; an operator reads /metrics, and nothing of a project.",
+    ),
+    click.Option(["--expires"], default="90d", show_default=True, help="e.g. 90d, 12h, 4w, or never."),
+)
+def create(session: Invocation, user: str, project: tuple[str, ...], role: str, expires: str) -> None:
+    from spec_kit_memory.team.tokens import Tokens, read_duration
+
+    lasting = None if expires == "never" else read_duration(expires)
+    made, secret = Tokens(team_database(session)).create(user, projects=project, role=role, expires=lasting)
+    session.say("This is shown once; keep it where only its user can read it.")
+    if not session.json:
+        session.write(secret)
+        return
+    session.show(TokenAnswer(summary=f"a token for {user}", id=made.id, token=secret))
+
+
+@command("team token list", "The tokens there are, without their secrets.")
+def list_(session: Invocation) -> None:
+    from spec_kit_memory.serve.cli.answer_view import Table
+    from spec_kit_memory.team.tokens import Tokens
+
+    tokens = tuple(Tokens(team_database(session)).list())
+    rows = tuple(
+        (str(one.id), one.user, one.role, ", ".join(one.projects), f"{one.created_at:%Y-%m-%d}", _ends(one))
+        for one in tokens
+    )
+    table = Table(("id", "user", "role", "projects", "made", "ends"), rows, frozenset({0}))
+    session.show(TokenListAnswer(summary=counted(len(tokens), "token"), tokens=tokens), blocks=[table])
+
+
+def _ends(token: Token) -> str:
+    if token.revoked_at:
+        return f"revoked {token.revoked_at:%Y-%m-%d}"
+    return f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "never"
+
+
+@command(
+    "team token revoke",
+    "Refuse a token from now on, on every replica within seconds.",
+    argument("number", type=click.IntRange(1), metavar="ID"),
+)
+def revoke(session: Invocation, number: int) -> None:
+    from spec_kit_memory.team.tokens import Tokens
+
+    gone = Tokens(team_database(session)).revoke(number)
+    session.show(TokenAnswer(summary=f"token {gone.id} of {gone.user} is revoked", id=gone.id))

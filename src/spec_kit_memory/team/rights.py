@@ -1,0 +1,262 @@
+"""Who may do what in which project? Roles from static tokens or from claims, and the right that each verb needs.
+
+The lesser of what a token may do (its scope) and of what its user may do (the role in the project) holds. A project
+that somebody may not use and one that is not there are the same to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid, MissingParameter
+from spec_kit_memory.parameters import Request
+
+__all__ = [
+    "ANY_PROJECT",
+    "LOCAL",
+    "NEEDED",
+    "Access",
+    "Grant",
+    "Role",
+    "User",
+    "needed",
+    "read_grants",
+    "role_of_scopes",
+    "roles_by_claims",
+    "scopes_of",
+    "user_id",
+]
+
+LOCAL = "local"  # the issuer of static tokens
+ANY_PROJECT = "*"
+
+
+class Role(IntEnum):
+    READER = 1
+    WRITER = 2
+    ADMIN = 3
+
+    @classmethod
+    def named(cls, name: str) -> Role:
+        try:
+            return cls[name.upper()]
+        except KeyError:
+            raise BadParameter(f"{name!r} is no role.", hint="Use reader, writer or admin.") from None
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+_SCOPES: Mapping[str, Role] = {"memory:read": Role.READER, "memory:write": Role.WRITER, "memory:admin": Role.ADMIN}
+
+
+def role_of_scopes(scopes: Iterable[str]) -> Role | None:
+    """The most that a token's scopes allow; None: not even reading, which everything needs."""
+    given = {_SCOPES[scope] for scope in scopes if scope in _SCOPES}
+    if Role.READER not in given:
+        return None
+    return max(role for role in Role if all(lower in given for lower in Role if lower <= role))
+
+
+def scopes_of(role: Role | None) -> list[str]:
+    return [scope for scope, allowed in _SCOPES.items() if role is not None and allowed <= role]
+
+
+# --- people ----------------------------------------------------------------------------------------
+
+
+def user_id(issuer: str, subject: str) -> str:
+    """The name of a person's namespace: theirs alone, the same for ever, and a folder on any file system."""
+    readable = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40].strip("-")
+    unique = hashlib.sha256(f"{issuer}\0{subject}".encode()).hexdigest()[:32]
+    return f"{readable}-{unique}" if readable else unique
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Two issuers may know different people by one name, so both parts say who it is."""
+
+    issuer: str
+    subject: str
+
+    @property
+    def id(self) -> str:
+        return user_id(self.issuer, self.subject)
+
+    def __str__(self) -> str:
+        """As history and ledger have it. No issuer has an @ in it, so the last one separates the two."""
+        return f"{self.subject}@{self.issuer}"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one caller may do. `ceiling` is what the token may do at most, whatever its user may."""
+
+    user: User
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    ceiling: Role | None = Role.ADMIN
+    operator: bool = False  # may read the server's own numbers, and nothing of any project
+
+    def role(self, project: str) -> Role | None:
+        own = self.roles.get(project)
+        return None if own is None or self.ceiling is None else min(own, self.ceiling)
+
+    @property
+    def projects(self) -> list[str]:
+        return sorted(name for name in self.roles if self.role(name) is not None)
+
+    def choose(self, project: str | None) -> str:
+        """The project that a call is about."""
+        names = self.projects
+        if project is None:
+            if len(names) == 1:
+                return names[0]
+            if not names:
+                raise AccessDenied("You may use no project on this server.", hint="Ask its operator for a role in one.")
+            raise MissingParameter(
+                f"'project' is missing: you may use {', '.join(names)}.", hint="Name one of them.", projects=names
+            )
+        if project not in names:
+            raise self.refusal(project)
+        return project
+
+    def choose_several(self, projects: Sequence[str]) -> list[str]:
+        """Those that are named, or `all` that this caller may read."""
+        if "all" in projects:
+            return self.projects or [self.choose(None)]
+        return [self.choose(name) for name in dict.fromkeys(projects)]
+
+    def refusal(self, project: str) -> BadParameter:
+        """The same for a project that is not there and for one that is somebody else's."""
+        names = self.projects
+        return BadParameter(
+            f"There is no project {project[:200]!r} that you may use.",
+            hint=f"Use {', '.join(names)}." if names else "Ask the operator for a role in one.",
+            projects=names,
+        )
+
+    def require(self, project: str, request: Request) -> None:
+        """Raise unless this caller may call the verb so, in that project."""
+        role, wanted = self.role(project), needed(request)
+        if role is None:
+            raise self.refusal(project)
+        if role < wanted:
+            raise AccessDenied(
+                f"This needs the role {wanted.label} in {project}; you are {role.label} there.",
+                hint="Ask an admin of the project, or sign in with a token that allows it.",
+            )
+
+
+# --- verbs -----------------------------------------------------------------------------------------
+
+# Every verb of `Workspace`, and the role that may call it. What changes the memories of everybody at once or cannot
+# be taken back is for admins.
+NEEDED: Mapping[str, Role] = {
+    "search": Role.READER,
+    "context": Role.READER,
+    "load": Role.READER,
+    "get": Role.READER,
+    "list": Role.READER,
+    "triggers": Role.READER,
+    "session": Role.READER,
+    "stats": Role.READER,
+    "health": Role.READER,
+    "history": Role.READER,
+    "why": Role.READER,
+    "checkpoint_list": Role.READER,
+    "checkpoint_diff": Role.READER,
+    "ledger_verify": Role.READER,
+    "ledger_head": Role.READER,
+    "ledger_export": Role.READER,
+    "chat_list": Role.READER,
+    "record_sent": Role.READER,
+    "examine": Role.READER,
+    "versions": Role.READER,
+    "care": Role.READER,
+    "changes": Role.READER,
+    "facets": Role.READER,
+    "folders": Role.READER,
+    "numbers": Role.READER,
+    "save": Role.WRITER,
+    "update": Role.WRITER,
+    "merge": Role.WRITER,
+    "delete": Role.WRITER,
+    "validate": Role.WRITER,
+    "trust": Role.WRITER,
+    "undo": Role.WRITER,
+    "link": Role.WRITER,
+    "unlink": Role.WRITER,
+    "keep": Role.WRITER,
+    "index": Role.WRITER,
+    "checkpoint_create": Role.WRITER,
+    "chat_import": Role.WRITER,
+    "chat_forget": Role.WRITER,
+    "checkpoint_restore": Role.ADMIN,
+    "checkpoint_delete": Role.ADMIN,
+    "import_original": Role.ADMIN,
+}
+# Only with these arguments is the verb the operator's business.
+ADMIN_ARGUMENTS: Mapping[str, Sequence[str]] = {
+    "health": ("repair", "full"),
+    "index": ("force", "rebuild", "copy_to"),
+}
+
+
+def needed(request: Request) -> Role:
+    if any(getattr(request, name) for name in ADMIN_ARGUMENTS.get(request.verb, ())):
+        return Role.ADMIN
+    return NEEDED[request.verb]
+
+
+# --- claims ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Whoever has this value in this claim has the role in the project."""
+
+    claim: str
+    value: str
+    project: str
+    role: Role
+
+    def holds(self, claims: Mapping[str, Any]) -> bool:
+        said = claims.get(self.claim)
+        return self.value == said if isinstance(said, str) else isinstance(said, list) and self.value in said
+
+
+def read_grants(data: object) -> tuple[Grant, ...]:
+    """The server's mapping of claims to roles; every problem of it at once."""
+    problems: list[str] = []
+    grants: list[Grant] = []
+    for number, row in enumerate(data if isinstance(data, list) else [], start=1):
+        try:
+            if not isinstance(row, Mapping) or set(row) != {"claim", "value", "project", "role"}:
+                raise BadParameter("it needs claim, value, project and role, and nothing else")
+            if not all(isinstance(part, str) and part for part in row.values()):
+                raise BadParameter("every part is a text")
+            grants.append(Grant(row["claim"], row["value"], row["project"], Role.named(row["role"])))
+        except BadParameter as error:
+            problems.append(f"entry {number}: {error.message}")
+    if not isinstance(data, list):
+        problems.append("it is a list of entries")
+    if problems:
+        raise Invalid(f"The rights cannot be read: {'; '.join(problems)}.", hint="Correct the file.", problems=problems)
+    return tuple(grants)
+
+
+def roles_by_claims(grants: Iterable[Grant], claims: Mapping[str, Any], projects: Iterable[str]) -> dict[str, Role]:
+    """The highest role that the claims give in each of the projects."""
+    roles: dict[str, Role] = {}
+    names = tuple(projects)
+    for grant in grants:
+        if grant.holds(claims):
+            for name in names if grant.project == ANY_PROJECT else [one for one in names if one == grant.project]:
+                roles[name] = max(grant.role, roles.get(name, grant.role))
+    return roles
