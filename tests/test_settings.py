@@ -293,6 +293,7 @@ OTHER_VALUES: dict[str, object] = {
     "watch": "off",
     "index.url": "postgresql://elsewhere/notes",
     "index.project": "shop",
+    "index.memoryMb": 64,
     "isolation.userId": "ana",
     "isolation.projectId": "shop",
     "isolation.allowedPaths": ["/"],
