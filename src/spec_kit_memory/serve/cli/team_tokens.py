@@ -15,7 +15,7 @@ from spec_kit_memory.serve.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from spec_kit_memory.team.database import TeamDatabase
-    from spec_kit_memory.team.tokens import Token
+    from spec_kit_memory.team.static_tokens import Token
 
 __all__ = ["COMMANDS", "team_database"]
 
@@ -62,7 +62,7 @@ def team_database(session: Invocation) -> TeamDatabase:
     click.Option(["--expires"], default="90d", show_default=True, help="e.g. 90d, 12h, 4w, or never."),
 )
 def create(session: Invocation, user: str, project: tuple[str, ...], role: str, expires: str) -> None:
-    from spec_kit_memory.team.tokens import Tokens, read_duration
+    from spec_kit_memory.team.static_tokens import Tokens, read_duration
 
     lasting = None if expires == "never" else read_duration(expires)
     made, secret = Tokens(team_database(session)).create(user, projects=project, role=role, expires=lasting)
@@ -76,7 +76,7 @@ def create(session: Invocation, user: str, project: tuple[str, ...], role: str, 
 @command("team token list", "The tokens there are, without their secrets.")
 def list_(session: Invocation) -> None:
     from spec_kit_memory.serve.cli.answer_view import Table
-    from spec_kit_memory.team.tokens import Tokens
+    from spec_kit_memory.team.static_tokens import Tokens
 
     tokens = tuple(Tokens(team_database(session)).list())
     rows = tuple(
@@ -99,7 +99,7 @@ def _ends(token: Token) -> str:
     argument("number", type=click.IntRange(1), metavar="ID"),
 )
 def revoke(session: Invocation, number: int) -> None:
-    from spec_kit_memory.team.tokens import Tokens
+    from spec_kit_memory.team.static_tokens import Tokens
 
     gone = Tokens(team_database(session)).revoke(number)
     session.show(TokenAnswer(summary=f"token {gone.id} of {gone.user} is revoked", id=gone.id))

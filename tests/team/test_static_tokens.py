@@ -13,7 +13,7 @@ from spec_kit_memory.serve.cli.program import run
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.projects import Projects
 from spec_kit_memory.team.rights import Role
-from spec_kit_memory.team.tokens import BELIEVED_SECONDS, PREFIX, TokenCache, Tokens, read_duration
+from spec_kit_memory.team.static_tokens import BELIEVED_SECONDS, PREFIX, TokenCache, Tokens, read_duration
 
 
 @pytest.fixture
