@@ -36,7 +36,7 @@ from benchmarks.caching import CachingEmbedder, default_folder
 from benchmarks.questions import __main__ as spec_questions
 from benchmarks.retrieval import Options, Row, Shelf, groups_of, rows_of
 from spec_kit_memory.core import calibration, query
-from spec_kit_memory.core.calibration import Curve
+from spec_kit_memory.core.calibration import MatchCurve
 from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.features import retrieve
 from spec_kit_memory.features import search as searching
@@ -160,13 +160,13 @@ def _some(folder: Path, count: int, chance: random.Random) -> list[Row]:
 # --- the curve ------------------------------------------------------------------------------
 
 
-def weights_of(curve: Curve) -> Floats:
+def weights_of(curve: MatchCurve) -> Floats:
     return np.array([curve.late, curve.vector, curve.text])
 
 
-def fit(corpus: Corpus) -> Curve:
+def fit(corpus: Corpus) -> MatchCurve:
     """Between first results that answer and the best results of the wrong corpus, which count alike: a logistic fit."""
-    curve: Curve | None = None
+    curve: MatchCurve | None = None
     for _ in range(ROUNDS):  # which result of a wrong corpus is its best depends on the curve
         best = [_best(each, curve) for each in corpus.wrong]
         rows = np.array([each.rows[0] for each in corpus.answered] + best)
@@ -177,12 +177,12 @@ def fit(corpus: Corpus) -> Curve:
     return curve
 
 
-def _best(asked: Asked, curve: Curve | None) -> Floats:
+def _best(asked: Asked, curve: MatchCurve | None) -> Floats:
     best: Floats = asked.rows[0 if curve is None else int(np.argmax(asked.rows @ weights_of(curve)))]
     return best
 
 
-def _logistic(rows: Floats, right: Floats, share: Floats) -> Curve:
+def _logistic(rows: Floats, right: Floats, share: Floats) -> MatchCurve:
     """Newton's method on columns of mean 0 and spread 1."""
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
     columns = np.concatenate([(rows - mean) / spread, np.ones((len(rows), 1))], axis=1)
@@ -198,13 +198,13 @@ def _logistic(rows: Floats, right: Floats, share: Floats) -> Curve:
             break
     weights = factors[:-1] / spread
     each = np.append(weights, factors[-1] - weights @ mean) * FLATTER
-    return Curve(*(round(float(number), 2) for number in each))
+    return MatchCurve(*(round(float(number), 2) for number in each))
 
 
 # --- figures --------------------------------------------------------------------------------
 
 
-def figures(corpus: Corpus, curve: Curve) -> dict[str, Any]:
+def figures(corpus: Corpus, curve: MatchCurve) -> dict[str, Any]:
     first = [_matches(each, curve)[0] for each in corpus.answered]
     best = [max(_matches(each, curve)) for each in corpus.wrong]
     return {
@@ -219,7 +219,7 @@ def figures(corpus: Corpus, curve: Curve) -> dict[str, Any]:
     }
 
 
-def _matches(asked: Asked, curve: Curve) -> list[float]:
+def _matches(asked: Asked, curve: MatchCurve) -> list[float]:
     return [match for match in calibration.matches(curve, asked.rows) if match is not None]
 
 
@@ -227,7 +227,7 @@ def _share(numbers: Sequence[float], test: Any) -> float | None:
     return sum(map(test, numbers)) / len(numbers) if numbers else None
 
 
-def tenths(corpora: Sequence[Corpus], curve: Curve, *, first: int = FIRST) -> list[tuple[int, int]]:
+def tenths(corpora: Sequence[Corpus], curve: MatchCurve, *, first: int = FIRST) -> list[tuple[int, int]]:
     """For each tenth of match how many of the first results there were, and how many of them were right."""
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for asked in (each for corpus in corpora for each in corpus.own):
@@ -237,7 +237,7 @@ def tenths(corpora: Sequence[Corpus], curve: Curve, *, first: int = FIRST) -> li
     return [(counts[tenth][0], counts[tenth][1]) for tenth in range(10)]
 
 
-def show(corpora: Sequence[Corpus], curve: Curve, title: str) -> None:
+def show(corpora: Sequence[Corpus], curve: MatchCurve, title: str) -> None:
     print(f"{title}: late {curve.late}, vector {curve.vector}, text {curve.text}, offset {curve.offset}")
     print(f"  {'corpus':14}{'answered':>9}{'>= 0.5':>8}{'median':>8}{'wrong':>8}{'<= 0.3':>8}{'median':>8}")
     for each in (figures(corpus, curve) for corpus in corpora):

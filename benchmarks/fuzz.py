@@ -138,7 +138,7 @@ def refused(work: Callable[[], object]) -> None:
 
     try:
         work()
-    except (SpecKitMemoryError, jsonc.Malformed, toml.Malformed):
+    except (SpecKitMemoryError, jsonc.Malformed, toml.MalformedToml):
         return
 
 

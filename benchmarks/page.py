@@ -26,7 +26,7 @@ import uvicorn
 
 from benchmarks.material import memory_text, questions, sentences
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
-from spec_kit_memory.serve.page.access import Access
+from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.serve.page.routes import page_app
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
@@ -55,7 +55,7 @@ def served(workspace: Workspace) -> Iterator[httpx2.Client]:
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `skm ui` does
     port = listening.getsockname()[1]
-    access = Access(names=("127.0.0.1",), port=port)
+    access = PageAccess(names=("127.0.0.1",), port=port)
     live = LiveWorkspace(lambda: workspace.for_caller(workspace.caller), background=False)
     server = uvicorn.Server(uvicorn.Config(page_app(live, access), lifespan="off", log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -195,6 +195,23 @@ def test_each_module_name_is_used_once() -> None:
     assert not shared
 
 
+# Named after the verbs that they record, and always written with their module: `operation.Link`.
+NAMED_WITH_THEIR_MODULE = {f"{PACKAGE}.core.operation"}
+
+
+def test_each_class_name_is_used_once() -> None:
+    """`Found`, `Plan` or `Record` in three modules sends a reader to the wrong one. Engines mirror the contract."""
+    places: dict[str, set[str]] = {}
+    for module, tree in modules().items():
+        if module in NAMED_WITH_THEIR_MODULE or module.startswith(ENGINES):
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, set()).add(module)
+    shared = {name: sorted(homes) for name, homes in places.items() if len(homes) > 1}
+    assert not shared
+
+
 def heavy_modules() -> set[str]:
     """Own modules that load something heavy when they are imported, themselves or through others."""
     heavy = {

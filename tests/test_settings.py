@@ -23,7 +23,7 @@ from spec_kit_memory.settings import (
     KEYS,
     TRUST,
     Settings,
-    Trust,
+    TrustLevel,
     describe,
     find_root,
     load,
@@ -300,7 +300,11 @@ OTHER_VALUES: dict[str, object] = {
     "allow.network": True,
     "allow.outsidePaths": True,
 }
-NEEDS = {Trust.INSIDE: "allow.outsidePaths", Trust.LOCAL: "allow.network", Trust.NETWORK: "allow.network"}
+NEEDS = {
+    TrustLevel.INSIDE: "allow.outsidePaths",
+    TrustLevel.LOCAL: "allow.network",
+    TrustLevel.NETWORK: "allow.network",
+}
 
 
 def test_the_table_of_trust_has_every_key() -> None:
@@ -311,12 +315,12 @@ def test_the_table_of_trust_has_every_key() -> None:
 def test_a_repository_may_do_what_the_table_of_trust_says_and_nothing_else(root: Path, key: str) -> None:
     configured(root, {key: OTHER_VALUES[key]})
     trust = TRUST[key]
-    if trust is Trust.FREE:
+    if trust is TrustLevel.FREE:
         assert loaded(root).sources[key] == "file"
         return
     assert repr(key) in refusal(root).message
     everything = {"allow": {"network": True, "outsidePaths": True}}
-    if trust is Trust.NEVER:
+    if trust is TrustLevel.NEVER:
         assert repr(key) in refusal(root, user=everything).message, "no permission is meant for this one"
     else:
         assert NEEDS[trust] in refusal(root).message

@@ -54,11 +54,11 @@ def prepare(root: Path) -> dict[str, str]:
         for day in (now.date() - timedelta(days=back) for back in range(DAYS)):
             busy = 1 if day.weekday() >= 5 else 4
             used = chance.choices(list(cards.values()), k=busy * 2)
-            rows += [activity.Tally(day, activity.USE, str(id_), chance.randint(1, 3)) for id_ in used]
+            rows += [activity.DayTally(day, activity.USE, str(id_), chance.randint(1, 3)) for id_ in used]
             for verb, tokens in (("search", 1_900), ("context", 1_100), ("hook prompt", 350), ("load", 700)):
                 count = chance.randint(1, 4) * busy
                 rows.append(
-                    activity.Tally(day, activity.SENT, verb, count, count * chance.randint(tokens // 2, tokens))
+                    activity.DayTally(day, activity.SENT, verb, count, count * chance.randint(tokens // 2, tokens))
                 )
         activity.add(workspace.settings, rows, now=now)
         for _ in range(40):

@@ -48,7 +48,7 @@ def field_sizes(row: Any) -> dict[str, int]:
             continue
         if type(content) is not str:
             content = value(content)
-            content = _named(content) if of_attributes else content
+            content = _with_names(content) if of_attributes else content
         sizes[name] = _names_size(names) + len(names) * _bytes(content)
     return sizes
 
@@ -137,7 +137,7 @@ def _entries(
         if content is None or name in without or (optional and _is_empty(content)):
             continue
         rendered = value(content, say)
-        rendered = _named(rendered) if of_attributes else rendered
+        rendered = _with_names(rendered) if of_attributes else rendered
         yield name, dict.fromkeys(names, rendered)
 
 
@@ -152,11 +152,13 @@ def _form(kind: Any) -> tuple[tuple[str, bool, tuple[str, ...], bool], ...]:
     return tuple(form for form in entries if form[0] != "unsaid")
 
 
-def _named(rendered: Any) -> Any:
+def _with_names(rendered: Any) -> Any:
     """Names of a memory's attributes, as keys at any depth or as a list of them, as a caller gives them."""
     if isinstance(rendered, dict):
-        return {json_name(name): _named(part) if isinstance(part, dict) else part for name, part in rendered.items()}
-    return [_named(part) if isinstance(part, dict) else json_name(part) for part in rendered]
+        return {
+            json_name(name): _with_names(part) if isinstance(part, dict) else part for name, part in rendered.items()
+        }
+    return [_with_names(part) if isinstance(part, dict) else json_name(part) for part in rendered]
 
 
 def _is_optional(field: dataclasses.Field[Any]) -> bool:

@@ -49,7 +49,7 @@ _LOCAL_MODELS = ("local", "none", "hashing")  # they ask no network
 
 _Answer = TypeVar("_Answer")
 _Request = TypeVar("_Request", bound=Request)
-_Given = ParamSpec("_Given")
+_Arguments = ParamSpec("_Arguments")
 
 
 def utc_now() -> datetime:
@@ -57,15 +57,15 @@ def utc_now() -> datetime:
 
 
 def _takes(
-    kind: Callable[_Given, _Request],
-) -> Callable[[Callable[[Workspace, _Request], _Answer]], Callable[Concatenate[Workspace, _Given], _Answer]]:
+    kind: Callable[_Arguments, _Request],
+) -> Callable[[Callable[[Workspace, _Request], _Answer]], Callable[Concatenate[Workspace, _Arguments], _Answer]]:
     """A verb takes its request's parameters as its own arguments, checked; or the request as a whole."""
     request_type = cast("type[_Request]", kind)
 
     def wrap(
         verb: Callable[[Workspace, _Request], _Answer],
-    ) -> Callable[Concatenate[Workspace, _Given], _Answer]:
-        def call(self: Workspace, /, *values: _Given.args, **keywords: _Given.kwargs) -> _Answer:
+    ) -> Callable[Concatenate[Workspace, _Arguments], _Answer]:
+        def call(self: Workspace, /, *values: _Arguments.args, **keywords: _Arguments.kwargs) -> _Answer:
             request = from_call(request_type, values, keywords)
             vault = self._vault(request)
             return vault._advised(lambda: vault._timed(lambda: verb(vault, request)))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.core import calibration
-from spec_kit_memory.core.calibration import CLEAR, UNCLEAR, Curve
+from spec_kit_memory.core.calibration import CLEAR, UNCLEAR, MatchCurve
 from spec_kit_memory.core.relevance import Candidate
 from spec_kit_memory.embed.local import LocalEmbedder
 
@@ -74,7 +74,7 @@ def test_nothing_is_said_of_a_passage_without_a_vector_or_of_a_query_without_wor
 
 def test_half_is_where_the_evidence_weighs_nothing() -> None:
     rows = np.array([[0.0, 2.0, 0.0], [1.0, 2.0, 0.0], [-1.0, 2.0, 0.0]])
-    assert calibration.matches(Curve(3.0, 1.0, 1.0, -2.0), rows) == pytest.approx([0.5, 0.875, 0.125])
+    assert calibration.matches(MatchCurve(3.0, 1.0, 1.0, -2.0), rows) == pytest.approx([0.5, 0.875, 0.125])
 
 
 def test_the_bundled_model_has_a_curve_without_negative_factors() -> None:

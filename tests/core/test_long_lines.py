@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.core import long_lines
-from spec_kit_memory.core.long_lines import LONGEST_LINE_BYTES, Layout, is_long, parts, text_of
+from spec_kit_memory.core.long_lines import LONGEST_LINE_BYTES, LineLayout, is_long, parts, text_of
 from spec_kit_memory.core.markdown import parse
 from spec_kit_memory.core.memory import Conversation, Turn
 from spec_kit_memory.core.passages import split, turns
@@ -75,14 +75,14 @@ def test_a_line_of_a_conversation_is_split_alike() -> None:
 def test_ordinary_lines_are_left_as_they_are() -> None:
     line = "x " * (LONGEST_LINE_BYTES // 2)
     assert parts(line) == (line,)
-    layout = Layout(["a", line, ""])
+    layout = LineLayout(["a", line, ""])
     assert layout.lines == ["a", line, ""]
     assert layout.real(2, 3) == (2, 3)
     assert layout.text(1, 2) == f"a\n{line}"
 
 
 def test_a_layout_shows_parts_with_a_sign_where_the_line_goes_on() -> None:
-    layout = Layout(["# Top", SENTENCES, "End."])
+    layout = LineLayout(["# Top", SENTENCES, "End."])
     count = len(parts(SENTENCES))
     assert layout.laid(2, 2) == (2, count + 1)
     assert layout.laid(3, 3) == (count + 2, count + 2)

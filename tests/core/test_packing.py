@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_kit_memory.core import packing
-from spec_kit_memory.core.packing import Block, Piece, Prices, Rule
+from spec_kit_memory.core.packing import MemoryBlock, Piece, Prices, RuleText
 
 UNIT = 10  # bytes of a word
 
@@ -26,12 +26,12 @@ def lines(number: int, *, words: int = 5) -> list[str]:
     return [" ".join(f"w{line}" for _ in range(words)) for line in range(1, number + 1)]
 
 
-def block(id: int, *pieces: tuple[int, int, float], size: int = 40, header: int = 4, **more: object) -> Block:
+def block(id: int, *pieces: tuple[int, int, float], size: int = 40, header: int = 4, **more: object) -> MemoryBlock:
     sections = more.get("sections", ())
     text = more.get("lines", lines(size))
     assert isinstance(sections, tuple)
     assert isinstance(text, list)
-    return Block(
+    return MemoryBlock(
         id=id,
         lines=text,
         offsets=offsets(text),
@@ -45,7 +45,7 @@ def offsets(text: Sequence[str]) -> list[int]:
     return list(accumulate((UNIT * count(line) for line in text), initial=0))
 
 
-def fit(blocks: Sequence[Block], *, budget: int, **more: Any) -> packing.Fitted:
+def fit(blocks: Sequence[MemoryBlock], *, budget: int, **more: Any) -> packing.Fitted:
     """Pack under a budget of so many words."""
     return packing.fit(blocks, budget=budget * UNIT, **more)
 
@@ -232,7 +232,7 @@ def test_a_budget_of_nothing_gives_nothing() -> None:
 
 
 @st.composite
-def blocks(draw: st.DrawFn) -> list[Block]:
+def blocks(draw: st.DrawFn) -> list[MemoryBlock]:
     found = []
     for id in range(draw(st.integers(0, 6))):
         text = draw(st.lists(st.sampled_from(["", "a", "b c d", "e " * 9, "f " * 40]), min_size=1, max_size=20))
@@ -241,7 +241,7 @@ def blocks(draw: st.DrawFn) -> list[Block]:
         spans = [(first, first + draw(st.integers(0, 6))) for first in starts]
         pieces = [Piece(*span, draw(st.floats(0, 100))) for span in spans]
         found.append(
-            Block(
+            MemoryBlock(
                 id=id,
                 lines=text,
                 offsets=offsets(text),
@@ -260,7 +260,7 @@ def blocks(draw: st.DrawFn) -> list[Block]:
 
 @given(found=blocks(), budget=st.integers(0, 3000), prices=st.builds(Prices, *[st.integers(0, 50)] * 3))
 def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
-    found: list[Block], budget: int, prices: Prices
+    found: list[MemoryBlock], budget: int, prices: Prices
 ) -> None:
     told: list[int] = []
 
@@ -290,8 +290,8 @@ def test_the_budget_holds_lines_are_whole_and_nothing_is_doubled(
 # --- constitutional memories ----------------------------------------------------
 
 
-def rule(id: int, words: int, *, weight: float = 1.0, triggered: bool = False) -> Rule:
-    return Rule(id=id, name_size=2, text="word " * words, weight=weight, triggered=triggered)
+def rule(id: int, words: int, *, weight: float = 1.0, triggered: bool = False) -> RuleText:
+    return RuleText(id=id, name_size=2, text="word " * words, weight=weight, triggered=triggered)
 
 
 def test_rules_are_shown_triggered_first_then_by_weight() -> None:
@@ -310,7 +310,7 @@ def test_at_most_three_rules_and_five_hundred_tokens_are_shown() -> None:
 
 def test_a_rule_that_is_too_long_offers_its_headings() -> None:
     text = "# Articles\n" + "word " * 600 + "\n## Test first\nmore\n"
-    ruled = packing.rules([Rule(id=1, name_size=1, text=text)], budget=500, measure=count)
+    ruled = packing.rules([RuleText(id=1, name_size=1, text=text)], budget=500, measure=count)
     assert ruled.shown == ((1, "# Articles\n## Test first"),)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spec_kit_memory.core import ranking
 from spec_kit_memory.core.memory import Attributes, Memory, Presence, Source, Tier, VectorStatus
-from spec_kit_memory.core.ranking import Scored, Shared
+from spec_kit_memory.core.ranking import MemoryFactors, Scored
 from spec_kit_memory.settings import Weights
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -21,8 +21,8 @@ TIERS = st.sampled_from(Tier)
 
 
 @st.composite
-def shared(draw: st.DrawFn, best: float = 1.0) -> Shared:
-    return Shared(
+def shared(draw: st.DrawFn, best: float = 1.0) -> MemoryFactors:
+    return MemoryFactors(
         tier=draw(TIERS),
         recency=draw(UNIT),
         keywords=draw(UNIT),
@@ -49,35 +49,35 @@ def memory(id: int, *, created_at: datetime | None = NOW) -> Memory:
 
 
 def test_the_score_is_the_documented_formula() -> None:
-    scored = ranking.score(0.8, Shared(tier=Tier.CRITICAL, recency=0.5, keywords=0.5), WEIGHTS)
+    scored = ranking.score(0.8, MemoryFactors(tier=Tier.CRITICAL, recency=0.5, keywords=0.5), WEIGHTS)
     assert scored.score == pytest.approx((0.8 * 0.40 + 0.8 * (2 / 3 * 0.25 + 0.5 * 0.20 + 0.5 * 0.15)) * 100)
 
 
 def test_the_best_candidate_gets_its_importance_in_full() -> None:
-    scored = ranking.score(0.5, Shared(tier=Tier.CONSTITUTIONAL, keywords=1.0, best_relevance=0.5), WEIGHTS)
+    scored = ranking.score(0.5, MemoryFactors(tier=Tier.CONSTITUTIONAL, keywords=1.0, best_relevance=0.5), WEIGHTS)
     assert scored.score == pytest.approx(20 + 25 + 20 + 15)
 
 
 def test_use_adds_a_share_of_the_score() -> None:
-    plain = ranking.score(0.5, Shared(tier=Tier.NORMAL), WEIGHTS)
-    used = ranking.score(0.5, Shared(tier=Tier.NORMAL, usage=0.2), WEIGHTS)
+    plain = ranking.score(0.5, MemoryFactors(tier=Tier.NORMAL), WEIGHTS)
+    used = ranking.score(0.5, MemoryFactors(tier=Tier.NORMAL, usage=0.2), WEIGHTS)
     assert used.score == pytest.approx(plain.score * 1.2)
 
 
 def test_use_cannot_lift_a_score_over_a_hundred() -> None:
-    scored = ranking.score(1.0, Shared(tier=Tier.CONSTITUTIONAL, keywords=1.0, usage=0.4), WEIGHTS)
+    scored = ranking.score(1.0, MemoryFactors(tier=Tier.CONSTITUTIONAL, keywords=1.0, usage=0.4), WEIGHTS)
     assert scored.score == 100.0
     assert scored.explain()["limit"] == pytest.approx(-40)
 
 
 def test_nothing_relevant_scores_nothing() -> None:
-    shared = Shared(tier=Tier.CONSTITUTIONAL, keywords=1.0, usage=0.4)
+    shared = MemoryFactors(tier=Tier.CONSTITUTIONAL, keywords=1.0, usage=0.4)
     assert ranking.score(0.0, shared, WEIGHTS).score == 0.0
     assert ranking.score(0.0, shared._replace(best_relevance=0.0), WEIGHTS).score == 0.0
 
 
 @given(relevance=UNIT, shared=shared())
-def test_the_parts_of_a_score_add_up_to_it(relevance: float, shared: Shared) -> None:
+def test_the_parts_of_a_score_add_up_to_it(relevance: float, shared: MemoryFactors) -> None:
     scored = ranking.score(relevance, shared, WEIGHTS, parts={"text": relevance})
     explained = scored.explain()
     stages, total = explained.pop("stages"), explained.pop("score")
@@ -87,7 +87,7 @@ def test_the_parts_of_a_score_add_up_to_it(relevance: float, shared: Shared) -> 
 
 
 @given(relevance=UNIT, shared=shared(), more=UNIT)
-def test_more_of_any_part_never_lowers_the_score(relevance: float, shared: Shared, more: float) -> None:
+def test_more_of_any_part_never_lowers_the_score(relevance: float, shared: MemoryFactors, more: float) -> None:
     score = ranking.score(relevance, shared, WEIGHTS).score
     assert ranking.score(min(1.0, relevance + more), shared, WEIGHTS).score >= score
     for better in (
@@ -101,7 +101,7 @@ def test_more_of_any_part_never_lowers_the_score(relevance: float, shared: Share
 
 @given(relevance=UNIT, other=UNIT, humble=shared(), grand=shared())
 def test_importance_never_lifts_what_is_not_relevant(
-    relevance: float, other: float, humble: Shared, grand: Shared
+    relevance: float, other: float, humble: MemoryFactors, grand: MemoryFactors
 ) -> None:
     # All a memory can get from importance and use is 1.4 times its relevance; relevance alone is worth 0.4.
     low, high = sorted((relevance, other))
@@ -111,9 +111,9 @@ def test_importance_never_lifts_what_is_not_relevant(
 
 @pytest.mark.parametrize("best", [0.1, 0.5, 1.0])
 def test_importance_and_age_break_ties_and_no_more(best: float) -> None:
-    old, new = Shared(tier=Tier.NORMAL, recency=0.1), Shared(tier=Tier.CRITICAL)
+    old, new = MemoryFactors(tier=Tier.NORMAL, recency=0.1), MemoryFactors(tier=Tier.CRITICAL)
 
-    def scored(share: float, shared: Shared) -> float:
+    def scored(share: float, shared: MemoryFactors) -> float:
         shared = shared._replace(best_relevance=best, closeness=ranking.CLOSENESS)
         return ranking.score(share * best, shared, WEIGHTS).score
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spec_kit_memory.core.triggers import (
     RECENT_PROMPTS_NEEDED,
     Matcher,
-    Suggestion,
+    PhraseSuggestion,
     _occurs,
     fold,
     loading,
@@ -200,13 +200,15 @@ def test_a_space_between_letters_that_need_none_counts(phrase: str, prompt: str,
 
 
 def test_product_phrases_suggest_and_the_users_own_phrases_suggest_saving() -> None:
-    assert suggestions("Please save context now") == [Suggestion("save", "save context")]
+    assert suggestions("Please save context now") == [PhraseSuggestion("save", "save context")]
     assert suggestions("What did we decide? Make a snapshot first.") == [
-        Suggestion("checkpoint", "snapshot"),
-        Suggestion("search", "what did we"),
+        PhraseSuggestion("checkpoint", "snapshot"),
+        PhraseSuggestion("search", "what did we"),
     ]
     assert suggestions("schreib das auf") == []
-    assert suggestions("schreib das auf", save_phrases=("schreib das auf",)) == [Suggestion("save", "schreib das auf")]
+    assert suggestions("schreib das auf", save_phrases=("schreib das auf",)) == [
+        PhraseSuggestion("save", "schreib das auf")
+    ]
 
 
 def test_the_last_loading_preference_counts() -> None:

@@ -267,11 +267,11 @@ def test_a_long_record_of_use_is_summed_up_and_its_old_days_go(place: Place, mon
     workspace = place.open()
     monkeypatch.setattr(activity, "_MOST_BYTES", 400)
     now = place.clock()
-    old = activity.Tally(now.date() - timedelta(days=400), activity.USE, "1", 1)
+    old = activity.DayTally(now.date() - timedelta(days=400), activity.USE, "1", 1)
     activity.add(workspace.settings, [old], now=now)
     for _ in range(100):
-        activity.add(workspace.settings, [activity.Tally(now.date(), activity.USE, "1", 1)], now=now)
-    assert activity.read(workspace.settings) == [activity.Tally(now.date(), activity.USE, "1", 100)]
+        activity.add(workspace.settings, [activity.DayTally(now.date(), activity.USE, "1", 1)], now=now)
+    assert activity.read(workspace.settings) == [activity.DayTally(now.date(), activity.USE, "1", 100)]
     assert (workspace.settings.state_folder / "activity.jsonl").stat().st_size <= 500
 
 

@@ -302,9 +302,11 @@ def test_damaged_counters_start_again(settings: Settings) -> None:
     settings.state_folder.mkdir()
     write_counters.count(settings, atomic_writes=2, errors=1, scope=settings.scope)
     write_counters.count(settings, atomic_writes=1, scope=settings.scope)
-    assert write_counters.read(settings, scope=settings.scope) == write_counters.Counters(atomic_writes=3, errors=1)
+    assert write_counters.read(settings, scope=settings.scope) == write_counters.WriteCounters(
+        atomic_writes=3, errors=1
+    )
     (settings.state_folder / "transactions.json").write_text("[")
-    assert write_counters.read(settings, scope=settings.scope) == write_counters.Counters()
+    assert write_counters.read(settings, scope=settings.scope) == write_counters.WriteCounters()
 
 
 class Hasty(System):

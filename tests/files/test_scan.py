@@ -26,8 +26,9 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
 )
 from spec_kit_memory.errors import BadPath, DatabaseBusy, FileMissing, OutsideScope
-from spec_kit_memory.files.discover import Found
-from spec_kit_memory.files.scan import Decision, Sync, decide
+from spec_kit_memory.files.discover import MemoryFile
+from spec_kit_memory.files.scan import Sync
+from spec_kit_memory.files.scan_decision import ScanDecision, decide
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index, PutResult, Stored
 from spec_kit_memory.settings import Isolation, Settings
@@ -67,8 +68,8 @@ def live(store: Index) -> dict[str, int]:
 # --- decisions
 
 
-def _found(*, size: int = 5, mtime: int = 100 * SECOND, folder: str | None = None) -> Found:
-    return Found("memory/a.md", "/w/memory/a.md", Source.MEMORY, folder, size=size, mtime_ns=mtime)
+def _found(*, size: int = 5, mtime: int = 100 * SECOND, folder: str | None = None) -> MemoryFile:
+    return MemoryFile("memory/a.md", "/w/memory/a.md", Source.MEMORY, folder, size=size, mtime_ns=mtime)
 
 
 def _stored(
@@ -80,32 +81,34 @@ def _stored(
 @pytest.mark.parametrize(
     ("found", "stored", "expected"),
     [
-        (None, None, Decision.SKIP),
-        (None, _stored(), Decision.DELETED),
-        (None, _stored(presence=Presence.GONE), Decision.SKIP),
-        (None, _stored(presence=Presence.FORGOTTEN), Decision.SKIP),
-        (_found(), None, Decision.NEW),
-        (_found(), _stored(), Decision.SKIP),
-        (_found(mtime=101 * SECOND), _stored(), Decision.SKIP),
-        (_found(mtime=99 * SECOND), _stored(), Decision.SKIP),
-        (_found(mtime=101 * SECOND + 1), _stored(), Decision.MODIFIED),
-        (_found(size=6), _stored(), Decision.MODIFIED),
-        (_found(), _stored(seen=102 * SECOND), Decision.SKIP),
-        (_found(), _stored(seen=102 * SECOND - 1), Decision.MODIFIED),
-        (_found(), _stored(seen=50 * SECOND), Decision.MODIFIED),
-        (_found(), _stored(mtime=0), Decision.REINDEX),
-        (_found(folder="001-a"), _stored(), Decision.REINDEX),
-        (_found(), _stored(presence=Presence.GONE), Decision.REINDEX),
-        (_found(), _stored(presence=Presence.FORGOTTEN), Decision.SKIP),
-        (_found(size=6), _stored(presence=Presence.FORGOTTEN), Decision.MODIFIED),
+        (None, None, ScanDecision.SKIP),
+        (None, _stored(), ScanDecision.DELETED),
+        (None, _stored(presence=Presence.GONE), ScanDecision.SKIP),
+        (None, _stored(presence=Presence.FORGOTTEN), ScanDecision.SKIP),
+        (_found(), None, ScanDecision.NEW),
+        (_found(), _stored(), ScanDecision.SKIP),
+        (_found(mtime=101 * SECOND), _stored(), ScanDecision.SKIP),
+        (_found(mtime=99 * SECOND), _stored(), ScanDecision.SKIP),
+        (_found(mtime=101 * SECOND + 1), _stored(), ScanDecision.MODIFIED),
+        (_found(size=6), _stored(), ScanDecision.MODIFIED),
+        (_found(), _stored(seen=102 * SECOND), ScanDecision.SKIP),
+        (_found(), _stored(seen=102 * SECOND - 1), ScanDecision.MODIFIED),
+        (_found(), _stored(seen=50 * SECOND), ScanDecision.MODIFIED),
+        (_found(), _stored(mtime=0), ScanDecision.REINDEX),
+        (_found(folder="001-a"), _stored(), ScanDecision.REINDEX),
+        (_found(), _stored(presence=Presence.GONE), ScanDecision.REINDEX),
+        (_found(), _stored(presence=Presence.FORGOTTEN), ScanDecision.SKIP),
+        (_found(size=6), _stored(presence=Presence.FORGOTTEN), ScanDecision.MODIFIED),
     ],
 )
-def test_a_file_is_decided_by_its_stamp(found: Found | None, stored: Stored | None, expected: Decision) -> None:
+def test_a_file_is_decided_by_its_stamp(
+    found: MemoryFile | None, stored: Stored | None, expected: ScanDecision
+) -> None:
     assert decide(found, stored) is expected
 
 
 def test_force_reads_again_whatever_the_stamp_says() -> None:
-    assert decide(_found(), _stored(), force=True) is Decision.REINDEX
+    assert decide(_found(), _stored(), force=True) is ScanDecision.REINDEX
 
 
 # --- scanning

@@ -24,7 +24,8 @@ from spec_kit_memory.core.memory import Actor, Change, Entry, Presence
 from spec_kit_memory.core.operation import Reindex
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.files import disk, index_entry, spec_links, write_batch
-from spec_kit_memory.files.scan import ScanReport, Sync
+from spec_kit_memory.files.scan import Sync
+from spec_kit_memory.files.scan_report import ScanReport
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.index.sqlite import schema

@@ -222,7 +222,7 @@ def a_checkpoint() -> bytes:
 def test_a_hosts_configuration_is_edited_or_left_alone(text: str, path: list[str], value: Any) -> None:
     for put, remove, malformed in (
         (jsonc.put, jsonc.remove, jsonc.Malformed),
-        (toml.put, toml.remove, toml.Malformed),
+        (toml.put, toml.remove, toml.MalformedToml),
     ):
         try:
             changed = put(text, path, value if put is jsonc.put else {"command": "skm"})

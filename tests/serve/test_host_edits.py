@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts import edits, toml
-from spec_kit_memory.serve.hosts.formats import Entry, File, is_ours
+from spec_kit_memory.serve.hosts.formats import ConfigEntry, File, is_ours
 from tests.serve.test_hosts import FOREIGN_TOML
 
 VALUES = st.recursive(
@@ -115,7 +115,7 @@ def test_a_table_written_by_hand_is_found_with_its_parts() -> None:
     ['mcp_servers = { spec_kit_memory = { command = "x" } }\n', '[mcp_servers]\nspec_kit_memory.command = "x"\n'],
 )
 def test_a_form_that_cannot_be_edited_as_text_is_refused(text: str) -> None:
-    with pytest.raises(toml.Malformed, match="cannot be edited"):
+    with pytest.raises(toml.MalformedToml, match="cannot be edited"):
         toml.put(text, ("mcp_servers", "spec_kit_memory"), SERVER)
 
 
@@ -136,6 +136,6 @@ def test_our_hooks_are_told_from_others(command: str, ours: bool) -> None:
 
 
 def test_an_edit_that_would_change_more_is_refused() -> None:
-    file = File(Path("x.json"), "json", (Entry(("a", "b"), {"command": "x"}),))
+    file = File(Path("x.json"), "json", (ConfigEntry(("a", "b"), {"command": "x"}),))
     with pytest.raises(jsonc.Malformed):
         edits.with_entries('{"a": [1]}', file)

@@ -20,7 +20,7 @@ from spec_kit_memory.core import jsonc
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.serve import hosts
 from spec_kit_memory.serve.hosts import edits, toml
-from spec_kit_memory.serve.hosts.formats import HOSTS, File, Place, argv, is_ours, named_workspace
+from spec_kit_memory.serve.hosts.formats import HOSTS, File, HostPlace, argv, is_ours, named_workspace
 
 EVERY_HOST = pytest.mark.parametrize("host", sorted(HOSTS))
 EVERY_SCOPE = pytest.mark.parametrize("scope", ["project", "user"])
@@ -63,7 +63,7 @@ def everything(*folders: Path) -> dict[str, bytes | None]:
 
 
 def files_of(host: str, root: Path, scope: str = "project") -> list[File]:
-    place = Place(root, "user" if scope == "user" else "project", os.environ)
+    place = HostPlace(root, "user" if scope == "user" else "project", os.environ)
     return HOSTS[host].files(place)
 
 
@@ -583,7 +583,7 @@ def test_two_hosts_do_not_disturb_each_other(root: Path, home: Path) -> None:
 def test_vs_code_keeps_its_users_file_elsewhere_on_each_system(
     platform: str, environ: dict[str, str], expected: str
 ) -> None:
-    place = Place(Path("/p"), "user", environ, platform=platform)
+    place = HostPlace(Path("/p"), "user", environ, platform=platform)
     assert HOSTS["vscode"].files(place)[0].path == Path(expected)
 
 
@@ -601,7 +601,7 @@ def test_vs_code_keeps_its_users_file_elsewhere_on_each_system(
 def test_a_users_own_configuration_is_found_where_the_host_keeps_it(
     host: str, environ: dict[str, str], expected: str
 ) -> None:
-    assert HOSTS[host].files(Place(Path("/p"), "user", environ))[0].path == Path(expected)
+    assert HOSTS[host].files(HostPlace(Path("/p"), "user", environ))[0].path == Path(expected)
 
 
 def test_a_users_own_entry_names_the_program_by_its_place(root: Path, home: Path) -> None:
@@ -647,7 +647,7 @@ def test_a_diff_of_a_long_file_shows_the_place_and_nothing_else(root: Path, home
 def test_what_a_running_host_wrote_meanwhile_is_not_lost(root: Path, home: Path) -> None:
     path = root / ".mcp.json"
     path.write_text("{}")
-    place = Place(root, "project", os.environ)
+    place = HostPlace(root, "project", os.environ)
     change = hosts._installed(HOSTS["claude-code"].files(place)[0], path.read_bytes(), None)
     assert change is not None
     path.write_text('{"written": "by the host"}')
@@ -702,7 +702,7 @@ def test_the_command_installs_and_uninstalls(root: Path, home: Path) -> None:
 @EVERY_HOST
 def test_what_is_registered_can_be_run(host: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    place = Place(root, "project", os.environ)
+    place = HostPlace(root, "project", os.environ)
     entry = next(e for file in HOSTS[host].files(place) for e in file.entries if e.path[-1] == "spec_kit_memory")
     launch = entry.value.get("transport", entry.value)
     argv = launch["command"] if host == "opencode" else [launch["command"], *launch["args"]]
@@ -713,7 +713,7 @@ def test_what_is_registered_can_be_run(host: str, root: Path, monkeypatch: pytes
 @pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
 def test_a_hooks_command_line_can_be_run_by_a_shell(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    command = Place(root, "project", os.environ).hook("pre-compact", "codex")
+    command = HostPlace(root, "project", os.environ).hook("pre-compact", "codex")
     done = subprocess.run(
         ["/bin/sh", "-c", command], input=b"{}", capture_output=True, timeout=60, check=False, cwd=root
     )

@@ -22,7 +22,7 @@ from spec_kit_memory.errors import BadSpecFolder
 
 __all__ = [
     "Alignment",
-    "Decision",
+    "FolderDecision",
     "Profile",
     "Talk",
     "align",
@@ -100,7 +100,7 @@ class Alignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class FolderDecision:
     """`outcome` is used, warned or undecided. Undecided has no folder, unless one was named."""
 
     outcome: str
@@ -285,19 +285,19 @@ def _recency(touched_at: datetime | None, now: datetime) -> float | None:
     return float(0.5 ** (days / HALF_LIFE_DAYS))
 
 
-def decide(alignments: Sequence[Alignment], *, chosen_folder: str | None = None) -> Decision:
+def decide(alignments: Sequence[Alignment], *, chosen_folder: str | None = None) -> FolderDecision:
     """What the scores mean. A folder that was named is used whatever they say, with a warning below 50."""
     best = tuple(alignments[:ALTERNATIVES])
     if chosen_folder is not None:
         score = next((entry.score for entry in alignments if entry.folder == chosen_folder), None)
         if score is None:  # a new folder has nothing to be compared with
-            return Decision("used", chosen_folder, 0.0, best)
+            return FolderDecision("used", chosen_folder, 0.0, best)
         better = tuple(entry for entry in best if entry.folder != chosen_folder and entry.score > score)
-        return Decision("used" if score >= WARNED_FROM else "warned", chosen_folder, score, better)
+        return FolderDecision("used" if score >= WARNED_FROM else "warned", chosen_folder, score, better)
     if not best or best[0].score < WARNED_FROM:
-        return Decision("undecided", None, best[0].score if best else 0.0, best)
+        return FolderDecision("undecided", None, best[0].score if best else 0.0, best)
     outcome = "used" if best[0].score >= USED_FROM else "warned"
-    return Decision(outcome, best[0].folder, best[0].score, best[1:])
+    return FolderDecision(outcome, best[0].folder, best[0].score, best[1:])
 
 
 # --- names ----------------------------------------------------------------------------

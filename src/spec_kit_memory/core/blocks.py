@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from spec_kit_memory.core.structure import Structure, scan
 
-__all__ = ["Block", "Item", "Kind", "Section", "divide", "is_label", "item_text", "without_tags"]
+__all__ = ["Block", "BlockSection", "Item", "Kind", "divide", "is_label", "item_text", "without_tags"]
 
 _TAG = re.compile(r"<!--[ \t]*+(/?)[ \t]*+ANCHOR:[ \t]?([\w/-]+)[ \t]*+-->", re.IGNORECASE)
 _MARKER = re.compile(r"( {0,3})((?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$))")
@@ -53,7 +53,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Section:
+class BlockSection:
     """What an anchor or a heading governs. `blocks` are its own; those of its parts are in `parts`."""
 
     anchor: str = ""
@@ -63,21 +63,21 @@ class Section:
     opened_line: int = 0  # the last line of what opens it: tag, heading, underline
     last_line: int = 0  # with its closing tag
     blocks: list[Block] = field(default_factory=list)
-    parts: list[Section] = field(default_factory=list)
+    parts: list[BlockSection] = field(default_factory=list)
 
     @property
     def own_last_line(self) -> int:
         """The last line of what stands in it before its first part."""
         return self.blocks[-1].last_line if self.blocks else self.opened_line
 
-    def walk(self) -> Iterator[Section]:
+    def walk(self) -> Iterator[BlockSection]:
         """This section and all below it, in their order."""
         yield self
         for part in self.parts:
             yield from part.walk()
 
 
-def divide(lines: Sequence[str], *, first_line: int = 1) -> Section:
+def divide(lines: Sequence[str], *, first_line: int = 1) -> BlockSection:
     """The whole text from `first_line` on. Its first heading of level 1 is the document's own, not a part."""
     return _Divider(lines, first_line).divide()
 
@@ -116,10 +116,10 @@ class _Divider:
         self.headings = {heading.first_line: heading for heading in structure.headings}
         self.fences = dict(structure.fences)
         self.comments = {first: last for first, last in structure.comments if first not in self.tags}
-        self.root = Section(first_line=first_line, opened_line=first_line - 1, last_line=len(lines))
+        self.root = BlockSection(first_line=first_line, opened_line=first_line - 1, last_line=len(lines))
         self.open = [self.root]
 
-    def divide(self) -> Section:
+    def divide(self) -> BlockSection:
         number = self.first_line
         while number <= len(self.lines):
             if number in self.tags:
@@ -147,7 +147,7 @@ class _Divider:
         heading = self.headings.get(following)
         if heading is not None:
             self._close_headings(heading.level, number - 1)
-        section = Section(anchor=name, first_line=number, opened_line=number)
+        section = BlockSection(anchor=name, first_line=number, opened_line=number)
         self.open[-1].parts.append(section)
         self.open.append(section)
 
@@ -170,7 +170,7 @@ class _Divider:
         if heading.level == 1 and top is self.root and not self.root.heading and not self.root.parts:
             self.root.heading, self.root.level, self.root.opened_line = heading.text, 1, opened
             return opened + 1
-        section = Section(heading=heading.text, level=heading.level, first_line=number, opened_line=opened)
+        section = BlockSection(heading=heading.text, level=heading.level, first_line=number, opened_line=opened)
         top.parts.append(section)
         self.open.append(section)
         return opened + 1

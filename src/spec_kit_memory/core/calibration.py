@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["CLEAR", "CURVES", "UNCLEAR", "Curve", "evidence", "matches"]
+__all__ = ["CLEAR", "CURVES", "UNCLEAR", "MatchCurve", "evidence", "matches"]
 
 # Nine in ten questions that a corpus has nothing about get no more than this, whatever comes first.
 UNCLEAR = 0.3
@@ -34,7 +34,7 @@ USUAL_TOKENS, MOST_TOKENS = 64, 512
 LEAST_VECTOR = 2.0
 
 
-class Curve(NamedTuple):
+class MatchCurve(NamedTuple):
     """z = late · L + vector · V + text · T + offset; match = (1 + z / (1 + |z|)) / 2. No factor is negative.
 
     Where a logistic curve would show 1.00 for half of all results, this one still tells them apart.
@@ -47,7 +47,7 @@ class Curve(NamedTuple):
 
 
 # By the name of the model.
-CURVES: Mapping[str, Curve] = MappingProxyType({"snowflake-arctic-embed-s": Curve(23.15, 0.9, 8.78, -13.39)})
+CURVES: Mapping[str, MatchCurve] = MappingProxyType({"snowflake-arctic-embed-s": MatchCurve(23.15, 0.9, 8.78, -13.39)})
 
 
 def evidence(
@@ -72,7 +72,7 @@ def evidence(
     return np.stack([late, vector, text], axis=1)
 
 
-def matches(curve: Curve, rows: Floats) -> list[float | None]:
+def matches(curve: MatchCurve, rows: Floats) -> list[float | None]:
     """The match of each row of `evidence`; None where it cannot be told yet."""
     import numpy as np
 

@@ -16,7 +16,7 @@ from difflib import SequenceMatcher
 from unicodedata import normalize
 
 from spec_kit_memory.core import blocks, front_matter, saved_document
-from spec_kit_memory.core.blocks import Block, Item, Kind, Section
+from spec_kit_memory.core.blocks import Block, BlockSection, Item, Kind
 from spec_kit_memory.core.markdown import normalise
 from spec_kit_memory.core.session_document import SECTIONS
 from spec_kit_memory.core.similar import count_words
@@ -78,7 +78,7 @@ class _Side:
     """A document in lines and sections."""
 
     lines: list[str]
-    root: Section
+    root: BlockSection
 
     @classmethod
     def of(cls, text: str) -> _Side:
@@ -103,7 +103,7 @@ class _Side:
         text = blocks.item_text(self.lines, item)
         return text if "```" in text or "~~~" in text else _folded(text)
 
-    def keys(self, section: Section) -> Iterator[str]:
+    def keys(self, section: BlockSection) -> Iterator[str]:
         """Of the paragraphs and items that stand in a section itself."""
         for block in section.blocks:
             if block.kind is Kind.LIST:
@@ -111,10 +111,10 @@ class _Side:
             elif block.kind is Kind.PROSE:
                 yield self.key(block)
 
-    def find(self, name: str) -> Section | None:
+    def find(self, name: str) -> BlockSection | None:
         return next((section for section in self.root.walk() if _is(section, name)), None)
 
-    def groups(self, section: Section) -> list[_Group]:
+    def groups(self, section: BlockSection) -> list[_Group]:
         groups = [_Group(first_line=section.opened_line)]
         for block in section.blocks:
             text = self.text(block)
@@ -169,7 +169,7 @@ class _Merger:
 
     # --- sections
 
-    def take_in(self, new: Section, old: Section) -> None:
+    def take_in(self, new: BlockSection, old: BlockSection) -> None:
         """Bring what the old section has into the new one: its own blocks, then its parts."""
         parts = list(old.parts)
         if new is self.new.root and old.blocks and not new.blocks:
@@ -179,7 +179,7 @@ class _Merger:
             self._blocks(new, old)
         if new is self.new.root and new.blocks and not any(_is(part, "summary") for part in new.parts):
             for summary in [part for part in parts if _is(part, "summary")]:
-                self.take_in(new, Section(blocks=summary.blocks, parts=summary.parts))
+                self.take_in(new, BlockSection(blocks=summary.blocks, parts=summary.parts))
                 parts.remove(summary)
         for part in parts:
             same = self._counterpart(new, part, siblings=parts)
@@ -192,7 +192,9 @@ class _Merger:
             else:
                 self.take_in(same, part)
 
-    def _counterpart(self, parent: Section, part: Section, *, siblings: Sequence[Section]) -> Section | None:
+    def _counterpart(
+        self, parent: BlockSection, part: BlockSection, *, siblings: Sequence[BlockSection]
+    ) -> BlockSection | None:
         """The section of the staying document that is about the same."""
         if _DECISION.fullmatch(part.heading):  # a number says nothing: it is the one that begins alike
             begins = [self.old.key(block) for block in part.blocks[:1]]
@@ -212,7 +214,7 @@ class _Merger:
             return None
         return best
 
-    def _adopt(self, parent: Section, part: Section) -> None:
+    def _adopt(self, parent: BlockSection, part: BlockSection) -> None:
         """A section that the staying document does not have, whole, with anchors that it does not have either."""
         lines = dict(enumerate(self.old.lines[part.first_line - 1 : part.last_line], start=part.first_line))
         for inner in part.walk():
@@ -228,7 +230,7 @@ class _Merger:
         else:
             self._after.setdefault(_end_of(parent), []).append(copied)
 
-    def _rename(self, lines: dict[int, str], section: Section) -> None:
+    def _rename(self, lines: dict[int, str], section: BlockSection) -> None:
         if not section.anchor:
             return
         name, number = section.anchor, 2
@@ -238,7 +240,7 @@ class _Merger:
         for line in (section.first_line, section.last_line):
             lines[line] = _TAG_NAME.sub(rf"\g<1>{name}\g<2>", lines[line], count=1)
 
-    def _place_for(self, parent: Section, part: Section) -> int | None:
+    def _place_for(self, parent: BlockSection, part: BlockSection) -> int | None:
         """The line before which a section of our own template has its place; None for the end."""
         if parent is not self.new.root:
             return None
@@ -249,7 +251,7 @@ class _Merger:
 
     # --- blocks
 
-    def _blocks(self, new: Section, old: Section) -> None:
+    def _blocks(self, new: BlockSection, old: BlockSection) -> None:
         new_groups = self.new.groups(new)
         repeated = self._repeated(old)
         for group in self.old.groups(old):
@@ -264,7 +266,7 @@ class _Merger:
                     self.old.copied(group)
                 )
 
-    def _repeated(self, old: Section) -> list[Block]:
+    def _repeated(self, old: BlockSection) -> list[Block]:
         """Of a state, what only repeats the first step or blocker: those are merged in their own sections."""
         if not _is(old, "state"):
             return []
@@ -290,7 +292,7 @@ class _Merger:
         begins = [self.old.key(block) for block in target.blocks[:1]]
         return next((group for group in labelled if [self.new.key(b) for b in group.blocks[:1]] == begins), None)
 
-    def _group(self, section: Section, new: _Group, old: _Group) -> None:
+    def _group(self, section: BlockSection, new: _Group, old: _Group) -> None:
         present = {self.new.key(block): block.first_line for block in new.blocks}
         waiting: list[list[str]] = []  # what comes before the next block that both have
         added: set[str] = set()
@@ -306,10 +308,10 @@ class _Merger:
             intro = key if block.kind is Kind.PROSE else ""
         self._after.setdefault(new.last_line, []).extend(waiting)
 
-    def _stands_elsewhere(self, section: Section, key: str) -> bool:
+    def _stands_elsewhere(self, section: BlockSection, key: str) -> bool:
         return key in self._telling and any(section is large for large in self._large)
 
-    def _missing(self, section: Section, group: _Group, block: Block, *, intro: str) -> list[list[str]]:
+    def _missing(self, section: BlockSection, group: _Group, block: Block, *, intro: str) -> list[list[str]]:
         """What of a block has to be added as blocks of its own; the rest goes where it belongs."""
         if block.kind is Kind.LIST:
             return self._list(section, group, block, intro)
@@ -321,7 +323,7 @@ class _Merger:
 
     # --- lists and tables
 
-    def _list(self, section: Section, group: _Group, block: Block, intro: str) -> list[list[str]]:
+    def _list(self, section: BlockSection, group: _Group, block: Block, intro: str) -> list[list[str]]:
         """Items that are not there follow those that are; without a list to follow, they are one of their own."""
         lists = [block for block in group.blocks if block.kind is Kind.LIST]
         present = {self.new.item_key(item): item for block in lists for item in block.items}
@@ -410,7 +412,7 @@ class _Merger:
 
     # --- paragraphs and sentences
 
-    def _prose(self, section: Section, block: Block) -> list[list[str]]:
+    def _prose(self, section: BlockSection, block: Block) -> list[list[str]]:
         text = self.old.text(block)
         key = _folded(text)
         if not key or self._stands_elsewhere(section, key):
@@ -458,7 +460,7 @@ class _Merger:
 
     # --- sections of our own template
 
-    def _flow(self, new: Section, old: Section) -> None:
+    def _flow(self, new: BlockSection, old: BlockSection) -> None:
         charts = [block for block in new.blocks if block.kind is Kind.CODE]
         others = [block for block in old.blocks if block.kind is Kind.CODE]
         joined = None
@@ -467,9 +469,9 @@ class _Merger:
         if joined is not None:
             self._replaced[charts[0].first_line] = (charts[0].last_line, joined.split("\n"))
         rest = [block for block in old.blocks if joined is None or block not in others]
-        self.take_in(new, Section(blocks=rest, parts=old.parts))
+        self.take_in(new, BlockSection(blocks=rest, parts=old.parts))
 
-    def _metadata(self, new: Section, old: Section) -> None:
+    def _metadata(self, new: BlockSection, old: BlockSection) -> None:
         """Facts of the other save are told by its file; what a merge or a person noted there stays."""
         remaining_items = []
         for block in old.blocks:
@@ -478,7 +480,7 @@ class _Merger:
                 remaining_items.append(Block(Kind.LIST, items[0].first_line, items[-1].last_line, items))
             elif block.kind not in (Kind.LIST, Kind.CODE):  # its YAML is metadata, which the two have united
                 remaining_items.append(block)
-        self.take_in(new, Section(blocks=remaining_items, parts=old.parts))
+        self.take_in(new, BlockSection(blocks=remaining_items, parts=old.parts))
 
     def note(self, origin: str) -> None:
         """Say what was taken in: with the metadata, or where there is none, at the end."""
@@ -518,15 +520,15 @@ class _Merger:
 # --- what counts as the same -----------------------------------------------------
 
 
-def _is(section: Section, name: str) -> bool:
+def _is(section: BlockSection, name: str) -> bool:
     return section.anchor.casefold() == name or (not section.anchor and slug(section.heading) == name)
 
 
-def _same_heading(section: Section, other: Section) -> bool:
+def _same_heading(section: BlockSection, other: BlockSection) -> bool:
     return bool(section.heading) and _folded(section.heading) == _folded(other.heading)
 
 
-def _same_anchor(section: Section, other: Section) -> bool:
+def _same_anchor(section: BlockSection, other: BlockSection) -> bool:
     """A section of our template is the same by its anchor; elsewhere two different headings are two things."""
     name, other_name = (section.anchor.casefold() or slug(section.heading) for section in (section, other))
     if not name or name != other_name:
@@ -534,7 +536,7 @@ def _same_anchor(section: Section, other: Section) -> bool:
     return name in SECTIONS or not (section.heading and other.heading)
 
 
-def _end_of(section: Section) -> int:
+def _end_of(section: BlockSection) -> int:
     """The line after which something is added at the end of a section, inside its anchor."""
     return max(section.own_last_line, section.parts[-1].last_line if section.parts else 0)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from spec_kit_memory.core import front_matter
-from spec_kit_memory.core.front_matter import KEYS, Block, canonical
+from spec_kit_memory.core.front_matter import KEYS, FrontBlock, canonical
 from spec_kit_memory.core.memory import LinkClaim, Relation, Warning_
 from spec_kit_memory.core.structure import metadata_fence, scan
 from spec_kit_memory.errors import BadParameter, Invalid
@@ -209,7 +209,7 @@ def _created(new_values: Mapping[str, Any], end: str) -> str:
     return "".join([f"---{end}", *new, f"---{end}"]) if new else ""
 
 
-def _edited(inside: list[str], new_values: Mapping[str, Any], *, end: str, block: Block) -> list[str]:
+def _edited(inside: list[str], new_values: Mapping[str, Any], *, end: str, block: FrontBlock) -> list[str]:
     """The lines of YAML with the changes; line by line where that reads back right, else written anew."""
     old, problems = _load(_joined(inside), first_line=block.first_line)
     if problems:

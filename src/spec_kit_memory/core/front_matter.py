@@ -15,7 +15,7 @@ from typing import Any
 from spec_kit_memory.core import dates
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, FrontMatter, LinkClaim, Relation, Tier, Warning_
 
-__all__ = ["KEYS", "Block", "canonical", "combine", "compact", "interpret", "load", "loader", "locate"]
+__all__ = ["KEYS", "FrontBlock", "canonical", "combine", "compact", "interpret", "load", "loader", "locate"]
 
 MAX_CHARACTERS = 64_000
 MAX_DEPTH = 64
@@ -79,7 +79,7 @@ _INDICATOR = re.compile(r"[-?:][ \t]")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FrontBlock:
     """Lines between two `---`: the first and last line of YAML (last < first when empty)."""
 
     first_line: int
@@ -95,7 +95,7 @@ def canonical(key: object) -> str | None:
     return _CANONICAL.get(compact(key))
 
 
-def locate(lines: Sequence[str]) -> Block | None:
+def locate(lines: Sequence[str]) -> FrontBlock | None:
     """Find front matter: the first thing in the file but for comments and empty lines."""
     if lines and lines[0].startswith("\ufeff"):  # a second byte order mark, as joined files have
         lines = [lines[0].lstrip("\ufeff"), *lines[1:]]
@@ -104,7 +104,7 @@ def locate(lines: Sequence[str]) -> Block | None:
         return None
     for last in range(number + 1, len(lines) + 1):
         if lines[last - 1].rstrip() in ("---", "..."):
-            block = Block(number + 1, last - 1)
+            block = FrontBlock(number + 1, last - 1)
             return block if _reads_like_keys(lines, block) else None
     return None
 
@@ -125,7 +125,7 @@ def _skip_comments(lines: Sequence[str]) -> int:
     return number
 
 
-def _reads_like_keys(lines: Sequence[str], block: Block) -> bool:
+def _reads_like_keys(lines: Sequence[str], block: FrontBlock) -> bool:
     """Tells front matter from text between two rules by its first line that says something."""
     for number in range(block.first_line, block.last_line + 1):
         line = lines[number - 1].strip()
@@ -267,7 +267,7 @@ def _nearest(word: str, choices: Sequence[str]) -> str:
 
 
 @cache
-def _meant(name: str) -> str:
+def _closest_key(name: str) -> str:
     """The key that this one was probably meant to be; "" if it looks like somebody's own."""
     if name in _SHORTENED:
         return _SHORTENED[name]
@@ -312,7 +312,7 @@ class _Reader:
         elif isinstance(value, Mapping) and (ours := [str(key) for key in value if canonical(key) is not None]):
             names = ", ".join(map(repr, ours[:5]))
             self.warn(f"{names} below {self.key[:80]!r} are not read there; keys of ours belong to the top")
-        elif closest := _meant(name):
+        elif closest := _closest_key(name):
             self.warn(f"{self.key[:80]!r} is not a key of front matter; did you mean {closest}?")
 
     def read(self, name: str, value: Any) -> None:

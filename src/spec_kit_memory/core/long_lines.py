@@ -17,7 +17,7 @@ from unicodedata import category
 from spec_kit_memory.core import tokens
 from spec_kit_memory.core.memory import embedded
 
-__all__ = ["LONGEST_LINE_BYTES", "Layout", "is_long", "parts", "passage_hash", "text_of"]
+__all__ = ["LONGEST_LINE_BYTES", "LineLayout", "is_long", "parts", "passage_hash", "text_of"]
 
 PART_BYTES = 400 * tokens.BYTES_PER_TOKEN  # as long as a passage gets
 LONGEST_LINE_BYTES = 480 * tokens.BYTES_PER_TOKEN  # one that is little longer stays whole, as other passages do
@@ -100,7 +100,7 @@ def text_of(lines: Sequence[str], passage: _Placed) -> str:
     return next((part for part in stripped if passage_hash(passage.headings, part) == passage.hash), text)
 
 
-class Layout:
+class LineLayout:
     """Lines with the parts of long ones as lines of their own, so that an answer can show some of them.
 
     Numbers of both kinds count from 1.

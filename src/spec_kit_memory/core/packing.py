@@ -12,7 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-__all__ = ["Block", "Fitted", "Packed", "Piece", "Prices", "Rule", "Ruled", "Shown", "fit", "rules", "rules_budget"]
+__all__ = [
+    "Fitted",
+    "MemoryBlock",
+    "Packed",
+    "Piece",
+    "Prices",
+    "RuleText",
+    "Ruled",
+    "Shown",
+    "fit",
+    "rules",
+    "rules_budget",
+]
 
 Measure = Callable[[str], int]
 
@@ -53,7 +65,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class MemoryBlock:
     """One result on its way into the answer. Sizes are in one unit of the caller's choice, mostly bytes."""
 
     id: int
@@ -108,7 +120,7 @@ Weigh = Callable[[str], float]
 
 
 def fit(
-    blocks: Sequence[Block],
+    blocks: Sequence[MemoryBlock],
     *,
     budget: int,
     prices: Prices = Prices(),
@@ -345,7 +357,7 @@ class _Range:
 class _Tray:
     """One result while it is being filled: the ranges shown so far are apart and in order."""
 
-    def __init__(self, block: Block, prices: Prices) -> None:
+    def __init__(self, block: MemoryBlock, prices: Prices) -> None:
         self.block = block
         self.named = False
         self.ranges: list[_Range] = []
@@ -552,7 +564,7 @@ class _Tray:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class RuleText:
     """A constitutional memory that may be shown above the results."""
 
     id: int
@@ -575,7 +587,7 @@ def rules_budget(budget_tokens: int) -> int:
     return min(_RULES_TOKENS, budget_tokens // _RULES_SHARE)
 
 
-def rules(candidates: Sequence[Rule], *, budget: int, measure: Measure) -> Ruled:
+def rules(candidates: Sequence[RuleText], *, budget: int, measure: Measure) -> Ruled:
     """At most three texts, those whose triggers match first, then by weight; the others by title.
 
     Sizes are in one unit of the caller's choice; `measure` says what a text takes beside the name.

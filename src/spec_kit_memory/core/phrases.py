@@ -84,7 +84,7 @@ def extract(
     gathered = _Gathered()
     _read_title(title, gathered)
     for path in list(files)[:200]:
-        _meet_file(path, gathered, marked=1.0)
+        _count_file(path, gathered, marked=1.0)
     _read(text[:MOST_CHARACTERS], gathered)
     folder = folder_phrase(spec_folder)
     if folder and not _covered(folder, chosen):
@@ -112,7 +112,7 @@ def too_plain(phrase: str) -> bool:
     if not usable(phrase):
         return True
     words = re.findall(r"[^\W_]+", fold(phrase))
-    telling = [word for word in words if word not in PLAIN and not word.isdigit() and _tells(word)]
+    telling = [word for word in words if word not in PLAIN and not word.isdigit() and _is_telling(word)]
     if not telling or all(word in DOCUMENT for word in telling):
         return True
     return len(words) == 1 and phrase == fold(phrase) and phrase.isascii() and phrase.isalpha() and len(phrase) < 5
@@ -124,7 +124,7 @@ def in_most_prompts(phrase: str) -> bool:
     words = re.findall(r"[^\W_]+", folded)
     if len(words) > 2 or not usable(phrase) or not words or _SIGN_OF_A_NAME.search(folded):
         return False
-    return not any(_tells(word) for word in words) or (len(words) == 1 and words[0] in PLAIN)
+    return not any(_is_telling(word) for word in words) or (len(words) == 1 and words[0] in PLAIN)
 
 
 def doubts(phrases: Iterable[str]) -> list[str]:
@@ -147,7 +147,7 @@ def _named(phrases: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def _tells(word: str) -> bool:
+def _is_telling(word: str) -> bool:
     """Is any part of it more than a stop word?"""
     parts = [part for part in re.findall(r"[^\W_]+", word) if len(part) > 1]
     return any(part in content(f"{part} zzz") for part in parts)
@@ -177,22 +177,22 @@ def _read(text: str, gathered: _Gathered) -> None:
 def _read_line(line: str, gathered: _Gathered, *, marked: float) -> None:
     line = _LINK.sub(r"\1", line)
     for match in _CODE.finditer(line):
-        _meet_code(match[1], gathered)
+        _count_code(match[1], gathered)
     for match in _FILE.finditer(line):
-        _meet_file(match[0], gathered, marked=0.0)
+        _count_file(match[0], gathered, marked=0.0)
     stressed = {fold(match[1]) for match in _STRONG.finditer(line)}
     run: list[str] = []
     for token in _TOKEN.findall(line.replace("`", " ").replace("**", " ")):
         word = token.strip("'’.")
         if not word.isascii():
             for match in _UNSPACED.finditer(_BETWEEN_HAN.sub(" ", word)):
-                _meet_unspaced(match[0], gathered, marked=marked)
+                _count_unspaced(match[0], gathered, marked=marked)
         if _breaks(word):
-            _meet_run(run, gathered, marked=marked, stressed=stressed)
+            _count_run(run, gathered, marked=marked, stressed=stressed)
             run = []
         else:
             run.append(word)
-    _meet_run(run, gathered, marked=marked, stressed=stressed)
+    _count_run(run, gathered, marked=marked, stressed=stressed)
 
 
 def _breaks(word: str) -> bool:
@@ -201,34 +201,34 @@ def _breaks(word: str) -> bool:
     if not word.isascii() and _UNSPACED.search(word):
         return True
     lower = word.casefold()
-    return lower in PLAIN or bool(_NUMBER.fullmatch(lower)) or not _tells(lower)
+    return lower in PLAIN or bool(_NUMBER.fullmatch(lower)) or not _is_telling(lower)
 
 
-def _meet_run(run: list[str], gathered: _Gathered, *, marked: float, stressed: set[str]) -> None:
+def _count_run(run: list[str], gathered: _Gathered, *, marked: float, stressed: set[str]) -> None:
     """Every piece of two or three words of a run of content words, and names that stand alone."""
     for word in run:
         gathered.words[stem(word.casefold())] += 1
         if _is_name(word):
-            _meet(word, (word,), gathered, marked=marked, name=True)
+            _count(word, (word,), gathered, marked=marked, name=True)
     for size in (2, 3):
         for at in range(len(run) - size + 1):
             piece = tuple(run[at : at + size])
             whole = len(run) == size
             phrase = " ".join(piece)
             extra = 0.5 if fold(phrase) in stressed else 0.0
-            _meet(phrase, piece, gathered, marked=marked * (1.0 if whole else 0.6) + extra + (0.3 if whole else 0.0))
+            _count(phrase, piece, gathered, marked=marked * (1.0 if whole else 0.6) + extra + (0.3 if whole else 0.0))
 
 
-def _meet_unspaced(run: str, gathered: _Gathered, *, marked: float) -> None:
+def _count_unspaced(run: str, gathered: _Gathered, *, marked: float) -> None:
     """Han and katakana between other characters: a short run is a word, of a long one the pieces that recur."""
     if len(run) <= _LONGEST_UNSPACED:
-        _meet(run, (run,), gathered, marked=marked)
+        _count(run, (run,), gathered, marked=marked)
     else:
         for at in range(len(run) - 3):
-            _meet(run[at : at + 4], (run[at : at + 4],), gathered, marked=0.0)
+            _count(run[at : at + 4], (run[at : at + 4],), gathered, marked=0.0)
 
 
-def _meet(phrase: str, words: tuple[str, ...], gathered: _Gathered, *, marked: float, name: bool = False) -> None:
+def _count(phrase: str, words: tuple[str, ...], gathered: _Gathered, *, marked: float, name: bool = False) -> None:
     if len(phrase) > LONGEST_PHRASE or phrase.casefold() in COMMON_FILES:
         return
     key = " ".join(stem(word.casefold()) for word in words)
@@ -242,22 +242,22 @@ def _meet(phrase: str, words: tuple[str, ...], gathered: _Gathered, *, marked: f
     seen.name = seen.name or name
 
 
-def _meet_code(code: str, gathered: _Gathered) -> None:
+def _count_code(code: str, gathered: _Gathered) -> None:
     code = code.strip()
     if _FILE.fullmatch(code):
         return
     match = _NAME.fullmatch(code.rstrip("()"))
     if match and _is_name(match[0]):
-        _meet(match[0], (match[0],), gathered, marked=0.5, name=True)
+        _count(match[0], (match[0],), gathered, marked=0.5, name=True)
 
 
-def _meet_file(path: str, gathered: _Gathered, *, marked: float) -> None:
+def _count_file(path: str, gathered: _Gathered, *, marked: float) -> None:
     match = _FILE.fullmatch(path.strip().replace("\\", "/").split("#", 1)[0]) or _FILE.search(path[-200:])
     if not match:
         return
     name = match[1]
     if name.rsplit(".", 1)[-1].casefold() in EXTENSIONS and name.casefold() not in COMMON_FILES:
-        _meet(name, (name,), gathered, marked=0.5 + marked, name=True)
+        _count(name, (name,), gathered, marked=0.5 + marked, name=True)
 
 
 def _is_name(word: str) -> bool:

@@ -19,9 +19,9 @@ from spec_kit_memory.core.tiers import MAX_BOOST, TABLE
 
 __all__ = [
     "CLOSENESS",
+    "MemoryFactors",
     "Scored",
-    "Shared",
-    "Weights",
+    "WeightsLike",
     "below_successors",
     "keyword_share",
     "read_ahead",
@@ -38,7 +38,7 @@ CLOSENESS = 12
 _NO_STAGES: Mapping[str, float] = MappingProxyType({})
 
 
-class Weights(Protocol):
+class WeightsLike(Protocol):
     """How much each part counts; `settings.Weights` is one. The default sum is 1."""
 
     @property
@@ -51,7 +51,7 @@ class Weights(Protocol):
     def keywords(self) -> float: ...
 
 
-class Shared(NamedTuple):
+class MemoryFactors(NamedTuple):
     """What all passages of one memory have in common, each 0 to 1. A tuple, as each query makes hundreds."""
 
     tier: Tier
@@ -108,8 +108,8 @@ class Scored(NamedTuple):
 
 def score(
     relevance: float,
-    shared: Shared,
-    weights: Weights,
+    shared: MemoryFactors,
+    weights: WeightsLike,
     *,
     parts: Mapping[str, float] | None = None,
     texts: tuple[float, ...] = (),
@@ -174,7 +174,7 @@ def keyword_share(keywords: Sequence[str], attributes: Attributes, anchors: Iter
     if not keywords:
         return 0.0
     fields, ids = _fields(attributes), dict.fromkeys(anchors)
-    keyword_stems = _asked(tuple(keywords))
+    keyword_stems = _keyword_stems(tuple(keywords))
     present_stems = keyword_stems.different & _stems(fields)
     for id_ in ids:
         present_stems |= keyword_stems.different & _stems((id_,))
@@ -196,16 +196,16 @@ def _fields(attributes: Attributes) -> tuple[str, ...]:
     return (attributes.title, *attributes.triggers)
 
 
-class _Asked(NamedTuple):
+class _KeywordStems(NamedTuple):
     stems: tuple[str, ...]
     different: frozenset[str]
     unspaced: tuple[str, ...]  # keywords of scripts without spaces: found as a part of the text
 
 
 @lru_cache(maxsize=256)
-def _asked(keywords: tuple[str, ...]) -> _Asked:
+def _keyword_stems(keywords: tuple[str, ...]) -> _KeywordStems:
     stems = tuple(words.stem(keyword) for keyword in keywords if not words.unspaced(keyword))
-    return _Asked(stems, frozenset(stems), tuple(keyword for keyword in keywords if words.unspaced(keyword)))
+    return _KeywordStems(stems, frozenset(stems), tuple(keyword for keyword in keywords if words.unspaced(keyword)))
 
 
 @lru_cache(maxsize=16_384)

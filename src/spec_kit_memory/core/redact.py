@@ -339,7 +339,7 @@ def _folded() -> dict[str, list[_Reader]]:
     for word, kind in names.ASSIGNED.items():
         add(partial(_assigned, kind), word)
     for noun, kind in prose.NOUNS.items():
-        add(partial(_told, kind), noun)
+        add(partial(_described, kind), noun)
     for program in commands.PROGRAMS:
         add(partial(_command, program), program)
     for words in commands.STATEMENTS:
@@ -378,7 +378,7 @@ def _assigned(kind: str, text: str, start: int, end: int) -> tuple[Span, ...]:
     return _one(names.assigned(text, start, end, kind))
 
 
-def _told(kind: str, text: str, start: int, end: int) -> Iterator[Span]:
+def _described(kind: str, text: str, start: int, end: int) -> Iterator[Span]:
     return prose.sentence(text, start, end, kind)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from spec_kit_memory.core import blocks, front_matter
-from spec_kit_memory.core.blocks import Kind, Section
+from spec_kit_memory.core.blocks import BlockSection, Kind
 from spec_kit_memory.core.session_document import FLOW_STEPS, SECTIONS, chart, counts_lines
 
 __all__ = ["REPEATED", "is_saved_fact", "joined_charts", "own_words", "recounted", "repeats_first"]
@@ -77,7 +77,7 @@ def recounted(text: str) -> str:
     return "\n".join(part for at, line in enumerate(lines, start=1) for part in changed.get(at, [line]))
 
 
-def _counts(lines: Sequence[str], sections: Mapping[str, Section]) -> list[tuple[int, list[str]]]:
+def _counts(lines: Sequence[str], sections: Mapping[str, BlockSection]) -> list[tuple[int, list[str]]]:
     about = sections.get("metadata")
     items = [item for block in about.blocks for item in block.items] if about else []
     texts = {blocks.item_text(lines, item): item for item in items}
@@ -97,7 +97,7 @@ def _counts(lines: Sequence[str], sections: Mapping[str, Section]) -> list[tuple
     return [(last.first_line, [lines[last.first_line - 1], *new])] if new else []
 
 
-def _firsts(lines: Sequence[str], sections: Mapping[str, Section]) -> list[tuple[int, list[str]]]:
+def _firsts(lines: Sequence[str], sections: Mapping[str, BlockSection]) -> list[tuple[int, list[str]]]:
     changed = []
     state = sections.get("state")
     for name in REPEATED:
@@ -136,11 +136,11 @@ def own_words(text: str, *, template: Collection[str] = ()) -> str:
     return "\n".join(_without_form(line) for line in own_lines if line.strip() not in template).strip()
 
 
-def _is_saved(lines: Sequence[str], root: Section) -> bool:
+def _is_saved(lines: Sequence[str], root: BlockSection) -> bool:
     return any(_SAVED_ON.match(blocks.item_text(lines, item)) for item in _items(root, "metadata"))
 
 
-def _form_lines(lines: Sequence[str], root: Section) -> set[int]:
+def _form_lines(lines: Sequence[str], root: BlockSection) -> set[int]:
     """The lines of headings, of lists of files and facts, and of what the state repeats."""
     form: set[int] = set()
     for section in root.walk():
@@ -158,7 +158,7 @@ def _form_lines(lines: Sequence[str], root: Section) -> set[int]:
     return form
 
 
-def _items(root: Section, name: str) -> list[blocks.Item]:
+def _items(root: BlockSection, name: str) -> list[blocks.Item]:
     return [item for part in root.walk() if part.anchor == name for block in part.blocks for item in block.items]
 
 

@@ -146,12 +146,12 @@ def sentence(text: str, start: int, end: int, kind: str) -> Iterator[Span]:
     """The password that a sentence tells; the noun stands from `start` to `end`."""
     if in_mark(text, start) or (text[end - 1].isascii() and text[end : end + 1].isalpha() and text[end] not in "sS"):
         return
-    for span in (_told(text, start, end, kind), _changed(text, start, end, kind), _reversed(text, start, kind)):
+    for span in (_labelled(text, start, end, kind), _changed(text, start, end, kind), _reversed(text, start, kind)):
         if span is not None:
             yield span
 
 
-def _told(text: str, start: int, end: int, kind: str) -> Span | None:
+def _labelled(text: str, start: int, end: int, kind: str) -> Span | None:
     match = _IS.match(text, end)
     if match is not None:
         return _value(text, match.end(), kind, plain=(match["verb"] or "").lower() in ("is", "was"))

@@ -93,7 +93,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
+class ChangedFile:
     path: str
     description: str = ""
     extra: Mapping[str, object] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class SessionData:
     title: str = ""
     summary: str = ""
     decisions: tuple[Decision, ...] = ()
-    files: tuple[FileChange, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
     triggers: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()  # that the memory answers
     technical: Mapping[str, object] = field(default_factory=dict)
@@ -231,7 +231,7 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, Mapping) else value
 
 
-def _meant(value: str, kinds: Iterable[str]) -> str:
+def _did_you_mean(value: str, kinds: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(value[:50], list(kinds), n=1)
@@ -249,7 +249,7 @@ class _Reader:
         self.problems: list[str] = []
         self.warnings: list[str] = []
         self.characters = 0
-        self._given: dict[str, list[tuple[str, object]]] = {}
+        self._values: dict[str, list[tuple[str, object]]] = {}
         self._other: dict[str, object] = {}
         for key, value in data.items():
             name = _FIELDS.get(_squash(str(key)))
@@ -259,7 +259,7 @@ class _Reader:
                 _put(self._other, self._text(str(key)), self._any(value))
                 self.warnings.append(f"{key} is not a known field; it was kept under the other fields")
             else:
-                self._given.setdefault(name, []).append((str(key), value))
+                self._values.setdefault(name, []).append((str(key), value))
 
     def session(self) -> SessionData:
         decisions = self._list("decisions", self._decision)
@@ -324,25 +324,25 @@ class _Reader:
 
     # --- single fields
 
-    def _one(self, name: str) -> tuple[str, object] | None:
-        values = self._given.get(name, [])
+    def _single_value(self, name: str) -> tuple[str, object] | None:
+        values = self._values.get(name, [])
         if len(values) > 1 and any(value != values[0][1] for _, value in values):
             self.problems.append(f"{' and '.join(key for key, _ in values)} are the same field with two values")
         return values[0] if values else None
 
     def _line(self, name: str) -> str:
-        value = self._one(name)
+        value = self._single_value(name)
         return " ".join(self._scalar(value[1], value[0]).split()) if value else ""
 
     def _paragraphs(self, name: str) -> str:
-        values = self._given.get(name, [])
+        values = self._values.get(name, [])
         texts = [self._scalar(text, key) for key, value in values for text in _as_list(_unpacked(value, list))]
         return "\n\n".join(dict.fromkeys(text for text in texts if text))
 
     def _object(self, name: str, label: str) -> dict[str, object]:
         """An object; a bare text becomes its only entry."""
         merged: dict[str, object] = {}
-        for key, raw in self._given.get(name, []):
+        for key, raw in self._values.get(name, []):
             value = _unpacked(raw, dict)
             if isinstance(value, Mapping):
                 fields = self._all({entry: child for entry, child in value.items() if child is not None})
@@ -378,7 +378,7 @@ class _Reader:
         if not value:
             return None
         if value not in set(Tier):
-            self.problems.append(f"importanceTier {value!r} is none of {', '.join(Tier)}{_meant(value, Tier)}")
+            self.problems.append(f"importanceTier {value!r} is none of {', '.join(Tier)}{_did_you_mean(value, Tier)}")
             return None
         return Tier(value)
 
@@ -390,12 +390,12 @@ class _Reader:
             return ContextType(value)
         if value not in CONTEXT_ALIASES:
             names = ", ".join(ContextType)
-            self.problems.append(f"contextType {value!r} is none of {names}{_meant(value, ContextType)}")
+            self.problems.append(f"contextType {value!r} is none of {names}{_did_you_mean(value, ContextType)}")
         return CONTEXT_ALIASES.get(value)
 
     def _links(self) -> dict[str, tuple[str, ...]]:
         links: dict[str, tuple[str, ...]] = {}
-        for key, raw in self._given.get("links", []):
+        for key, raw in self._values.get("links", []):
             value = _unpacked(raw, dict)
             if not isinstance(value, Mapping):
                 self.problems.append(f"{key} is {_kind(value)}, not an object")
@@ -414,7 +414,7 @@ class _Reader:
 
     def _list(self, name: str, read_one: Callable[[object, str], T | None]) -> list[T]:
         items: list[T] = []
-        for key, raw in self._given.get(name, []):
+        for key, raw in self._values.get(name, []):
             value = _listed(raw)
             if not isinstance(value, list | tuple):
                 self.problems.append(f"{key} is {_kind(value)}, not a list")
@@ -483,16 +483,16 @@ class _Reader:
             text, chosen = chosen, ""
         return Decision(text, chosen, rationale, alternatives, extra)
 
-    def _file(self, value: object, where: str) -> FileChange | None:
+    def _file(self, value: object, where: str) -> ChangedFile | None:
         if not isinstance(value, Mapping):
             path = self._scalar(value, where)
-            return FileChange(" ".join(path.split())) if path else None
+            return ChangedFile(" ".join(path.split())) if path else None
         fields, extra = self._fields_of(value, _FILE)
         path = " ".join(self._scalar(fields.get("path", ""), f"{where}.path").split())
         if not path:
             self.problems.append(f"{where} names no file (its field path is missing)")
             return None
-        return FileChange(path, self._scalar(fields.get("description", ""), f"{where}.description"), extra)
+        return ChangedFile(path, self._scalar(fields.get("description", ""), f"{where}.description"), extra)
 
     def _message(self, value: object, where: str) -> Message | None:
         if not isinstance(value, Mapping):

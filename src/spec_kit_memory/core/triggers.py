@@ -84,7 +84,7 @@ class TriggerMatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
+class PhraseSuggestion:
     """Something the product offers because of a phrase of its own: save, search or checkpoint."""
 
     kind: str
@@ -292,13 +292,13 @@ def _letters(phrase: str) -> int:
     return sum(2 if _caseless_letter(character) else 1 for character in spoken)
 
 
-def suggestions(prompt: str, *, save_phrases: Iterable[str] = ()) -> list[Suggestion]:
+def suggestions(prompt: str, *, save_phrases: Iterable[str] = ()) -> list[PhraseSuggestion]:
     """What the product offers for this prompt: at most one of each kind, for its longest phrase."""
     kinds = list(_PRODUCT)
     phrases = [(kinds.index(kind), phrase) for kind, phrases in _PRODUCT.items() for phrase in phrases]
     phrases += [(kinds.index("save"), phrase) for phrase in save_phrases]
     matches = Matcher(phrases).match(prompt)
-    return [Suggestion(kinds[match.memory_id], match.phrases[0]) for match in sorted(matches, key=_by_id)]
+    return [PhraseSuggestion(kinds[match.memory_id], match.phrases[0]) for match in sorted(matches, key=_by_id)]
 
 
 def _by_id(match: TriggerMatch) -> int:

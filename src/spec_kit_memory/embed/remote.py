@@ -62,7 +62,7 @@ class RemoteEmbedder:
         self.name = model
         self.weights_hash = hashlib.sha256(f"{base_url} {model} {dimensions or ''}".encode()).hexdigest()
         self._url = base_url.rstrip("/") + "/embeddings"
-        self._asked = dimensions if model.startswith("text-embedding-3") else None
+        self._requested_dimensions = dimensions if model.startswith("text-embedding-3") else None
         self._dimensions = dimensions or _KNOWN.get(model)
         self._key = api_key
         self._timeout_seconds = timeout_seconds
@@ -99,9 +99,11 @@ class RemoteEmbedder:
             "input": [_readable(text) for text in texts],
             "encoding_format": "float",
         }
-        if self._asked is not None:
-            question["dimensions"] = self._asked
-        rows = _vectors(self._ask(question, seconds=seconds or self._timeout_seconds), count=len(texts), url=self._url)
+        if self._requested_dimensions is not None:
+            question["dimensions"] = self._requested_dimensions
+        rows = _vectors(
+            self._request(question, seconds=seconds or self._timeout_seconds), count=len(texts), url=self._url
+        )
         dimensions = len(rows[0])
         if self._dimensions is None:
             self._dimensions = dimensions
@@ -112,12 +114,12 @@ class RemoteEmbedder:
             )
         return rows
 
-    def _ask(self, question: dict[str, object], *, seconds: float) -> object:
+    def _request(self, question: dict[str, object], *, seconds: float) -> object:
         """The parsed answer, after a few tries that all end by one deadline."""
         deadline = time.monotonic() + seconds
         for attempt in range(1, _TRIES + 1):
             try:
-                return self._ask_once(question, deadline=deadline)
+                return self._request_once(question, deadline=deadline)
             except _PassingError as passing:
                 wait_seconds = min(passing.wait_seconds or 0.5 * 2 ** (attempt - 1), _MOST_WAIT_SECONDS)
                 if attempt == _TRIES or time.monotonic() + wait_seconds >= deadline:
@@ -125,7 +127,7 @@ class RemoteEmbedder:
                 self._wait(wait_seconds)
         raise AssertionError("unreachable: the last try returns or raises")
 
-    def _ask_once(self, question: dict[str, object], *, deadline: float) -> object:
+    def _request_once(self, question: dict[str, object], *, deadline: float) -> object:
         import httpx2
 
         left = max(0.05, deadline - time.monotonic())

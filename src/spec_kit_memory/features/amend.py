@@ -220,7 +220,7 @@ def _forget(
 ) -> list[Path]:
     """All of them and their files, or none; returns where the files are now."""
     drawer = file_changes.drawer(runtime.now())
-    moves: dict[int, file_changes.Move] = {}
+    moves: dict[int, file_changes.FileMove] = {}
     for memory in memories:
         if delete_file and memory.source in _WRITTEN:
             step = file_changes.discard(runtime.settings, memory.path, scope=runtime.scope, to=drawer)

@@ -94,10 +94,10 @@ class Background:
     def __init__(self, runtime: Runtime, *, report: Callable[[WatchAnswer], None] | None = None) -> None:
         self._runtime = runtime
         self._report = report
-        self._told_failure = ""
+        self._reported_failure = ""
         self._pid = os.getpid()
         self._stopping = threading.Event()
-        self._wanted = threading.Event()
+        self._work_waiting = threading.Event()
         self._threads: list[threading.Thread] = []
         self._new_index = threading.Event()
         self._embedding = False
@@ -125,7 +125,7 @@ class Background:
 
     def wake(self) -> None:
         """There may be passages without a vector."""
-        self._wanted.set()
+        self._work_waiting.set()
 
     def settle(self) -> None:
         """Before a call: look whether the index is still the one we know, and if not give its files a moment."""
@@ -138,7 +138,7 @@ class Background:
         """What goes on now, in words; "" if nothing does."""
         if self.unread:
             return "the files are being read"
-        if not (self._embedding or self._wanted.is_set()):
+        if not (self._embedding or self._work_waiting.is_set()):
             return ""
         return "vectors are being made" + (self._pace.to_go() if self._embedding else "")
 
@@ -152,7 +152,7 @@ class Background:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._wanted.set()
+        self._work_waiting.set()
         self._new_index.set()
         deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
@@ -193,9 +193,9 @@ class Background:
     def _embed(self) -> None:
         done = True
         while not self._stopping.is_set():
-            self._wanted.wait(None if done else RETRY_SECONDS)  # a provider that was down is asked again
+            self._work_waiting.wait(None if done else RETRY_SECONDS)  # a provider that was down is asked again
             self._embedding = not self._stopping.is_set()
-            self._wanted.clear()
+            self._work_waiting.clear()
             if self._embedding:
                 try:
                     self._pace = Pace()
@@ -235,14 +235,14 @@ class Background:
         if self._report is None:
             return
         failure = _problem(done.failure) if done.failure else ""
-        if done.embedded or done.failed or (failure and failure != self._told_failure):
+        if done.embedded or done.failed or (failure and failure != self._reported_failure):
             message = f"{counted(done.embedded, 'passage')} embedded"
             message += f", {done.failed:,} failed" if done.failed else ""
             message += f"; {failure}" if failure else ""
             kind = "problem" if failure else "vectors"
             now = self._runtime.now()
             self._report(WatchAnswer(summary=message, kind=kind, at=now, embedded=done.embedded, failed=done.failed))
-        self._told_failure = failure
+        self._reported_failure = failure
 
     def _flush(self) -> None:
         while not self._stopping.wait(FLUSH_SECONDS):

@@ -54,7 +54,7 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
                 if result is None or not (result.created or result.changed):
                     unchanged += 1
                 else:
-                    imported[result.memory_id] = _told(runtime, conversation, result)
+                    imported[result.memory_id] = _row(runtime, conversation, result)
     runtime.embed_soon()
     count = counted(len(imported), "conversation")
     return ChatAnswer(
@@ -85,7 +85,7 @@ def _is_older(stored: Memory, conversation: Conversation) -> bool:
     return ended is not None and stored.attributes.created_at is not None and ended < stored.attributes.created_at
 
 
-def _told(runtime: Runtime, conversation: Conversation, result: PutResult) -> ImportedChat:
+def _row(runtime: Runtime, conversation: Conversation, result: PutResult) -> ImportedChat:
     memory = runtime.store.documents.get(result.memory_id)  # its title is free of secrets
     return ImportedChat(
         id=result.memory_id,

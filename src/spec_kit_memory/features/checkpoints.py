@@ -43,7 +43,7 @@ from spec_kit_memory.features import file_restore, freshness
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import file_changes, git
-from spec_kit_memory.files.checkpoint_file import Checkpoint, Opened
+from spec_kit_memory.files.checkpoint_file import Checkpoint, OpenedCheckpoint
 from spec_kit_memory.index.contract import EVERYTHING
 from spec_kit_memory.requests import (
     CheckpointCreateRequest,
@@ -115,7 +115,7 @@ def _make_automatic(
     return _make(runtime, name, spec_folder=spec_folder, description="made by itself", automatic=True, where=where)
 
 
-def _elsewhere(runtime: Runtime, opened: Opened) -> list[int]:
+def _elsewhere(runtime: Runtime, opened: OpenedCheckpoint) -> list[int]:
     """The memories of a folder's checkpoint that are in another folder now."""
     folder = opened.header.spec_folder
     if folder is None:
@@ -229,11 +229,11 @@ def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAns
         summary=counted(len(chosen), "checkpoint") + (f" of {folder}" if folder else ""),
         # A file's name would tell a part of the workspace about another.
         advice=tuple(error.message for error in bad) if runtime.scope == Scope() else (),
-        checkpoints=tuple(_told(checkpoint) for checkpoint in chosen[: request.limit]),
+        checkpoints=tuple(_row(checkpoint) for checkpoint in chosen[: request.limit]),
     )
 
 
-def _told(checkpoint: Checkpoint) -> CheckpointRow:
+def _row(checkpoint: Checkpoint) -> CheckpointRow:
     return CheckpointRow(
         name=checkpoint.name,
         spec_folder=checkpoint.spec_folder,
@@ -247,7 +247,7 @@ def _told(checkpoint: Checkpoint) -> CheckpointRow:
     )
 
 
-def find(runtime: Runtime, name: str) -> Opened:
+def find(runtime: Runtime, name: str) -> OpenedCheckpoint:
     """The checkpoint of that name; of two in different scopes this session's own."""
     spelled, scope = _spelled(name), runtime.scope
     existing, bad = shelf.headers(runtime.settings, scope)
@@ -396,7 +396,7 @@ def _memories(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
         yield row
 
 
-def _after_header(opened: Opened) -> Iterator[Mapping[str, Any]]:
+def _after_header(opened: OpenedCheckpoint) -> Iterator[Mapping[str, Any]]:
     rows = opened.rows()
     next(rows)
     return rows
@@ -444,7 +444,7 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
         restore_files=restore_files,
     )
     try:
-        files = file_restore.Plan()
+        files = file_restore.FileRestorePlan()
         if restore_files:
             previous = {row["id"]: row for row in _memories(_after_header(shelf.read(safety.place)))}
             files = file_restore.plan(runtime, opened.rows(), previous)
@@ -485,7 +485,7 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
     )
 
 
-def _refuse_renamed(runtime: Runtime, opened: Opened) -> None:
+def _refuse_renamed(runtime: Runtime, opened: OpenedCheckpoint) -> None:
     """The index would name files that are not there, and the next scan would undo it without a word."""
     folder = opened.header.spec_folder
     if folder is None or runtime.store.documents.count(Filter(spec_folder=folder)):

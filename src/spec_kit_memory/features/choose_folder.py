@@ -14,7 +14,7 @@ from typing import Any
 
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core import alignment, redact
-from spec_kit_memory.core.alignment import Alignment, Decision, Profile
+from spec_kit_memory.core.alignment import Alignment, FolderDecision, Profile
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.core.words import for_query
@@ -187,7 +187,7 @@ def _named(runtime: Runtime, base: Path | None, name: str, aligned: Sequence[Ali
         better = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives)
         then = f"; better: {better}" if better else ", and no other folder fits better" if len(aligned) > 1 else ""
         warnings = (f"{name} fits the text badly ({decision.score:.0f} of 100){then}",)
-    return _in(runtime, base, name, warnings=warnings, alignment=_told(decision))
+    return _in(runtime, base, name, warnings=warnings, alignment=_described(decision))
 
 
 def _fitting(runtime: Runtime, base: Path | None, aligned: Sequence[Alignment], folders: _Folders) -> Placed:
@@ -200,10 +200,10 @@ def _fitting(runtime: Runtime, base: Path | None, aligned: Sequence[Alignment], 
         then = f" (the next best: {others})" if others else ""
         chosen = f"{decision.folder} was chosen with {decision.score:.0f} of 100"
         warnings = (f"{chosen}; name the folder if that is wrong{then}",)
-    return _in(runtime, base, decision.folder, warnings=warnings, alignment=_told(decision))
+    return _in(runtime, base, decision.folder, warnings=warnings, alignment=_described(decision))
 
 
-def _undecided(decision: Decision, existing: set[str]) -> UndecidedSpecFolder:
+def _undecided(decision: FolderDecision, existing: set[str]) -> UndecidedSpecFolder:
     best = [{"name": other.folder, "score": other.score} for other in decision.alternatives]
     # A folder without documents fits nothing yet, but may be the one that was made for this.
     empty = sorted(existing - {other.folder for other in decision.alternatives}, reverse=True)
@@ -280,7 +280,7 @@ def _read(runtime: Runtime, name: str, group: Sequence[Tally], documents: int) -
     return alignment.profile(name, texts, touched_at=max(tally.newest for tally in group))
 
 
-def _told(decision: Decision) -> dict[str, Any]:
+def _described(decision: FolderDecision) -> dict[str, Any]:
     return {
         "folder": decision.folder,
         "score": decision.score,

@@ -161,7 +161,7 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_told
     if not rules:
         return []
     texts = [
-        packing.Rule(
+        packing.RuleText(
             id=m.id,
             name_size=tokens.count(m.title) + RULE_TOKENS,
             text=sessions.body(runtime.store.documents.text(m.id)),
@@ -309,20 +309,20 @@ def _nearest(runtime: Runtime, page: _Page, request: ContextRequest, folder: str
         page.add("nearest", result.memory, words, most=NEAREST_TOKENS, passage=passage)
 
 
-def _words(runtime: Runtime, result: searching.Found) -> tuple[StoredPassage, str] | None:
+def _words(runtime: Runtime, result: searching.RankedMemory) -> tuple[StoredPassage, str] | None:
     """Its best passage that is more than a heading."""
     lines = runtime.opened(result.memory).lines
     passages = ((p, sessions.without_tags(long_lines.text_of(lines, p))) for p in result.matched)
     return next(((passage, words) for passage, words in passages if words.strip()), None)
 
 
-def _replaced(result: searching.Found) -> str:
+def _replaced(result: searching.RankedMemory) -> str:
     """An agent that acts on a decision must know that it no longer holds."""
     by = ", ".join(f"#{id_}" for id_ in result.superseded_by)
     return f"Superseded by {by}: " if by else ""
 
 
-def _decision_of(result: searching.Found) -> tuple[StoredPassage | None, bool]:
+def _decision_of(result: searching.RankedMemory) -> tuple[StoredPassage | None, bool]:
     """The passage of a match that holds a decision, and whether it is a section of decisions."""
     sections = [passage for passage in result.matched if (passage.anchor or "").startswith("decision")]
     if sections:

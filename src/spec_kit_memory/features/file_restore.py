@@ -22,7 +22,7 @@ from spec_kit_memory.core.operation import Operation
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import discover, disk, file_changes, paths
-from spec_kit_memory.files.file_changes import Changes, Move, Step, Write
+from spec_kit_memory.files.file_changes import Changes, FileMove, Step, Write
 from spec_kit_memory.filesystem import Place
 
 # Files of these sources are the user's project; others are only read.
@@ -48,20 +48,22 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FileRestorePlan:
     """What a restore would do to files, all of it prepared before anything changes."""
 
     files: tuple[_File, ...] = ()
     # The memories just before, by id, as rows of a snapshot, and the files that would have to go, by their paths.
     previous: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    moves: Mapping[str, Move] = field(default_factory=dict)
+    moves: Mapping[str, FileMove] = field(default_factory=dict)
 
     @property
     def steps(self) -> list[Step]:
         return [*(file.write for file in self.files if file.write), *self.moves.values()]
 
 
-def plan(runtime: Runtime, rows: Iterable[Mapping[str, Any]], previous: Mapping[int, Mapping[str, Any]]) -> Plan:
+def plan(
+    runtime: Runtime, rows: Iterable[Mapping[str, Any]], previous: Mapping[int, Mapping[str, Any]]
+) -> FileRestorePlan:
     """Look at every file that the rows are about. `previous` are the memories just before, by id."""
     drawer = file_changes.drawer(runtime.now())
     files, moves = [], {}
@@ -73,7 +75,7 @@ def plan(runtime: Runtime, rows: Iterable[Mapping[str, Any]], previous: Mapping[
         move = _former_place(runtime, before, drawer) if before and before["path"] != row["path"] else None
         if move is not None:
             moves[move.path] = move
-    return Plan(tuple(files), previous, moves)
+    return FileRestorePlan(tuple(files), previous, moves)
 
 
 def _planned(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> _File:
@@ -113,7 +115,7 @@ def _is_writable(folder: Place) -> bool:
     return filesystem.is_writable(folder)
 
 
-def _former_place(runtime: Runtime, previous: Mapping[str, Any], drawer: str) -> Move | None:
+def _former_place(runtime: Runtime, previous: Mapping[str, Any], drawer: str) -> FileMove | None:
     """The file that the same memory has in another place until then, unless somebody changed it."""
     if previous["path"].startswith(CHAT):
         return None
@@ -124,7 +126,9 @@ def _former_place(runtime: Runtime, previous: Mapping[str, Any], drawer: str) ->
     return move if move is not None and move.digest == previous["raw_hash"] else None
 
 
-def write_back(runtime: Runtime, planned: Plan, changes: Changes, *, operation: Operation, reason: str) -> Filed:
+def write_back(
+    runtime: Runtime, planned: FileRestorePlan, changes: Changes, *, operation: Operation, reason: str
+) -> Filed:
     """Write the files of those memories that were restored, and index them; in the transaction of the restore."""
     filed = Filed()
     for file in planned.files:
@@ -145,7 +149,7 @@ def write_back(runtime: Runtime, planned: Plan, changes: Changes, *, operation: 
     return filed
 
 
-def _taken_away(runtime: Runtime, memory: Memory, planned: Plan) -> Move | None:
+def _taken_away(runtime: Runtime, memory: Memory, planned: FileRestorePlan) -> FileMove | None:
     """What takes its former file away, unless that is another memory's too."""
     previous = planned.previous.get(memory.id)
     if (

@@ -17,7 +17,7 @@ from spec_kit_memory.features import code_state, freshness, index_workspace, rem
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import locks, write_counters
-from spec_kit_memory.files.scan import Differences
+from spec_kit_memory.files.scan_report import Differences
 from spec_kit_memory.index.contract import Tally
 from spec_kit_memory.requests import HealthRequest, StatsRequest
 
@@ -319,7 +319,7 @@ def _unreadable(runtime: Runtime, unfinished: list[str], *, whole: bool) -> list
             unfinished.append("checkpoints")
             break
         try:
-            shelf.Opened(header).verify()
+            shelf.OpenedCheckpoint(header).verify()
         except SpecKitMemoryError as error:
             messages.append(error.message)
     return messages

@@ -109,14 +109,14 @@ class _Tally:
     def __init__(self, heads: Mapping[int, str]) -> None:
         self.entries = 0
         self.head = chain.GENESIS
-        self._kept = {0: chain.GENESIS}
+        self._cached = {0: chain.GENESIS}
         self._wanted = heads
 
     def through(self, entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
         for entry in entries:
             self.entries, self.head = self.entries + 1, entry.hash
             if entry.sequence in self._wanted:
-                self._kept[entry.sequence] = entry.hash
+                self._cached[entry.sequence] = entry.hash
             yield entry
 
     def compare(self, heads: Mapping[int, str]) -> chain.Broken | None:
@@ -125,7 +125,7 @@ class _Tally:
             if sequence > self.entries:
                 cut = f"the end is missing: it went up to entry {sequence} when you kept its head"
                 return chain.Broken(self.entries + 1, cut)
-            if self._kept[sequence] != hash_:
+            if self._cached[sequence] != hash_:
                 rewritten = f"entry {sequence} is not the one that you kept: the ledger was rewritten"
                 return chain.Broken(sequence, rewritten)
         return None

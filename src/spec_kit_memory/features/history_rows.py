@@ -15,13 +15,13 @@ from spec_kit_memory.core import long_lines, markdown, passages
 from spec_kit_memory.core.memory import Document, Memory, Source
 from spec_kit_memory.features.runtime import Runtime
 
-__all__ = ["EXTRAS", "State", "snapshot_row"]
+__all__ = ["EXTRAS", "PastState", "snapshot_row"]
 
 EXTRAS = ("kept", "link", "overrides", "previous_id", "vouched")  # of a history row, beside the memory's own state
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PastState:
     """A memory after a change, as its history row has it."""
 
     id: int
@@ -30,7 +30,7 @@ class State:
 
 
 def snapshot_row(
-    runtime: Runtime, state: State, text: str, *, memory: Memory | None, last_access: datetime
+    runtime: Runtime, state: PastState, text: str, *, memory: Memory | None, last_access: datetime
 ) -> dict[str, Any]:
     """`memory` is what it is today, if it is there: its passages are the same where its words are."""
     values = state.values

@@ -87,7 +87,7 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-Found = Mapping[str, tuple[OriginalMemory, Memory]]
+MatchedIds = Mapping[str, tuple[OriginalMemory, Memory]]
 
 
 def _matched(runtime: Runtime, original: OriginalData) -> dict[str, tuple[OriginalMemory, Memory]]:
@@ -112,7 +112,7 @@ def _take_use(runtime: Runtime, old: OriginalMemory, memory: Memory, digest: str
         runtime.store.record.use({memory.id: old.access_count}, old.last_access or memory.first_indexed_at)
 
 
-def _take_links(runtime: Runtime, original: OriginalData, matched: Found, digest: str) -> int:
+def _take_links(runtime: Runtime, original: OriginalData, matched: MatchedIds, digest: str) -> int:
     count = 0
     existing = {(link.source_id, link.target_id, link.relation) for link in runtime.store.record.links()}
     for old in original.links:
@@ -137,7 +137,7 @@ def _take_links(runtime: Runtime, original: OriginalData, matched: Found, digest
     return count
 
 
-def _take_history(runtime: Runtime, original: OriginalData, matched: Found, digest: str) -> int:
+def _take_history(runtime: Runtime, original: OriginalData, matched: MatchedIds, digest: str) -> int:
     entries = [
         HistoryEntry(
             id=str(uuid.uuid5(_NAMESPACE, f"import of {digest}/{number}")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spec_kit_memory.core.memory import Change, Link, Origin, Presence
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.features.undoable import Step
+from spec_kit_memory.features.undoable import UndoStep
 
 __all__ = ["LinkPlan", "plan"]
 
@@ -19,7 +19,7 @@ class LinkPlan:
     is_hidden: bool = False  # an end of it is not there yet
 
 
-def plan(runtime: Runtime, step: Step, *, coming_back: frozenset[int] = frozenset()) -> LinkPlan | None:
+def plan(runtime: Runtime, step: UndoStep, *, coming_back: frozenset[int] = frozenset()) -> LinkPlan | None:
     """None where it is no longer what the step left, or an end of it is not there.
 
     `coming_back` are memories that are live again by the time that the plan is applied.

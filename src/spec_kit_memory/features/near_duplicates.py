@@ -27,7 +27,7 @@ SHOWN = 5
 # Texts of so different a length cannot share enough to be near-copies: they need not be read.
 LEAST_RATIO = 0.2
 _SEARCHED = Filter(tiers=frozenset(set(Tier) - {Tier.DEPRECATED}))
-_SAID = 4000
+_QUERY_CHARACTERS = 4000
 
 
 def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tuple[SimilarMemory, ...]:
@@ -35,7 +35,7 @@ def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tup
     form = _form(runtime)
     own = saved_document.own_words(text, template=form)
     signature, size = likeness.signature(own), max(1, tokens.count(body(text)))
-    terms = words.for_query(own[:_SAID])
+    terms = words.for_query(own[:_QUERY_CHARACTERS])
     hits = runtime.store.documents.match(terms, _SEARCHED, CANDIDATES * 10) if terms else []
     ids = [id_ for id_ in dict.fromkeys(hit.memory_id for hit in hits) if id_ != except_id][:CANDIDATES]
     rows: list[SimilarMemory] = []
@@ -68,13 +68,13 @@ class Comparison:
     def __init__(self) -> None:
         self._sketches: dict[str, array[int]] = {}  # by content hash
         self._scores: dict[tuple[str, str], float] = {}
-        self._found: tuple[int, list[tuple[Memory, Memory, float]]] | None = None  # of a generation, all compared
+        self._last_pairs: tuple[int, list[tuple[Memory, Memory, float]]] | None = None  # of a generation, all compared
 
     def advance(self, runtime: Runtime, *, seconds: float | None) -> tuple[list[tuple[Memory, Memory, float]], int]:
         """The pairs at the threshold or above, the most alike first, and how many texts are still to be looked at."""
         generation = runtime.store.generation()
-        if self._found and self._found[0] == generation:
-            return self._found[1], 0
+        if self._last_pairs and self._last_pairs[0] == generation:
+            return self._last_pairs[1], 0
         deadline = None if seconds is None else time.monotonic() + seconds
         memories = [
             memory
@@ -100,7 +100,7 @@ class Comparison:
                 break
         pairs.sort(key=lambda pair: (-pair[2], pair[0].id))
         if not left and not candidates:
-            self._found = (generation, pairs)
+            self._last_pairs = (generation, pairs)
         return pairs, len(left) + len(candidates)
 
     def _candidates(self, memories: Sequence[Memory]) -> list[tuple[Memory, Memory]]:

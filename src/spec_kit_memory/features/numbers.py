@@ -90,7 +90,7 @@ def _curves(runtime: Runtime, memories: Iterable[Memory], now: datetime) -> Iter
             yield Curve(tier=tier, days=CURVE_DAYS, left=tuple(left), memories=tuple(counts[tier]))
 
 
-def _use(tallies: Iterable[activity.Tally], now: datetime, days: int) -> Iterator[UseDay]:
+def _use(tallies: Iterable[activity.DayTally], now: datetime, days: int) -> Iterator[UseDay]:
     uses: dict[object, float] = defaultdict(float)
     for tally in tallies:
         if tally.kind == activity.USE:

@@ -22,7 +22,7 @@ from spec_kit_memory.core.memory import Actor, Change, Event, HistoryEntry, Memo
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter, CheckpointNotFound, OutOfRange, SpecKitMemoryError
 from spec_kit_memory.features import checkpoints, history_rows, search_answer
-from spec_kit_memory.features.history_rows import State
+from spec_kit_memory.features.history_rows import PastState
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import past_folder, vector_queue
 from spec_kit_memory.files.past_folder import PastFolder
@@ -82,25 +82,25 @@ class Pasts:
     """The moments of this process, the latest last. Each is what one scope knew then."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, int, Scope], _Moment] = {}
+        self._cache: dict[tuple[str, int, Scope], _Moment] = {}
 
     def at(self, runtime: Runtime, as_of: str) -> _Moment:
         key = (as_of, runtime.whole.generation(), runtime.scope)
-        if key not in self._kept:
+        if key not in self._cache:
             # Older generations first: they are never asked for again.
-            for old in [other for other in self._kept if other[1] != key[1]] + list(self._kept)[: 1 - KEPT]:
-                if old in self._kept:
-                    self._kept.pop(old).close()
-            self._kept[key] = _rebuild(runtime, as_of)
-        return self._kept[key]
+            for old in [other for other in self._cache if other[1] != key[1]] + list(self._cache)[: 1 - KEPT]:
+                if old in self._cache:
+                    self._cache.pop(old).close()
+            self._cache[key] = _rebuild(runtime, as_of)
+        return self._cache[key]
 
     def close(self) -> None:
-        while self._kept:
-            self._kept.popitem()[1].close()
+        while self._cache:
+            self._cache.popitem()[1].close()
 
 
 @dataclass(slots=True)
-class _Known:
+class _PastRows:
     """What a source of the past has: snapshot rows, when they are of, and what they lack."""
 
     moment: datetime
@@ -119,7 +119,7 @@ def _rebuild(runtime: Runtime, as_of: str) -> _Moment:
         raise
 
 
-def _rebuilt_in(folder: PastFolder, runtime: Runtime, rows: _Known) -> _Moment:
+def _rebuilt_in(folder: PastFolder, runtime: Runtime, rows: _PastRows) -> _Moment:
     store = open_index(folder.settings.state_folder / "past.sqlite")
     try:
         change = Change(actor=Actor.SYSTEM, at=rows.moment, reason="past")
@@ -191,7 +191,7 @@ def _iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _from_checkpoint(runtime: Runtime, name: str) -> _Known | None:
+def _from_checkpoint(runtime: Runtime, name: str) -> _PastRows | None:
     try:
         opened = checkpoints.find(runtime, name)
     except CheckpointNotFound:
@@ -199,13 +199,13 @@ def _from_checkpoint(runtime: Runtime, name: str) -> _Known | None:
     opened.verify()
     header = opened.header
     hints: list[Text] = [f"the checkpoint holds spec folder {header.spec_folder} only"] if header.spec_folder else []
-    return _Known(header.created, opened.rows(), f"checkpoint {header.name}", hints)
+    return _PastRows(header.created, opened.rows(), f"checkpoint {header.name}", hints)
 
 
 # --- from history -------------------------------------------------------------------------
 
 
-def _from_history(runtime: Runtime, moment: datetime) -> _Known:
+def _from_history(runtime: Runtime, moment: datetime) -> _PastRows:
     # History comes newest first; its order, not its times, says what followed what.
     history = runtime.store.record.history()[::-1]
     states, links = _replay(history, moment)
@@ -213,7 +213,7 @@ def _from_history(runtime: Runtime, moment: datetime) -> _Known:
         id_: runtime.store.documents.text(content_hash=str(state.values["content_hash"]))
         for id_, state in states.items()
     }
-    return _Known(
+    return _PastRows(
         moment,
         _rows(runtime, states, texts, links, moment),
         hints=_unknowable(runtime, history, list(texts.values()).count(None), moment),
@@ -222,8 +222,8 @@ def _from_history(runtime: Runtime, moment: datetime) -> _Known:
 
 def _replay(
     history: Iterable[HistoryEntry], moment: datetime
-) -> tuple[dict[int, State], dict[tuple[int, int, str], Mapping[str, Any]]]:
-    states: dict[int, State] = {}
+) -> tuple[dict[int, PastState], dict[tuple[int, int, str], Mapping[str, Any]]]:
+    states: dict[int, PastState] = {}
     links: dict[tuple[int, int, str], Mapping[str, Any]] = {}
     for entry in history:
         values = entry.after if entry.event is not Event.DELETE else entry.before
@@ -232,7 +232,7 @@ def _replay(
         if entry.event is Event.DELETE:
             states.pop(entry.memory_id, None)
         else:
-            states[entry.memory_id] = State(entry.memory_id, values, entry.at)
+            states[entry.memory_id] = PastState(entry.memory_id, values, entry.at)
         _replay_link(links, entry)
     return states, links
 
@@ -252,7 +252,7 @@ def _key(link: Mapping[str, Any]) -> tuple[int, int, str]:
 
 def _rows(
     runtime: Runtime,
-    states: Mapping[int, State],
+    states: Mapping[int, PastState],
     texts: Mapping[int, str | None],
     links: Mapping[tuple[int, int, str], Mapping[str, Any]],
     moment: datetime,
@@ -270,7 +270,7 @@ def _rows(
             yield {**link, "kind": "link", "id": number, "claimant": None, "created_at": None}
 
 
-def _last_use(state: State, memory: Memory | None, moment: datetime) -> datetime:
+def _last_use(state: PastState, memory: Memory | None, moment: datetime) -> datetime:
     """The last use where it was before the moment, else the last change: use has no history."""
     if memory and memory.last_access and memory.last_access <= moment:
         return max(memory.last_access, state.at)

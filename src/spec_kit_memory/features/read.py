@@ -26,7 +26,7 @@ _RANGE = re.compile(r"^\s*(\d{1,9})(?:\s*-\s*(\d{0,9}))?\s*$")
 
 def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     """One memory's text, or one of its sections; deprecated ones too."""
-    target = _wanted(runtime, request)
+    target = _target(runtime, request)
     anchor_id = request.anchor_id
     older = freshness.refresh(runtime, target.path)
     memory = runtime.store.documents.get(target.id)
@@ -64,7 +64,7 @@ def _lines(text: str) -> list[str]:
     return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
 
-def _wanted(runtime: Runtime, request: LoadRequest) -> Memory:
+def _target(runtime: Runtime, request: LoadRequest) -> Memory:
     if request.memory_id is not None:
         return runtime.store.documents.get(request.memory_id)
     folder = clean_folder(request.spec_folder or "")
@@ -134,7 +134,7 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
         raise MemoryNotFound(f"{request.path} is not a memory of this workspace", hint=advise("find-paths"))
     whole = runtime.store.documents.text(memory.id)
     every = _lines(whole)
-    first, last = _asked_lines(request, len(every))
+    first, last = _requested_lines(request, len(every))
     runtime.used([memory.id])
     text, end, cut = _up_to(every, first, last, GET_TOKENS)
     to_the_end = request.count is None and (request.lines is None or request.lines.rstrip().endswith("-"))
@@ -154,7 +154,7 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     )
 
 
-def _asked_lines(request: GetRequest, total: int) -> tuple[int, int]:
+def _requested_lines(request: GetRequest, total: int) -> tuple[int, int]:
     if request.lines is not None:
         lines = request.lines
         parsed = _RANGE.match(lines)

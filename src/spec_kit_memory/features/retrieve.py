@@ -154,7 +154,7 @@ class Question:
         self._mode = mode
         self._runtime = runtime
         self._started = None if mode == "text" else runtime.meaning.begin([text.text for text in texts])
-        self._made: Sequence[QueryEmbedding] = ()
+        self._embeddings: Sequence[QueryEmbedding] = ()
 
     @property
     def embeddings(self) -> Sequence[QueryEmbedding]:
@@ -163,17 +163,17 @@ class Question:
         Not a cached property: before Python 3.12 all of these wait for one another.
         """
         if self._started is not None:
-            self._made, self._started = self._runtime.meaning.end(self._started), None
+            self._embeddings, self._started = self._runtime.meaning.end(self._started), None
             try:
-                why = _foreign(self._runtime, len(self._made[0].vector)) if self._made else ""
+                why = _foreign(self._runtime, len(self._embeddings[0].vector)) if self._embeddings else ""
             except ProviderUnavailable as error:  # it does not even say which model it is
                 self._runtime.meaning.failed(error)
-                self._made = ()
+                self._embeddings = ()
             else:
                 if why:
                     self._runtime.meaning.problem, self._runtime.meaning.advice = why, advise("embed-anew")
-                    self._made = ()
-        return self._made
+                    self._embeddings = ()
+        return self._embeddings
 
     @property
     def unavailable(self) -> tuple[Text, ...]:

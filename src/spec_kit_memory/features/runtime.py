@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from spec_kit_memory.advice import Advice, Text, advise
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.core import decay, tokens, usage
-from spec_kit_memory.core.long_lines import Layout
+from spec_kit_memory.core.long_lines import LineLayout
 from spec_kit_memory.core.memory import Change, Document, Filter, Memory, Scope, State, Tier
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
@@ -152,7 +152,7 @@ class Meaning:
         return "" if future and self.end(future) else self.problem or "an earlier question is still being embedded"
 
 
-class Opened:
+class OpenedText:
     """A memory's text as it was indexed; its structure is found when first asked for.
 
     Without cached properties: before Python 3.12 all objects of a class share their lock, and a fork may inherit it.
@@ -163,13 +163,13 @@ class Opened:
         self.lines = text.split("\n")
         self._offsets: list[int] | None = None
         self._outline: Document | None = None
-        self._layout: Layout | None = None
+        self._layout: LineLayout | None = None
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> LineLayout:
         """The lines as an answer may show them: very long ones in parts."""
         if self._layout is None:
-            self._layout = Layout(self.lines)
+            self._layout = LineLayout(self.lines)
         return self._layout
 
     @property
@@ -195,16 +195,16 @@ class Shelf:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str, Opened] = {}
+        self._kept: dict[str, OpenedText] = {}
         self._characters = 0
 
-    def get(self, content_hash: str, read: Callable[[], str]) -> Opened:
+    def get(self, content_hash: str, read: Callable[[], str]) -> OpenedText:
         with self._lock:
             cached = self._kept.pop(content_hash, None)
             if cached is not None:
                 self._kept[content_hash] = cached  # the last used is the last to go
                 return cached
-        opened = Opened(read())
+        opened = OpenedText(read())
         with self._lock:
             if self._kept.setdefault(content_hash, opened) is opened:
                 self._characters += len(opened.text)
@@ -236,7 +236,7 @@ class SearchCache:
             self._answers[key] = answer
 
 
-class View:
+class ScopeView:
     """What callers of one scope share, and nobody else may have: all of it depends on what that scope sees."""
 
     def __init__(self, store: Index, scope: Scope) -> None:
@@ -267,7 +267,7 @@ class View:
         return self._rules[1]
 
 
-class Shared:
+class SharedParts:
     """What all callers of a workspace have together, and what is only made when one of them needs it."""
 
     def __init__(self, whole: Index, make_sync: Callable[[], Sync]) -> None:
@@ -281,12 +281,12 @@ class Shared:
         self._sync: Sync | None = None
         self._code_files: CodeFiles | None = None
         self._making = threading.Lock()
-        self._views: dict[Scope, View] = {}
+        self._views: dict[Scope, ScopeView] = {}
         self._viewing = threading.Lock()
 
-    def view(self, scope: Scope) -> View:
+    def view(self, scope: Scope) -> ScopeView:
         with self._viewing:
-            view = self._views.pop(scope, None) or View(self.whole.within(scope), scope)
+            view = self._views.pop(scope, None) or ScopeView(self.whole.within(scope), scope)
             self._views[scope] = view  # the last used is the last to go
             if len(self._views) > MOST_VIEWS:
                 del self._views[next(iter(self._views))]
@@ -300,7 +300,7 @@ class Shared:
             self._code_files = CodeFiles(settings)
         return self._code_files
 
-    def sync(self, view: View) -> Sync:
+    def sync(self, view: ScopeView) -> Sync:
         with self._making:
             if self._sync is None:
                 self._sync = self._make_sync()
@@ -326,7 +326,7 @@ class Runtime:
         self.whole = whole
         self.meaning = meaning
         self.now = now
-        self.shared = Shared(whole, make_sync)
+        self.shared = SharedParts(whole, make_sync)
         self._serve(caller)
 
     def _serve(self, caller: Caller) -> None:
@@ -370,7 +370,7 @@ class Runtime:
     def rules(self) -> list[Memory]:
         return self.view.rules(self.whole.generation())
 
-    def opened(self, memory: Memory) -> Opened:
+    def opened(self, memory: Memory) -> OpenedText:
         return self.shared.shelf.get(memory.content_hash, lambda: self._text(memory))
 
     def _text(self, memory: Memory) -> str:
@@ -411,7 +411,7 @@ class Runtime:
 
         try:
             self.whole.record.use(due, now)  # counted for all callers together, each for what it was shown
-            uses = (activity.Tally(now.date(), activity.USE, str(id_), count) for id_, count in due.items())
+            uses = (activity.DayTally(now.date(), activity.USE, str(id_), count) for id_, count in due.items())
             activity.add(self.settings, uses, now=now)
         except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable) as error:
             logger.info("use is counted later: %s %s", error.code, error.message)
@@ -423,7 +423,7 @@ class Runtime:
             from spec_kit_memory.files import activity
 
             now = self.now()
-            sent = activity.Tally(now.date(), activity.SENT, verb, 1, tokens)
+            sent = activity.DayTally(now.date(), activity.SENT, verb, 1, tokens)
             activity.add(self.settings, [sent], now=now, scope=self.scope)
 
     def hot(self, session_id: str | None) -> frozenset[int]:

@@ -178,7 +178,11 @@ def _write(
     repository = redact.redact_data(git.head(runtime.settings.root), Counter())
     rendered, triggers = _rendered(runtime, draft, placed.spec_folder, now_local, repository)
     similar = () if on_similar == "distinct" and not force else near_duplicates.similar(runtime, rendered.text)
-    warnings = [*rendered.warnings, *placed.warnings, *_unheard(draft.session.spec_folder, request.spec_folder, placed)]
+    warnings = [
+        *rendered.warnings,
+        *placed.warnings,
+        *_folder_warnings(draft.session.spec_folder, request.spec_folder, placed),
+    ]
     warnings += phrases.doubts(draft.session.triggers)
     answer = SaveAnswer(
         summary="",
@@ -195,9 +199,9 @@ def _write(
         alignment=placed.alignment,
         warnings=tuple(warnings),
     )
-    existing = _known(runtime, rendered, similar, placed.spec_folder, force=force, on_similar=on_similar)
+    existing = _stored_duplicate(runtime, rendered, similar, placed.spec_folder, force=force, on_similar=on_similar)
     if existing is not None:
-        return _known_already(runtime, answer, existing, draft, dry_run=request.dry_run, on_similar=on_similar)
+        return _already_stored(runtime, answer, existing, draft, dry_run=request.dry_run, on_similar=on_similar)
     if request.dry_run:
         summary = f"would write {answer.path}; nothing was written"
         return replace(answer, summary=summary, dry_run=True, text=rendered.text)
@@ -235,7 +239,7 @@ def _note_citations(runtime: Runtime, memory_id: int, *, is_new: bool = False) -
         record_citations(runtime.whole, runtime.settings, [memory_id], is_new=is_new)
 
 
-def _unheard(in_data: str | None, argument: str | None, placed: choose_folder.Placed) -> list[str]:
+def _folder_warnings(in_data: str | None, argument: str | None, placed: choose_folder.Placed) -> list[str]:
     """The data and the argument may name two folders: the argument is the later word."""
     if not in_data or not argument:
         return []
@@ -245,7 +249,7 @@ def _unheard(in_data: str | None, argument: str | None, placed: choose_folder.Pl
     return [f"the data names spec folder {folder}, but {placed.spec_folder} was named beside it and is used"]
 
 
-def _known(
+def _stored_duplicate(
     runtime: Runtime,
     rendered: Rendered,
     similar: tuple[SimilarMemory, ...],
@@ -263,7 +267,7 @@ def _known(
     return existing
 
 
-def _known_already(
+def _already_stored(
     runtime: Runtime, answer: SaveAnswer, existing: Memory, draft: _Draft, *, dry_run: bool, on_similar: str
 ) -> SaveAnswer:
     """Nothing is written for a text that is there; the merge that was offered with it can still be done."""

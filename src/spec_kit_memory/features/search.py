@@ -45,7 +45,7 @@ _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 _NO_QUESTIONS: Mapping[int, str] = MappingProxyType({})
 
 
-class Found(NamedTuple):
+class RankedMemory(NamedTuple):
     """One memory that matched, by its best passage. Hundreds are found and ten shown: the rest is scored on demand."""
 
     memory: Memory
@@ -81,7 +81,7 @@ class Ranking:
     """Everything a search found, in order, before budget and session."""
 
     query: Query
-    found: tuple[Found, ...]
+    found: tuple[RankedMemory, ...]
     total: int
     held_back: HeldBack
     method: str
@@ -92,7 +92,7 @@ class Ranking:
     steepness: int = 1  # of the relevance
     concepts: Mapping[str, Any] = field(default_factory=dict)  # where each is, if no memory matches all of them
 
-    def answers(self, result: Found) -> bool:
+    def answers(self, result: RankedMemory) -> bool:
         """Is it an answer, more than the nearest that there is? By its words where its match cannot be told."""
         if result.match is None:
             worded = result.scored.stages.get("text", 0.0) > 0.0
@@ -162,7 +162,7 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
     dormant = [_shown(f, scale) for f in dormant]
     results_left, low = _without_low(request, [_shown(f, scale) for f in results_left])
     ordered = _linked(runtime, results_left)
-    stale: list[Found] = []
+    stale: list[RankedMemory] = []
     if request.fresh:
         code = code_state.of(runtime, [f.memory for f in ordered])
         stale = [f for f in ordered if not code_state.is_fresh(code.get(f.memory.id))]
@@ -275,7 +275,7 @@ def _having(runtime: Runtime, terms: Sequence[str], where: Filter) -> set[int]:
     return set.intersection(*having) if having else set()
 
 
-def _counted(runtime: Runtime, concepts: Sequence[str], result: Found) -> Found:
+def _counted(runtime: Runtime, concepts: Sequence[str], result: RankedMemory) -> RankedMemory:
     text = runtime.opened(result.memory).text
     return result._replace(concepts={concept: words.occurrences(text, concept) for concept in concepts})
 
@@ -303,7 +303,7 @@ def _score(
     pool: Pool,
     hot: frozenset[int],
     only: Set[int] | None = None,
-) -> list[Found]:
+) -> list[RankedMemory]:
     """Every memory of the pool, or those named, by the formula; best first."""
     grouped = pool.by_memory()
     if only is not None:
@@ -316,7 +316,7 @@ def _score(
     for memory in runtime.store.documents.many(list(grouped)):
         passages = grouped[memory.id]
         state = _state(memory, hot, now)
-        shared = ranking.Shared(
+        shared = ranking.MemoryFactors(
             tier=memory.tier,
             recency=_recency(runtime, request, query, memory, state, now, turns=since.get(memory.id, turn)),
             keywords=_keywords(query, memory, passages),
@@ -325,17 +325,19 @@ def _score(
             closeness=closeness,
         )
         score = partial(_passage_score, pool, shared, weights)
-        results.append(Found(memory, state, score(passages[0]), passages, score, pool.match, pool.questions))
+        results.append(RankedMemory(memory, state, score(passages[0]), passages, score, pool.match, pool.questions))
     results.sort(key=lambda f: ranking.sort_key(f.scored, f.memory))
     return results
 
 
-def _passage_score(pool: Pool, shared: ranking.Shared, weights: ranking.Weights, passage: StoredPassage) -> Scored:
+def _passage_score(
+    pool: Pool, shared: ranking.MemoryFactors, weights: ranking.WeightsLike, passage: StoredPassage
+) -> Scored:
     relevance = pool.relevance[passage.id]
     return ranking.score(relevance.value, shared, weights, parts=relevance.parts, texts=relevance.texts)
 
 
-def _scale(results: Sequence[Found]) -> float | None:
+def _scale(results: Sequence[RankedMemory]) -> float | None:
     """What makes the best one's score its match: importance, age and use order, and never make a bad match look good.
 
     None where the match of the best is not known.
@@ -346,11 +348,11 @@ def _scale(results: Sequence[Found]) -> float | None:
     return 100.0 * best.match / best.scored.score
 
 
-def _shown(result: Found, scale: float | None) -> Found:
+def _shown(result: RankedMemory, scale: float | None) -> RankedMemory:
     if scale is None:
         return result
     # All fields by place: `_replace` takes twice as long, and hundreds are shown.
-    return Found(
+    return RankedMemory(
         result.memory,
         result.state,
         result.scored.scaled(scale),
@@ -402,26 +404,28 @@ def _recency(
     return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
 
 
-def _without_dim(request: Request, results: list[Found], least: float) -> tuple[list[Found], list[Found]]:
+def _without_dim(
+    request: Request, results: list[RankedMemory], least: float
+) -> tuple[list[RankedMemory], list[RankedMemory]]:
     """Dormant memories need a clear match, unless the caller named states; by relevance where match is not known."""
     if request.state_filter or request.min_state:
         return results, []
-    bright: list[Found] = []
-    dim: list[Found] = []
+    bright: list[RankedMemory] = []
+    dim: list[RankedMemory] = []
     for f in results:
         clear = f.scored.relevance >= least if f.match is None else f.match >= calibration.CLEAR
         (bright if clear or f.state is not State.DORMANT else dim).append(f)
     return bright, dim
 
 
-def _without_low(request: Request, results: list[Found]) -> tuple[list[Found], list[Found]]:
+def _without_low(request: Request, results: list[RankedMemory]) -> tuple[list[RankedMemory], list[RankedMemory]]:
     if not request.min_score:
         return results, []
     low = [f for f in results if f.scored.score < request.min_score * 100]
     return [f for f in results if f.scored.score >= request.min_score * 100], low
 
 
-def _linked(runtime: Runtime, results: list[Found]) -> list[Found]:
+def _linked(runtime: Runtime, results: list[RankedMemory]) -> list[RankedMemory]:
     """Superseded ones directly below what supersedes them; contradictions named."""
     kinds = (Relation.SUPERSEDES, Relation.CONTRADICTS)
     links = runtime.store.record.links([f.memory.id for f in results], relations=kinds) if results else []
@@ -468,10 +472,10 @@ def _held_back(
     hard: Filter,
     soft: Filter,
     pool: Pool,
-    dormant: list[Found],
-    low: list[Found],
-    stale: list[Found],
-    first: Found | None,
+    dormant: list[RankedMemory],
+    low: list[RankedMemory],
+    stale: list[RankedMemory],
+    first: RankedMemory | None,
     hot: frozenset[int],
 ) -> HeldBack:
     """The matches that a state, an expiry or a threshold kept out, and the best of them by the score of results."""
@@ -516,9 +520,9 @@ def _score_outside(
     question: Question,
     pool: Pool,
     outside: Hits,
-    first: Found | None,
+    first: RankedMemory | None,
     hot: frozenset[int],
-) -> list[Found]:
+) -> list[RankedMemory]:
     """What was kept out, scored as if it had been found too: `first` has the score that it is shown with."""
     joined = retrieve.match_outside(runtime, question, pool, outside)
     hidden = set(outside.memory_of.values())

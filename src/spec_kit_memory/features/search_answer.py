@@ -16,15 +16,15 @@ from spec_kit_memory.advice import Advice, Text, advise
 from spec_kit_memory.answers import Card, FlatResult, HeldBack, Result, Rule, SearchAnswer, ShownPassage
 from spec_kit_memory.core import long_lines, markdown, packing, tokens, triggers, words
 from spec_kit_memory.core.folders import clean_folder
-from spec_kit_memory.core.long_lines import Layout
+from spec_kit_memory.core.long_lines import LineLayout
 from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, Source, State, StoredPassage, Tier
-from spec_kit_memory.core.packing import Block, Packed, Piece, Prices, Shown
+from spec_kit_memory.core.packing import MemoryBlock, Packed, Piece, Prices, Shown
 from spec_kit_memory.core.ranking import Scored
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import code_state, sessions
 from spec_kit_memory.features import search as searching
-from spec_kit_memory.features.runtime import MAIN_CHECKOUT, Opened, Runtime
-from spec_kit_memory.features.search import Found, Ranking
+from spec_kit_memory.features.runtime import MAIN_CHECKOUT, OpenedText, Runtime
+from spec_kit_memory.features.search import RankedMemory, Ranking
 from spec_kit_memory.requests import SearchRequest as Request
 
 # An answer of this many tokens says everything about itself first; a smaller one shows the hits first.
@@ -62,7 +62,7 @@ def _search(runtime: Runtime, request: Request) -> SearchAnswer:
     key = (request, int(runtime.now().timestamp() // CACHE_SECONDS), told_rules)
     cached = cache.get(key, generation) if request.session_id is None else None
     if cached is not None:
-        sessions.remember_told(runtime, _told(runtime, cached.constitutional))
+        sessions.remember_told(runtime, _rule_marks(runtime, cached.constitutional))
         if request.include_content:
             runtime.used([result.id for result in cached.results])
         return _with_code(runtime, request, replace(cached, meta=replace(cached.meta, cache_hit=True)))
@@ -93,7 +93,7 @@ def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
     results: Sequence[Result | FlatResult] = (
         desk.passages(candidates, frame.room) if by_passage else desk.results(candidates[: request.limit], frame.room)
     )
-    desk.remember(list(dict.fromkeys(result.id for result in results)), _told(runtime, ruled.rules))
+    desk.remember(list(dict.fromkeys(result.id for result in results)), _rule_marks(runtime, ruled.rules))
     cards, results = desk.contiguity(results)
     hints = _hints(request, ranking, results, stats["memories"], found_count=len(candidates))
     if request.spec_folder and not candidates and (unknown := _unknown_folder(runtime, request.spec_folder)):
@@ -174,7 +174,7 @@ def _within(answer: SearchAnswer, room: int) -> SearchAnswer:
     return replace(answer, explain={}) if sum(sizes.values()) > room else answer
 
 
-def _answering(request: Request, ranking: Ranking) -> list[Found]:
+def _answering(request: Request, ranking: Ranking) -> list[RankedMemory]:
     """All that was found but rules that do not answer: those stand above the results, whatever is asked.
 
     A rule that answers is a result like others, with its score; unless the limit cuts it off.
@@ -217,7 +217,7 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
     bodies = {id_: _body(runtime.opened(memory).outline) for id_, memory in memories.items()}
     named_rules = {m.id: Rule(id=m.id, title=m.title, path=m.path, text="") for m in memories.values()}
     candidates = [
-        packing.Rule(
+        packing.RuleText(
             id=m.id,
             name_size=answer_json.size(named_rules[m.id]) + len(","),
             text=bodies[m.id],
@@ -231,7 +231,7 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
     return _Ruled((*shown_rules, *(named_rules[id_] for id_ in ruled.named)), ruled.unnamed)
 
 
-def _told(runtime: Runtime, rules: Sequence[Rule]) -> list[str]:
+def _rule_marks(runtime: Runtime, rules: Sequence[Rule]) -> list[str]:
     """What is remembered of rules that an answer tells, so that they are told once."""
     memories = {memory.id: memory for memory in runtime.rules()} if rules else {}
     return [sessions.told_mark(memories[rule.id], text=bool(rule.text)) for rule in rules if rule.id in memories]
@@ -255,7 +255,7 @@ class _Desk:
 
     def __post_init__(self) -> None:
         self._sent = sessions.sent_to(self.runtime, self.request.session_id) if self.request.dedup else frozenset()
-        self._opened: dict[int, Opened] = {}
+        self._opened: dict[int, OpenedText] = {}
         self._scored: dict[int, Sequence[tuple[StoredPassage, Scored]]] = {}  # the passages of each result
         self._had_of: dict[int, list[tuple[int, int]]] = {}
         self._shown_hashes: set[str] = set()
@@ -264,7 +264,7 @@ class _Desk:
         self.saved = 0  # tokens, by sending sections only
         self.unfit = 0  # sections for which there was no room
 
-    def results(self, candidates: Sequence[Found], room: int) -> list[Result]:
+    def results(self, candidates: Sequence[RankedMemory], room: int) -> list[Result]:
         self._opened = {f.memory.id: self.runtime.opened(f.memory) for f in candidates}
         if self.request.anchors:
             return self._sections(candidates, room)
@@ -299,12 +299,12 @@ class _Desk:
         else:
             sessions.remember_told(self.runtime, rules)
 
-    def _block(self, f: Found) -> Block:
+    def _block(self, f: RankedMemory) -> MemoryBlock:
         opened = self._opened[f.memory.id]
         scored = self._scored[f.memory.id] = f.passages
         fresh = [(p, s) for p, s in scored if not (self._sent and self._has(f, p))]
         wholes = self._unsent(f) if self.request.include_content else ()
-        return Block(
+        return MemoryBlock(
             id=f.memory.id,
             lines=opened.layout.lines,
             offsets=opened.offsets,
@@ -317,7 +317,7 @@ class _Desk:
             score=f.scored.by_relevance,
         )
 
-    def _had(self, f: Found) -> list[tuple[int, int]]:
+    def _had(self, f: RankedMemory) -> list[tuple[int, int]]:
         """The lines of a memory that this session was sent, in order."""
         if not self._sent:
             return []
@@ -328,11 +328,11 @@ class _Desk:
             self._had_of[f.memory.id] = _joined([*ranges, *sessions.ranges_of(f.memory, self._sent)])
         return self._had_of[f.memory.id]
 
-    def _has(self, f: Found, passage: StoredPassage) -> bool:
+    def _has(self, f: RankedMemory, passage: StoredPassage) -> bool:
         """Does this session have all that a passage says?"""
         return passage.hash in self._sent or self._was_sent(f, passage.first_line, passage.last_line)
 
-    def _unsent(self, f: Found) -> list[tuple[int, int]]:
+    def _unsent(self, f: RankedMemory) -> list[tuple[int, int]]:
         """The lines of a memory's text that this session does not have: all, where nothing was sent."""
         opened = self._opened[f.memory.id]
         first, last = opened.outline.body_first_line, len(opened.lines)
@@ -341,10 +341,10 @@ class _Desk:
             if first < start:
                 left.append((first, start - 1))
             first = max(first, end + 1)
-        with_text = [(start, end) for start, end in left if any(map(_says, opened.lines[start - 1 : end]))]
+        with_text = [(start, end) for start, end in left if any(map(_has_text, opened.lines[start - 1 : end]))]
         return with_text if self._sent else left
 
-    def _header_bytes(self, f: Found) -> int:
+    def _header_bytes(self, f: RankedMemory) -> int:
         """What naming a result costs without a text, with its neighbours where they were asked for."""
         sizes = answer_json.field_sizes(self._widest(f))
         waiting = {name: sizes[name] for name in RESULT_EXTRAS if name in sizes}
@@ -363,7 +363,7 @@ class _Desk:
         signs = parts * 2 * len("…".encode())  # parts of long lines are shown with a sign at each end
         return len("{}") + sum(sizes.values()) - sum(waiting.values()) + signs + self._near_bytes(f.memory)
 
-    def _widest(self, f: Found) -> Result:
+    def _widest(self, f: RankedMemory) -> Result:
         """A result as long as it may become, but for its texts."""
         last = len(self.runtime.opened(f.memory).lines)
         near = self._near_of(f.memory)
@@ -410,7 +410,7 @@ class _Desk:
         cards = [self.runtime.card(near) for near in self._near_of(memory) if near is not None]
         return sum(answer_json.size(card) + len(",") for card in cards)
 
-    def _result(self, f: Found, packed: Packed) -> Result:
+    def _result(self, f: RankedMemory, packed: Packed) -> Result:
         self._mark_sent(f, [(s.first_line, s.last_line) for s in packed.shown if not s.clipped])
         relevance = f.scored.by_relevance
         wholes = [s for s in packed.shown if self.request.include_content and not s.cut and s.score > relevance]
@@ -444,19 +444,19 @@ class _Desk:
             unsaid=obvious.union(self._waiting[f.memory.id]) - ({"already_sent"} if already else set()),
         )
 
-    def _content(self, f: Found, wholes: Sequence[Shown]) -> str:
+    def _content(self, f: RankedMemory, wholes: Sequence[Shown]) -> str:
         """The text, with a line in the place of what this session has."""
         parts = [(part.first_line, part.text) for part in wholes]
         parts += [(first, _sent_line(first, last)) for first, last in self._had(f)]
         return "\n".join(text for _, text in sorted(parts))
 
-    def _sent_before(self, f: Found) -> list[str]:
+    def _sent_before(self, f: RankedMemory) -> list[str]:
         if not self._sent:
             return []
         had = _joined([(p.first_line, p.last_line) for p in f.matched if self._has(f, p)])
         return [f"{first}-{last}" for first, last in had]
 
-    def _mark_sent(self, f: Found, ranges: Sequence[tuple[int, int]]) -> None:
+    def _mark_sent(self, f: RankedMemory, ranges: Sequence[tuple[int, int]]) -> None:
         """Only what was shown whole: the rest of a passage that was cut must still come."""
         if not self.request.session_id or not ranges:
             return
@@ -480,7 +480,7 @@ class _Desk:
             if any(start <= first and last <= end for start, end in ranges):
                 self._shown_hashes.add(passage.hash)
 
-    def _sections(self, candidates: Sequence[Found], room: int) -> list[Result]:
+    def _sections(self, candidates: Sequence[RankedMemory], room: int) -> list[Result]:
         """Only the asked sections of each result, while there is room to name one."""
         results = []
         for f in candidates:
@@ -510,15 +510,15 @@ class _Desk:
             results.append(replace(plain_row, sections=sections))
         return results
 
-    def _was_sent(self, f: Found, first: int, last: int) -> bool:
+    def _was_sent(self, f: RankedMemory, first: int, last: int) -> bool:
         """Has this session all that these lines say?"""
         lines, had = self.runtime.opened(f.memory).lines, self._had(f)
-        numbers = [n for n in range(first, min(last, len(lines)) + 1) if _says(lines[n - 1])]
+        numbers = [n for n in range(first, min(last, len(lines)) + 1) if _has_text(lines[n - 1])]
         return bool(numbers) and all(any(start <= n <= end for start, end in had) for n in numbers)
 
     # --- a flat list of passages
 
-    def passages(self, candidates: Sequence[Found], room: int) -> list[FlatResult]:
+    def passages(self, candidates: Sequence[RankedMemory], room: int) -> list[FlatResult]:
         """The best passages of all memories. One too long for the room that is left is named without its text."""
         least = self.request.min_score * 100
         best = {f.memory.id: f.scored.score for f in candidates}
@@ -557,7 +557,7 @@ class _Desk:
         return list(cards.values()), marked
 
 
-def _says(line: str) -> bool:
+def _has_text(line: str) -> bool:
     """Does a line say something, more than a heading or a tag?"""
     return bool(line.strip()) and not line.lstrip().startswith(("#", "<!--"))
 
@@ -578,7 +578,7 @@ def _sent_line(first: int, last: int) -> str:
     return f"[lines {first}-{last}: sent before]"
 
 
-def _ranges(opened: Opened, had: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _ranges(opened: OpenedText, had: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The sections of a text that have nothing of what was sent before."""
     document = opened.outline
     ranges = [(a.first_line, a.last_line) for a in document.anchors]
@@ -588,12 +588,12 @@ def _ranges(opened: Opened, had: Sequence[tuple[int, int]]) -> list[tuple[int, i
     return [opened.layout.laid(first, last) for first, last in fresh]
 
 
-def _in_lines(packed: Packed, layout: Layout) -> Packed:
+def _in_lines(packed: Packed, layout: LineLayout) -> Packed:
     """What is shown by the numbers of real lines; a part of one says so in its text, and counts as clipped."""
     return replace(packed, shown=tuple(_in_real_lines(part, layout) for part in packed.shown))
 
 
-def _in_real_lines(part: Shown, layout: Layout) -> Shown:
+def _in_real_lines(part: Shown, layout: LineLayout) -> Shown:
     first, last = layout.real(part.first_line, part.last_line)
     whole = layout.is_whole(part.first_line, part.last_line)
     text = part.text if part.clipped else layout.text(part.first_line, part.last_line)
@@ -610,18 +610,18 @@ def _passage_text(lines: Sequence[str], passage: StoredPassage) -> str:
     return f"{before}{text}{'' if line.rstrip().endswith(text) else '…'}"
 
 
-def _place(f: Found, score: float, best: Mapping[int, float]) -> tuple[float, bool]:
+def _place(f: RankedMemory, score: float, best: Mapping[int, float]) -> tuple[float, bool]:
     """Where a passage stands in a flat list: no passage of a superseded memory above what supersedes it."""
     ahead = [best[id_] for id_ in f.superseded_by if id_ in best]
     return -min([score, *ahead]), bool(ahead)
 
 
-def _lines_of(f: Found) -> tuple[int, int]:
+def _lines_of(f: RankedMemory) -> tuple[int, int]:
     passage = f.matched[0]
     return passage.first_line, passage.last_line
 
 
-def _plain(f: Found, *, explain: bool, **changes: Any) -> Result:
+def _plain(f: RankedMemory, *, explain: bool, **changes: Any) -> Result:
     """A result without a text, but for `changes`. One object instead of two: a search makes twenty."""
     first, last = _lines_of(f)
     memory = f.memory
@@ -707,12 +707,14 @@ def _weigher(keywords: Sequence[str]) -> Callable[[str], float]:
 
     def weight(line: str) -> float:
         folded = line.casefold()
-        return sum(stem in folded for stem in stems) * (1.0 if _says(line) else 0.4) - (0.0 if _says(line) else 0.1)
+        return sum(stem in folded for stem in stems) * (1.0 if _has_text(line) else 0.4) - (
+            0.0 if _has_text(line) else 0.1
+        )
 
     return weight
 
 
-def _flat(f: Found, passage: StoredPassage, scored: Scored, *, explain: bool, sent: bool) -> FlatResult:
+def _flat(f: RankedMemory, passage: StoredPassage, scored: Scored, *, explain: bool, sent: bool) -> FlatResult:
     return FlatResult(
         path=f.memory.path,
         lines=f"{passage.first_line}-{passage.last_line}",
@@ -755,7 +757,7 @@ def _neighbours(runtime: Runtime, memory: Memory) -> tuple[Memory | None, Memory
 # --- in words --------------------------------------------------------------------
 
 
-def _summary(request: Request, ranking: Ranking, results: Sequence[Found], shown_count: int, total: int) -> str:
+def _summary(request: Request, ranking: Ranking, results: Sequence[RankedMemory], shown_count: int, total: int) -> str:
     if not results:
         beside = " beside the rules" if ranking.found else ""
         return f"nothing found for {request.text[:80]!r}{beside}"

@@ -38,7 +38,7 @@ from spec_kit_memory.errors import Invalid
 from spec_kit_memory.features import file_restore, file_undo, freshness, index_workspace, link_undo, undo_restore
 from spec_kit_memory.features.file_undo import Former
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.features.undoable import Act, Step, acts
+from spec_kit_memory.features.undoable import Act, UndoStep, acts
 from spec_kit_memory.files import discover, disk, file_changes, locks, paths
 from spec_kit_memory.requests import ChangesRequest, UndoRequest
 
@@ -246,7 +246,7 @@ def _beside(runtime: Runtime, memory: Memory) -> file_changes.Write:
     )
 
 
-def _formers(runtime: Runtime, step: Step, memory: Memory) -> list[Former]:
+def _formers(runtime: Runtime, step: UndoStep, memory: Memory) -> list[Former]:
     """The files of a step, with the text that its memory had; redacted text is not what a file said."""
     hashes = [step.before.get("content_hash")] if not memory.redactions else []
     texts = tuple(
@@ -352,7 +352,7 @@ def _live(runtime: Runtime, memory_id: int) -> Memory:
     return memory
 
 
-def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
+def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
     update = step.operation
     assert isinstance(update, operation.Update)
     if step.is_link or step.entry.type not in (Mutation.UPDATE, Mutation.REINDEX):
@@ -398,7 +398,7 @@ def _unupdate(runtime: Runtime, step: Step) -> _Plan | None:
     )
 
 
-def _edit_of(runtime: Runtime, step: Step, memory: Memory, changed_since: list[str]) -> Callable[[str], str]:
+def _edit_of(runtime: Runtime, step: UndoStep, memory: Memory, changed_since: list[str]) -> Callable[[str], str]:
     """Only the keys that the update set, and of those only what still says what it set."""
     update = step.operation
     assert isinstance(update, operation.Update)
@@ -440,7 +440,7 @@ def _typed(key: str, value: Any) -> Any:
     return tuple(value) if key == "triggers" else float(value) if key == "weight" else value
 
 
-def _unvalidate(runtime: Runtime, step: Step) -> _Plan:
+def _unvalidate(runtime: Runtime, step: UndoStep) -> _Plan:
     memory = _live(runtime, step.memory_id)
     now = {"confidence": str(memory.confidence), "validation_count": memory.validation_count}
     if any(step.after[name] != value for name, value in now.items()):
@@ -461,7 +461,7 @@ def _unvalidate(runtime: Runtime, step: Step) -> _Plan:
     )
 
 
-def _unmark(runtime: Runtime, step: Step) -> _Plan:
+def _unmark(runtime: Runtime, step: UndoStep) -> _Plan:
     memory, was = _live(runtime, step.memory_id), bool(step.before["outdated"])
     return _Plan(
         f"{memory.title} (#{memory.id}) is {'outdated' if was else 'not outdated'} again",
@@ -470,7 +470,7 @@ def _unmark(runtime: Runtime, step: Step) -> _Plan:
     )
 
 
-def _unlink(runtime: Runtime, step: Step) -> _Plan:
+def _unlink(runtime: Runtime, step: UndoStep) -> _Plan:
     back = link_undo.plan(runtime, step)
     if back is None:
         source, target = step.entry.memory_ids
@@ -478,7 +478,7 @@ def _unlink(runtime: Runtime, step: Step) -> _Plan:
     return _Plan(back.summary, step.entry.memory_ids, back.apply)
 
 
-def _untrust(runtime: Runtime, step: Step) -> _Plan | None:
+def _untrust(runtime: Runtime, step: UndoStep) -> _Plan | None:
     trust = step.operation
     assert isinstance(trust, operation.Trust)
     if step.entry.version > 1 and "vouched" not in step.before:
@@ -496,7 +496,7 @@ def _untrust(runtime: Runtime, step: Step) -> _Plan | None:
     )
 
 
-_STEPS: dict[str, Callable[[Runtime, Step], _Plan | None]] = {
+_STEPS: dict[str, Callable[[Runtime, UndoStep], _Plan | None]] = {
     "update": _unupdate,
     "validate": _unvalidate,
     "outdated": _unmark,
@@ -517,7 +517,7 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
     with _applied(runtime, change, files):
         undo_restore.apply(runtime, prepared, change)
         written = [step for step in files if step.change.after is not None]
-        otherwise = [step for step in written if _says_otherwise(runtime, step)]
+        otherwise = [step for step in written if _differs(runtime, step)]
         for step in written:
             if step not in otherwise:
                 explicit = not _is_forgotten(runtime, step)
@@ -539,7 +539,7 @@ def _is_forgotten(runtime: Runtime, step: file_changes.Step) -> bool:
     return memory is not None and memory.presence is Presence.FORGOTTEN
 
 
-def _says_otherwise(runtime: Runtime, step: file_changes.Step) -> bool:
+def _differs(runtime: Runtime, step: file_changes.Step) -> bool:
     """Had the memory said something else than its file before the restore?"""
     memory = runtime.store.documents.get(path=step.path)
     return memory is not None and memory.content_hash != runtime.sync.preview(step.place.path).content_hash

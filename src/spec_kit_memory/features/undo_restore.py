@@ -19,9 +19,9 @@ from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import CheckpointNotFound, Invalid
 from spec_kit_memory.features import checkpoints, file_undo, history_rows, link_undo
 from spec_kit_memory.features.file_undo import Former
-from spec_kit_memory.features.history_rows import State
+from spec_kit_memory.features.history_rows import PastState
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.features.undoable import Act, Step
+from spec_kit_memory.features.undoable import Act, UndoStep
 
 __all__ = ["Prepared", "apply", "prepare", "put_memory_back"]
 
@@ -132,9 +132,9 @@ def _vectors(rows: Iterable[Mapping[str, Any]], saved: _Saved) -> list[Mapping[s
 # --- memories -------------------------------------------------------------------------
 
 
-def _first_steps(act: Act) -> dict[int, Step]:
+def _first_steps(act: Act) -> dict[int, UndoStep]:
     """The first step of each memory that the restore changed: how it was before."""
-    steps: dict[int, Step] = {}
+    steps: dict[int, UndoStep] = {}
     for step in act.steps:
         if not step.is_link and (step.before != step.after or step.entry.type == "restore"):
             steps.setdefault(step.memory_id, step)
@@ -157,7 +157,7 @@ def _state(values: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (values or {}).items() if name not in history_rows.EXTRAS}
 
 
-def _is_taken(runtime: Runtime, step: Step, going_back: Collection[int]) -> bool:
+def _is_taken(runtime: Runtime, step: UndoStep, going_back: Collection[int]) -> bool:
     """Does a memory that does not go back live at the path that this one goes back to? A copy of it gives way."""
     if step.before.get("presence") != Presence.LIVE:
         return False
@@ -167,7 +167,7 @@ def _is_taken(runtime: Runtime, step: Step, going_back: Collection[int]) -> bool
     return other.fingerprint == "" or other.fingerprint != step.before["fingerprint"]
 
 
-def _plan_memory(runtime: Runtime, work: Prepared, step: Step, saved: _Saved) -> None:
+def _plan_memory(runtime: Runtime, work: Prepared, step: UndoStep, saved: _Saved) -> None:
     memory_id, before = step.memory_id, step.before
     if before.get("presence") == Presence.LIVE:
         if memory_id not in saved.memories:
@@ -183,7 +183,7 @@ def _plan_memory(runtime: Runtime, work: Prepared, step: Step, saved: _Saved) ->
     work.memory_ids.add(memory_id)
 
 
-def _from_history(runtime: Runtime, step: Step) -> Mapping[str, Any] | None:
+def _from_history(runtime: Runtime, step: UndoStep) -> Mapping[str, Any] | None:
     """What was not live is in no checkpoint. A forgotten file is known by its text, and all of it may come back."""
     memory = runtime.store.documents.get(step.memory_id, any_presence=True)
     text = runtime.store.documents.text(content_hash=str(step.before["content_hash"]))
@@ -193,12 +193,12 @@ def _from_history(runtime: Runtime, step: Step) -> Mapping[str, Any] | None:
     if same or text is None or not free:
         return None
     at = datetime.fromisoformat(step.entry.at)
-    state = State(memory.id, step.before, at)
+    state = PastState(memory.id, step.before, at)
     row = history_rows.snapshot_row(runtime, state, text, memory=None, last_access=memory.last_access or at)
     return {**row, "access_count": memory.access_count, **step.before.get("kept", {})}
 
 
-def put_memory_back(runtime: Runtime, step: Step, change: Change) -> None:
+def put_memory_back(runtime: Runtime, step: UndoStep, change: Change) -> None:
     """Make a memory what it was before a step, from history, whatever its file says."""
     row = _from_history(runtime, step)
     if row is not None:
@@ -236,7 +236,7 @@ def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _Saved, left:
                 work.formers.append(former)
 
 
-def _as_0_1_left_it(runtime: Runtime, step: Step, saved: _Saved) -> FileChange:
+def _as_0_1_left_it(runtime: Runtime, step: UndoStep, saved: _Saved) -> FileChange:
     """0.1 said only which file it wrote: the index knows what, and the checkpoint before knows over what."""
     path = str(step.before.get("path", ""))
     stored = runtime.store.documents.stored(path).get(path)
@@ -244,7 +244,7 @@ def _as_0_1_left_it(runtime: Runtime, step: Step, saved: _Saved) -> FileChange:
     return FileChange(path, before=before["raw_hash"] if before else None, after=stored.raw_hash if stored else None)
 
 
-def _texts(runtime: Runtime, step: Step, saved: _Saved) -> Iterable[str]:
+def _texts(runtime: Runtime, step: UndoStep, saved: _Saved) -> Iterable[str]:
     """What the file may have said: what its memory said in the checkpoint before, or at the time."""
     row = saved.memories.get(step.memory_id)
     if row is not None and not row["redactions"]:

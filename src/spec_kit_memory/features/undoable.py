@@ -20,13 +20,13 @@ from spec_kit_memory.core.operation import Operation
 from spec_kit_memory.errors import Invalid
 from spec_kit_memory.features.runtime import Runtime
 
-__all__ = ["Act", "Step", "acts"]
+__all__ = ["Act", "UndoStep", "acts"]
 
 _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UndoStep:
     """One entry of an operation: what it did, and its memory before and after."""
 
     entry: LedgerEntry
@@ -57,10 +57,10 @@ class Act:
 
     id: str
     kind: str
-    steps: tuple[Step, ...]
+    steps: tuple[UndoStep, ...]
 
     @property
-    def first(self) -> Step:
+    def first(self) -> UndoStep:
         return self.steps[0]
 
     @property
@@ -127,7 +127,7 @@ class _Walk:
                 raise Invalid(f"the history of ledger entry {entry.sequence} is missing", hint=advise("health-full"))
             operation_read = operation_of(entry, row.before)
             if operation_read is not None:
-                steps.append(Step(entry, replace(operation_read, id=done.id), row.before or {}, row.after or {}))
+                steps.append(UndoStep(entry, replace(operation_read, id=done.id), row.before or {}, row.after or {}))
         return Act(done.id, steps[0].operation.kind, tuple(steps)) if steps else None
 
     def _of(self, operation_id: str) -> list[LedgerEntry]:

@@ -17,7 +17,7 @@ from spec_kit_memory.files import paths
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
-__all__ = ["SENT", "USE", "Tally", "add", "read"]
+__all__ = ["SENT", "USE", "DayTally", "add", "read"]
 
 USE, SENT = "use", "sent"
 KEPT_DAYS = 366
@@ -28,7 +28,7 @@ _FILE = "activity.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class DayTally:
     """How often something happened on a day (in UTC), and how many tokens it took."""
 
     day: date
@@ -38,7 +38,7 @@ class Tally:
     tokens: int = 0
 
 
-def add(settings: Settings, tallies: Iterable[Tally], *, now: datetime, scope: Scope = EVERYWHERE) -> None:
+def add(settings: Settings, tallies: Iterable[DayTally], *, now: datetime, scope: Scope = EVERYWHERE) -> None:
     """Uses are counted for all callers together; what was sent, for each scope by itself."""
     lines = b"".join(_line(tally) for tally in tallies)
     if not lines:
@@ -55,7 +55,7 @@ def add(settings: Settings, tallies: Iterable[Tally], *, now: datetime, scope: S
         return
 
 
-def read(settings: Settings, *, scope: Scope = EVERYWHERE) -> list[Tally]:
+def read(settings: Settings, *, scope: Scope = EVERYWHERE) -> list[DayTally]:
     """Every day's sums, the oldest first."""
     try:
         lines = filesystem.read(_place(settings, scope), limit=10 * _MOST_BYTES)[0].splitlines()
@@ -66,23 +66,23 @@ def read(settings: Settings, *, scope: Scope = EVERYWHERE) -> list[Tally]:
         key = (tally.day, tally.kind, tally.key)
         count, tokens = sums.get(key, (0.0, 0))
         sums[key] = (count + tally.count, tokens + tally.tokens)
-    return [Tally(*key, *both) for key, both in sorted(sums.items())]
+    return [DayTally(*key, *both) for key, both in sorted(sums.items())]
 
 
 def _place(settings: Settings, scope: Scope) -> Place:
     return paths.state(settings, paths.scoped_name(scope, _FILE))
 
 
-def _line(tally: Tally) -> bytes:
+def _line(tally: DayTally) -> bytes:
     row = [tally.day.isoformat(), tally.kind, tally.key, round(tally.count, 3), tally.tokens]
     return json.dumps(row, separators=(",", ":")).encode() + b"\n"
 
 
-def _tally(line: bytes) -> Tally | None:
+def _tally(line: bytes) -> DayTally | None:
     """None: a line that was cut off, or that somebody else wrote."""
     try:
         day, kind, key, count, tokens = json.loads(line)
-        tally = Tally(date.fromisoformat(day), str(kind), str(key), float(count), int(tokens))
+        tally = DayTally(date.fromisoformat(day), str(kind), str(key), float(count), int(tokens))
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
     return tally if abs(tally.count) < _LARGEST and abs(tally.tokens) < _LARGEST else None

@@ -20,7 +20,7 @@ from spec_kit_memory.errors import Invalid, TooLarge
 if TYPE_CHECKING:
     import zipfile
 
-__all__ = ["Said", "chatgpt_messages", "claude_messages", "is_zip", "members", "without_companions"]
+__all__ = ["ExportedMessage", "chatgpt_messages", "claude_messages", "is_zip", "members", "without_companions"]
 
 LARGEST_MEMBER = 512 * 1024 * 1024
 MOST_EXPANDED = 100  # text becomes about ten times as small; what becomes a thousand times as small is a trap
@@ -31,7 +31,7 @@ _NAME = re.compile(r"(?:[^/\\]{1,200}/){0,3}conversations(?:-\d{1,4})?\.json")
 _HINT = "Give the zip file as ChatGPT or Claude.ai sent it, or the conversations.json in it."
 
 
-class Said(NamedTuple):
+class ExportedMessage(NamedTuple):
     """One message as an export has it."""
 
     role: object
@@ -98,7 +98,7 @@ def without_companions(files: list[Path]) -> list[Path]:
 # --- ChatGPT ----------------------------------------------------------------------
 
 
-def chatgpt_messages(entry: Mapping[str, Any]) -> Iterator[Said]:
+def chatgpt_messages(entry: Mapping[str, Any]) -> Iterator[ExportedMessage]:
     """The branch that was last shown. What was edited or answered again stands beside it in the tree, and stays out."""
     mapping = entry["mapping"]
     for node in reversed(_branch(mapping, entry.get("current_node"))):
@@ -108,7 +108,7 @@ def chatgpt_messages(entry: Mapping[str, Any]) -> Iterator[Said]:
         author = message.get("author")
         content = message.get("content")
         if isinstance(author, dict) and isinstance(content, dict):
-            yield Said(author.get("role"), _parts(content), message.get("create_time"))
+            yield ExportedMessage(author.get("role"), _parts(content), message.get("create_time"))
 
 
 def _branch(mapping: Mapping[str, Any], current: object) -> list[Mapping[str, Any]]:
@@ -153,9 +153,9 @@ def _parts(content: Mapping[str, Any]) -> list[str]:
 # --- Claude.ai --------------------------------------------------------------------
 
 
-def claude_messages(entry: Mapping[str, Any]) -> Iterator[Said]:
+def claude_messages(entry: Mapping[str, Any]) -> Iterator[ExportedMessage]:
     for message in entry["chat_messages"]:
         if isinstance(message, dict):
             content = message.get("content")
             texts = content if isinstance(content, list) and content else message.get("text")
-            yield Said(message.get("sender"), texts, message.get("created_at"))
+            yield ExportedMessage(message.get("sender"), texts, message.get("created_at"))

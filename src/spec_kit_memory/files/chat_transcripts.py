@@ -30,7 +30,7 @@ LONGEST_LINE = 64 * 1024 * 1024
 LARGEST_EXPORT = 512 * 1024 * 1024  # one JSON value has to be read whole
 TITLE_LENGTH = 90
 _SPEAKERS = {"human": "user", "ai": "assistant", "model": "assistant", "bot": "assistant"}
-_UNHEARD = frozenset({"system", "developer", "tool", "function", "tool_result", "thinking"})
+_IGNORED = frozenset({"system", "developer", "tool", "function", "tool_result", "thinking"})
 _CODEX = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _CLAUDE_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 _TEXT_BLOCKS = frozenset({"text", "input_text", "output_text"})
@@ -237,7 +237,7 @@ class _Collected:
         if uuid and uuid in gathered.uuids:
             return True
         gathered.uuids.add(uuid)
-        self._say(
+        self._add_message(
             gathered, kind, message.get("content"), entry.get("timestamp"), message_id=str(message.get("id") or "")
         )
         return True
@@ -258,15 +258,15 @@ class _Collected:
             return True
         gathered = self._gathered(self._codex_id or self._name, "codex")
         if kind == "response_item" and payload.get("type") == "message":
-            self._say(gathered, payload.get("role"), payload.get("content"), entry.get("timestamp"))
+            self._add_message(gathered, payload.get("role"), payload.get("content"), entry.get("timestamp"))
         elif kind == "event_msg" and payload.get("type") in ("user_message", "agent_message"):
             role = "user" if payload["type"] == "user_message" else "assistant"
-            self._say(gathered, role, payload.get("message"), entry.get("timestamp"), into=gathered.events)
+            self._add_message(gathered, role, payload.get("message"), entry.get("timestamp"), into=gathered.events)
         return True
 
     # --- data exports
 
-    def _export_of(self, origin: str, entry: dict[str, Any], messages: Iterator[chat_exports.Said]) -> bool:
+    def _export_of(self, origin: str, entry: dict[str, Any], messages: Iterator[chat_exports.ExportedMessage]) -> bool:
         conversation_id = next(
             (entry[key] for key in ("conversation_id", "id", "uuid") if isinstance(entry.get(key), str)), ""
         )
@@ -274,7 +274,7 @@ class _Collected:
         title = next((entry[key] for key in ("title", "name") if isinstance(entry.get(key), str)), "")
         gathered.title = str(title)
         for message in messages:
-            self._say(gathered, message.role, message.content, message.time)
+            self._add_message(gathered, message.role, message.content, message.time)
         if not conversation_id and gathered.turns:
             gathered.id = _own_id(self._name, gathered.turns[0])
         return True
@@ -294,7 +294,7 @@ class _Collected:
                 continue
             info = message["info"] if isinstance(message.get("info"), dict) else message
             content = message.get("parts") if opencode else _first_of(message, _TEXT)
-            self._say(gathered, _first_of(info, _ROLE), content, _first_of(info, _TIME))
+            self._add_message(gathered, _first_of(info, _ROLE), content, _first_of(info, _TIME))
         if not identifier and len(gathered.turns) > before:
             gathered.id = _own_id(self._name, gathered.turns[0])
         return opencode or bool(identifier) or len(gathered.turns) > before
@@ -308,14 +308,14 @@ class _Collected:
         conversation_id = _first_of(entry, _CONVERSATION)
         identifier = self._codex_id or (str(conversation_id) if isinstance(conversation_id, str | int) else "")
         gathered = self._gathered(identifier, "codex" if self._codex_id else "jsonl")
-        self._say(gathered, role, content, _first_of(entry, _TIME))
+        self._add_message(gathered, role, content, _first_of(entry, _TIME))
         if not gathered.id and gathered.turns:
             gathered.id = _own_id(self._name, gathered.turns[0])
         return True
 
     # ---
 
-    def _say(
+    def _add_message(
         self,
         gathered: _Gathered,
         role: object,
@@ -327,7 +327,7 @@ class _Collected:
     ) -> None:
         speaker = str(role or "").casefold()
         text = _text_of(content)
-        if not speaker or speaker in _UNHEARD or _instructions(text):
+        if not speaker or speaker in _IGNORED or _instructions(text):
             return
         text = noise.cleaned(_printable(text), patterns=self._noise)
         if not text:

@@ -38,7 +38,7 @@ __all__ = [
     "FORMAT",
     "VERSION",
     "Checkpoint",
-    "Opened",
+    "OpenedCheckpoint",
     "alone",
     "covers",
     "folder",
@@ -105,7 +105,7 @@ def folder(settings: Settings) -> Place:
 @contextmanager
 def alone(settings: Settings) -> Iterator[None]:
     """One process at a time makes and prunes checkpoints, so that a name is given once."""
-    place = _made(settings)
+    place = _make_folder(settings)
     with locks.Lock(settings, FOLDER, ".lock") as lock:
         try:
             is_locked = lock.wait(seconds=_LOCK_SECONDS)
@@ -119,7 +119,7 @@ def alone(settings: Settings) -> Iterator[None]:
         yield
 
 
-def _made(settings: Settings) -> Place:
+def _make_folder(settings: Settings) -> Place:
     disk.ensure_state_folder(settings)
     place = folder(settings)
     try:
@@ -164,7 +164,7 @@ def _plain_scope(scope: Scope) -> dict[str, Any]:
 
 def write(settings: Settings, checkpoint: Checkpoint, rows: Iterable[Mapping[str, Any]]) -> Checkpoint:
     """Write all of it or nothing. The first row says how many memories follow."""
-    _made(settings)
+    _make_folder(settings)
     target = place_of(settings, checkpoint.name, checkpoint.scope)
     try:
         with filesystem.staging(target, mode=0o600) as staged:
@@ -234,7 +234,7 @@ def _header(checkpoint: Checkpoint, *, memories: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedCheckpoint:
     """A file whose header was read. Nothing else of it is trusted before it was verified."""
 
     header: Checkpoint
@@ -273,7 +273,7 @@ class Opened:
             raise _bad(place, "it was changed after it was written: its hash does not fit its content")
 
 
-def read(place: Place) -> Opened:
+def read(place: Place) -> OpenedCheckpoint:
     """Open a checkpoint and read its header only."""
     lines = _unpacked(place, longest=_LONGEST_HEADER)
     first = next(lines, None)
@@ -291,7 +291,7 @@ def read(place: Place) -> Opened:
             path=str(place),
         )
     try:
-        return Opened(_checkpoint(header, place))
+        return OpenedCheckpoint(_checkpoint(header, place))
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, OSError) as error:
         raise _bad(place, f"its header is damaged: {error!r}") from error
 

@@ -21,7 +21,7 @@ from spec_kit_memory import filesystem
 from spec_kit_memory.core.citations import MOST_FILES, Citations, CitedFile, Code, named_files
 from spec_kit_memory.core.memory import Memory, Presence, Source
 from spec_kit_memory.files import discovery_rules, paths
-from spec_kit_memory.files.discover import Found
+from spec_kit_memory.files.discover import MemoryFile
 from spec_kit_memory.files.git_history import Blob, History
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import Index, Stored
@@ -44,13 +44,13 @@ def record_missing(
     settings: Settings,
     before: Mapping[str, Stored],
     *,
-    places: Sequence[Found] | Sequence[Path] | None,
+    places: Sequence[MemoryFile] | Sequence[Path] | None,
     changed: bool,
 ) -> None:
     """After a scan: look at what it put, and at what an older version left. `before` is what the scan began with."""
     if not changed and not any(map(_is_due, before.values())):
         return
-    below = None if places is None else [place.path for place in places if isinstance(place, Found)]
+    below = None if places is None else [place.path for place in places if isinstance(place, MemoryFile)]
     rows = store.documents.stored(below=below).values()
     record_citations(store, settings, sorted({row.memory_id for row in rows if _is_due(row)}))
 
@@ -201,7 +201,7 @@ class CodeFiles:
         except OSError:
             return None
         texts = (data, data.replace(b"\r\n", b"\n")) if b"\r\n" in data else (data,)
-        seen = _Seen(_stamp(facts), tuple(_named(text, length) for text in texts))
+        seen = _Seen(_stamp(facts), tuple(_digest(text, length) for text in texts))
         if time.time_ns() - max(facts.st_mtime_ns, facts.st_ctime_ns) > _SETTLED_NS:
             self._seen[key] = seen
         return seen
@@ -257,7 +257,7 @@ def _is_below(path: str, prefixes: Collection[str] | None) -> bool:
     return prefixes is None or any(path == prefix or path.startswith(f"{prefix.rstrip('/')}/") for prefix in prefixes)
 
 
-def _named(data: bytes, length: int) -> str:
+def _digest(data: bytes, length: int) -> str:
     """The name that git gives to this content."""
     digest = hashlib.sha1(usedforsecurity=False) if length == 40 else hashlib.sha256()
     digest.update(b"blob %d\0" % len(data))

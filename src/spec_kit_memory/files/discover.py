@@ -25,7 +25,7 @@ from spec_kit_memory.files import disk, paths, worktree
 from spec_kit_memory.files.discovery_rules import (
     EXCLUDED,
     NEVER_ENTERED,
-    Rule,
+    DiscoveryRule,
     Segments,
     default_tier,
     in_area,
@@ -42,14 +42,14 @@ from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import BadFile
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Discovery", "Found", "areas", "discover", "file_to_change", "file_to_recover", "locate", "place"]
+__all__ = ["Discovery", "MemoryFile", "areas", "discover", "file_to_change", "file_to_recover", "locate", "place"]
 
 DEEPEST = 100  # folders in folders; what is asked of every folder above a file must not grow without end
 COUNTED_FOLDERS = 20_000  # beyond the rules' own places a walk only counts, and a home folder must not hold it up
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MemoryFile:
     """A file that is a memory, by its place."""
 
     path: str  # in stored form
@@ -71,7 +71,7 @@ class Found:
 class Discovery:
     """What one walk saw. Nothing is known about paths below `unreadable`."""
 
-    files: tuple[Found, ...] = ()
+    files: tuple[MemoryFile, ...] = ()
     undiscovered: int = 0
     skipped: tuple[tuple[str, str], ...] = ()  # path and why, of what stands where a memory could
     problems: tuple[BadFile, ...] = ()
@@ -91,7 +91,7 @@ class _Walk:
 
     settings: Settings
     excluded: Callable[[str], bool]
-    found: dict[str, Found] = field(default_factory=dict)
+    found: dict[str, MemoryFile] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)  # path -> why
     problems: dict[str, BadFile] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
@@ -269,7 +269,7 @@ def _children(walk: _Walk, segments: Segments, real: str) -> list[tuple[Segments
 def _entry(
     walk: _Walk,
     segments: Segments,
-    rule: Rule | None,
+    rule: DiscoveryRule | None,
     real: str,
     entry: os.DirEntry[str],
     below: list[tuple[Segments, str]],
@@ -301,7 +301,7 @@ def _entry(
 def _file(
     walk: _Walk,
     segments: Segments,
-    rule: Rule | None,
+    rule: DiscoveryRule | None,
     name: str,
     real: str,
     stat: Callable[[], os.stat_result],
@@ -328,14 +328,14 @@ def _file(
         _accept(walk, segments, rule, real, facts)
 
 
-def _accept(walk: _Walk, segments: Segments, rule: Rule, real: str, facts: os.stat_result) -> None:
+def _accept(walk: _Walk, segments: Segments, rule: DiscoveryRule, real: str, facts: os.stat_result) -> None:
     if not modes.S_ISREG(facts.st_mode):
         walk.trouble(Path(real), _not_a_file(walk, real, "not a regular file"))
         return
     path = walk.stored(real)
     if path in walk.found:
         return
-    walk.found[path] = Found(
+    walk.found[path] = MemoryFile(
         path,
         real,
         rule.source,
@@ -470,7 +470,7 @@ def _main_checkout(walk: _Walk, only: Sequence[Path] | None) -> None:
 def _extra(walk: _Walk, real: Path, patterns: Collection[Segments], only: Sequence[Path] | None) -> None:
     if real.is_file():
         if only is None or any(_inside(real, start) for start in only):
-            rule, place = Rule(Source.CUSTOM, lambda name: True), walk.place(str(real), base=real.parent)
+            rule, place = DiscoveryRule(Source.CUSTOM, lambda name: True), walk.place(str(real), base=real.parent)
             _file(walk, (), rule, real.name, str(real), lambda: filesystem.look(place))
         return
     for start in [real] if only is None else only:
@@ -519,7 +519,7 @@ def _extra_file(walk: _Walk, patterns: Collection[Segments], segments: Segments,
     if not segments[-1].lower().endswith((".md", ".txt")):
         return
     if any(not pattern or glob_matches(segments, pattern) for pattern in patterns):
-        rule = Rule(Source.CUSTOM, markdown_or_text)
+        rule = DiscoveryRule(Source.CUSTOM, markdown_or_text)
         place = walk.place(str(real), base=base)
         _file(walk, segments[:-1], rule, segments[-1], str(real), lambda: filesystem.look(place))
 
@@ -560,7 +560,7 @@ def areas(settings: Settings) -> tuple[Path, ...]:
 # --- one file -------------------------------------------------------------------
 
 
-def locate(settings: Settings, path: str | Path, *, scope: Scope) -> Found:
+def locate(settings: Settings, path: str | Path, *, scope: Scope) -> MemoryFile:
     """The one file that a caller named, if it may be read and a rule makes it a memory."""
     real = paths.contained(settings, path, scope=scope)
     if not real.exists():
@@ -568,7 +568,7 @@ def locate(settings: Settings, path: str | Path, *, scope: Scope) -> Found:
     return locate_real(settings, path, real)
 
 
-def locate_real(settings: Settings, path: str | Path, real: Path) -> Found:
+def locate_real(settings: Settings, path: str | Path, real: Path) -> MemoryFile:
     """`locate` for callers that are no session: the watcher and recovery."""
     file = {candidate.absolute: candidate for candidate in discover(settings, only=[real], count=False).files}.get(real)
     if file is None:
@@ -635,7 +635,7 @@ def _is_taken(segments: Segments, excluded: Callable[[str], bool]) -> bool:
     return not excluded("/".join(segments)) and not any(map(excluded, above))
 
 
-def place(settings: Settings, path: Path, *, real: Path, facts: os.stat_result) -> Found | None:
+def place(settings: Settings, path: Path, *, real: Path, facts: os.stat_result) -> MemoryFile | None:
     """What a file would be at `named`, a path below the root; it need not be there yet."""
     if not _inside(path, settings.root):
         return None

@@ -9,7 +9,7 @@ from functools import lru_cache
 from spec_kit_memory.core.memory import Source, Tier
 
 __all__ = [
-    "Rule",
+    "DiscoveryRule",
     "Segments",
     "default_tier",
     "in_area",
@@ -49,7 +49,7 @@ Segments = tuple[str, ...]  # of a folder below the workspace's root
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DiscoveryRule:
     """What the files of one folder are, and which names count."""
 
     source: Source
@@ -83,34 +83,34 @@ def _spec_document(name: str) -> bool:
     return name in SPEC_DOCUMENTS
 
 
-def rule_for(folder: Segments) -> Rule | None:
+def rule_for(folder: Segments) -> DiscoveryRule | None:
     """The rule of a folder, named by its segments below the workspace's root."""
     match folder:
         case ():
-            return Rule(Source.MEMORY, _memory_index)
+            return DiscoveryRule(Source.MEMORY, _memory_index)
         case ("memory",):
-            return Rule(Source.MEMORY, _markdown)
+            return DiscoveryRule(Source.MEMORY, _markdown)
         case ("memory", "users", owner, *_):
-            return Rule(Source.MEMORY, _markdown, owner=owner)
+            return DiscoveryRule(Source.MEMORY, _markdown, owner=owner)
         case ("constitutional",):
-            return Rule(Source.CONSTITUTIONAL, _rules_file)
+            return DiscoveryRule(Source.CONSTITUTIONAL, _rules_file)
         case (".specify", "memory"):
-            return Rule(Source.CONSTITUTIONAL, _constitution)
+            return DiscoveryRule(Source.CONSTITUTIONAL, _constitution)
         case (".opencode", skill, _, "constitutional") if skill.startswith("skill"):
-            return Rule(Source.CONSTITUTIONAL, _rules_file)
+            return DiscoveryRule(Source.CONSTITUTIONAL, _rules_file)
         case ("specs", *below) | (".opencode", "specs", *below):
             return _rule_in_specs(tuple(below))
     return None
 
 
-def _rule_in_specs(below: Segments) -> Rule | None:
+def _rule_in_specs(below: Segments) -> DiscoveryRule | None:
     if below[-1:] == ("memory",):
-        return Rule(Source.MEMORY, markdown_or_text, spec_folder="/".join(below[:-1]) or None)
+        return DiscoveryRule(Source.MEMORY, markdown_or_text, spec_folder="/".join(below[:-1]) or None)
     if not below or "memory" in below or "scratch" in below:
         return None
     accepts = _markdown if below[-1] == "contracts" and len(below) > 1 else _spec_document
     own = below[:-1] if below[-1] in PARTS and len(below) > 1 else below
-    return Rule(Source.SPEC, accepts, spec_folder="/".join(own))
+    return DiscoveryRule(Source.SPEC, accepts, spec_folder="/".join(own))
 
 
 def default_tier(source: Source, name: str) -> Tier | None:
@@ -120,7 +120,7 @@ def default_tier(source: Source, name: str) -> Tier | None:
     return SPEC_DOCUMENTS.get(name, Tier.NORMAL) if source is Source.SPEC else None
 
 
-def left_out(folder: Segments, name: str, rule: Rule | None) -> str:
+def left_out(folder: Segments, name: str, rule: DiscoveryRule | None) -> str:
     """Why the folder's rule does not make this file a memory; "" where nobody would expect it to."""
     if folder and rule is not None and rule.source is Source.MEMORY and not _markdown(name):
         return "" if name == METADATA else "in a memory folder, but not markdown"

@@ -34,7 +34,7 @@ from spec_kit_memory.core.operation import FileChange
 from spec_kit_memory.errors import AccessDenied, BadPath, SpecKitMemoryError
 from spec_kit_memory.files import discover, disk, journal, trash, write_counters
 from spec_kit_memory.files.file_errors import disk_error
-from spec_kit_memory.files.journal import Record
+from spec_kit_memory.files.journal import JournalRecord
 from spec_kit_memory.files.rewrite import edited
 from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.index.contract import Index
@@ -43,7 +43,7 @@ from spec_kit_memory.settings import Settings
 __all__ = [
     "Changed",
     "Changes",
-    "Move",
+    "FileMove",
     "Step",
     "Write",
     "applied",
@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class FileMove:
     """A memory's file goes to the trash or comes back from it."""
 
     path: str  # stored
@@ -119,7 +119,7 @@ class Write:
         return {"path": self.path, "before": self.before, "after": self.after, "keep": self.keep}
 
 
-Step = Move | Write
+Step = FileMove | Write
 
 
 def drawer(at: datetime) -> str:
@@ -127,7 +127,7 @@ def drawer(at: datetime) -> str:
     return f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
-def discard(settings: Settings, stored: str, *, scope: Scope, to: str, prune: bool = False) -> Move | None:
+def discard(settings: Settings, stored: str, *, scope: Scope, to: str, prune: bool = False) -> FileMove | None:
     """A file goes to the trash, into that drawer; None where there is none."""
     place = discover.file_to_change(settings, stored, scope=scope)
     if not filesystem.exists(place):
@@ -135,14 +135,14 @@ def discard(settings: Settings, stored: str, *, scope: Scope, to: str, prune: bo
     data, _ = _bytes(place)
     trash_name = trash.name_for(settings, place, drawer=to)
     trashed, digest = trash.trashed(settings, trash_name), hashlib.sha256(data).hexdigest()
-    return Move(stored, place, trash_name, trashed, digest, discards=True, prunes=prune)
+    return FileMove(stored, place, trash_name, trashed, digest, discards=True, prunes=prune)
 
 
-def recall(settings: Settings, stored: str, *, scope: Scope, trash_name: str) -> Move:
+def recall(settings: Settings, stored: str, *, scope: Scope, trash_name: str) -> FileMove:
     """A file comes back from the trash."""
     place, trashed = discover.file_to_change(settings, stored, scope=scope), trash.trashed(settings, trash_name)
     data, _ = _bytes(trashed)
-    return Move(stored, place, trash_name, trashed, hashlib.sha256(data).hexdigest(), discards=False)
+    return FileMove(stored, place, trash_name, trashed, hashlib.sha256(data).hexdigest(), discards=False)
 
 
 def write(
@@ -207,7 +207,7 @@ class _Job(Protocol):
 
 @dataclass(slots=True)
 class _Moving:
-    step: Move
+    step: FileMove
     made: tuple[Place, ...] = ()
     done: bool = False
 
@@ -373,9 +373,9 @@ def applied(
     _count(settings, scope, [step for step in steps if id(jobs[id(step)]) in made_ids])
 
 
-def _recorded(settings: Settings, scope: Scope, operation_id: str, steps: Sequence[Step]) -> Record:
+def _recorded(settings: Settings, scope: Scope, operation_id: str, steps: Sequence[Step]) -> JournalRecord:
     try:
-        record = _taken(settings, operation_id)
+        record = _claim_record(settings, operation_id)
         try:
             record.write({"operation": operation_id, "steps": [step.plain() for step in steps]})
         except BaseException:
@@ -389,7 +389,7 @@ def _recorded(settings: Settings, scope: Scope, operation_id: str, steps: Sequen
     return record
 
 
-def _taken(settings: Settings, operation_id: str) -> Record:
+def _claim_record(settings: Settings, operation_id: str) -> JournalRecord:
     """In the moment before it is locked, a recovery may take a new record for a dead process's and remove it."""
     for _ in range(TRIES):
         record = journal.take(settings, operation_id)
@@ -400,7 +400,7 @@ def _taken(settings: Settings, operation_id: str) -> Record:
 
 
 def _job(settings: Settings, operation_id: str, number: int, step: Step) -> _Job:
-    if isinstance(step, Move):
+    if isinstance(step, FileMove):
         return _Moving(step)
     return _Writing(step, step.kept or _backup(settings, operation_id, number))
 
@@ -426,12 +426,12 @@ def _prepare(jobs: Collection[_Job], steps: Sequence[Step], stack: ExitStack) ->
 
 def _is_undone(step: Step) -> bool:
     """Is the file as it was before that step?"""
-    if isinstance(step, Move):
+    if isinstance(step, FileMove):
         return _digest(step.source) == step.digest and not filesystem.exists(step.target)
     return _digest(step.place) == step.before
 
 
-def _clean(record: Record, jobs: Iterable[_Job], *, made_ids: Collection[int]) -> None:
+def _clean(record: JournalRecord, jobs: Iterable[_Job], *, made_ids: Collection[int]) -> None:
     """Remove what was only needed on the way. The next recovery removes what cannot be removed now."""
     with suppress(OSError):
         for job in jobs:
@@ -440,7 +440,7 @@ def _clean(record: Record, jobs: Iterable[_Job], *, made_ids: Collection[int]) -
 
 
 def _count(settings: Settings, scope: Scope, steps: Sequence[Step]) -> None:
-    deletes = sum(isinstance(step, Move) and step.discards for step in steps)
+    deletes = sum(isinstance(step, FileMove) and step.discards for step in steps)
     writes = sum(isinstance(step, Write) for step in steps)
     write_counters.count(settings, scope=scope, deletes=deletes, atomic_writes=writes)
 
@@ -505,14 +505,14 @@ def settle_dead(settings: Settings, index: Index) -> int:
     return count
 
 
-def settle(settings: Settings, record: Record, fields: Mapping[str, Any], index: Index) -> bool:
+def settle(settings: Settings, record: JournalRecord, fields: Mapping[str, Any], index: Index) -> bool:
     """Complete one operation, or take it back; False where that cannot be done now."""
     try:
         steps = [_read_step(settings, plain) for plain in fields["steps"]]
         committed = index.record.is_committed(str(fields["operation"]))
         for number, step in reversed(list(enumerate(steps))):
             backup = _backup(settings, str(fields["operation"]), number)
-            if isinstance(step, Move):
+            if isinstance(step, FileMove):
                 _settle_move(step, committed=committed)
             else:
                 _settle_write(settings, step, step.kept or backup, committed=committed)
@@ -535,14 +535,14 @@ def _read_step(settings: Settings, plain: Mapping[str, Any]) -> Step:
     if "discards" in plain:
         trash_name = str(plain["trash"])
         trashed = trash.trashed(settings, trash_name)
-        return Move(path, place, trash_name, trashed, str(plain["digest"]), discards=bool(plain["discards"]))
+        return FileMove(path, place, trash_name, trashed, str(plain["digest"]), discards=bool(plain["discards"]))
     keep = None if plain["keep"] is None else str(plain["keep"])
     before = None if plain["before"] is None else str(plain["before"])
     trash_place = trash.trashed(settings, keep) if keep else None
     return Write(path, place, before, str(plain["after"]), keep=keep, kept=trash_place)
 
 
-def _settle_move(step: Move, *, committed: bool) -> None:
+def _settle_move(step: FileMove, *, committed: bool) -> None:
     """Finish a move that was cut in two, or bring a file to where the index says that it is.
 
     A move to the trash that was committed was made before that: what stands in the file's place has come since.

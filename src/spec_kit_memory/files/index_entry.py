@@ -32,7 +32,7 @@ from spec_kit_memory.core.memory import (
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.files import chat_transcripts
-from spec_kit_memory.files.discover import Found
+from spec_kit_memory.files.discover import MemoryFile
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.settings import Settings
 
@@ -68,7 +68,7 @@ def parse(file: FileText, *, scanned: str | None = None) -> Parsed:
 
 
 def make_entry(
-    file: Found,
+    file: MemoryFile,
     parsed: Parsed,
     *,
     settings: Settings,
@@ -120,7 +120,7 @@ def make_entry(
     )
 
 
-def _folder(front: FrontMatter, file: Found, *, trusted: bool) -> str | None:
+def _folder(front: FrontMatter, file: MemoryFile, *, trusted: bool) -> str | None:
     """The place decides; front matter is asked where the place says nothing."""
     if file.spec_folder is not None or front.spec_folder is None or not trusted or file.owner is not None:
         return file.spec_folder
@@ -130,7 +130,7 @@ def _folder(front: FrontMatter, file: Found, *, trusted: bool) -> str | None:
 
 def resolve(
     front: FrontMatter,
-    file: Found,
+    file: MemoryFile,
     settings: Settings,
     *,
     title: str,
@@ -159,7 +159,9 @@ def resolve(
     return attributes, warnings
 
 
-def _tier(front: FrontMatter, file: Found, settings: Settings, *, trusted: bool) -> tuple[Tier, tuple[Warning_, ...]]:
+def _tier(
+    front: FrontMatter, file: MemoryFile, settings: Settings, *, trusted: bool
+) -> tuple[Tier, tuple[Warning_, ...]]:
     if file.source is Source.CONSTITUTIONAL:
         return Tier.CONSTITUTIONAL, ()
     usual = file.default_tier or settings.default_tier
@@ -193,7 +195,7 @@ def make_chat_entry(
     clean, redactions = _redacted(conversation)
     text, turns = passages.turns(clean)
     document = Document(text=text, title=clean.title, front=FrontMatter(), body_first_line=1)
-    file = Found(chat_path(conversation.id, scope=scope), "", Source.CHAT)
+    file = MemoryFile(chat_path(conversation.id, scope=scope), "", Source.CHAT)
     attributes, _ = resolve(
         document.front,
         file,

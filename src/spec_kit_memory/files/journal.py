@@ -20,7 +20,7 @@ from spec_kit_memory.files import disk, paths
 from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.settings import Settings
 
-__all__ = ["FOLDER", "Record", "dead", "folder", "take"]
+__all__ = ["FOLDER", "JournalRecord", "dead", "folder", "take"]
 
 FOLDER = "pending"
 SUFFIX = ".json"
@@ -28,7 +28,7 @@ _MOST_BYTES = 64 << 20
 _OURS = re.compile(r"(?:[0-9a-f]{24}|[0-9a-f]{32})\.json")  # of a save and of an operation; others are not touched
 
 
-class Record:
+class JournalRecord:
     """A record that this process holds the lock of."""
 
     def __init__(self, place: Place, descriptor: int) -> None:
@@ -62,7 +62,7 @@ class Record:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def __enter__(self) -> Record:
+    def __enter__(self) -> JournalRecord:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,7 +73,7 @@ def folder(settings: Settings) -> Place:
     return paths.state_folder(settings, FOLDER)
 
 
-def take(settings: Settings, name: str) -> Record | None:
+def take(settings: Settings, name: str) -> JournalRecord | None:
     """Make a record under that name; None if there is one already, or a recovery was quicker."""
     disk.ensure_state_folder(settings)
     place = folder(settings)
@@ -84,7 +84,7 @@ def take(settings: Settings, name: str) -> Record | None:
     except FileExistsError:
         return None
     if filesystem.try_lock(descriptor) and _is_same(descriptor, record):
-        return Record(record, descriptor)
+        return JournalRecord(record, descriptor)
     os.close(descriptor)  # a recovery took it for a dead one's
     return None
 
@@ -96,7 +96,7 @@ def _is_same(descriptor: int, place: Place) -> bool:
         return False
 
 
-def dead(settings: Settings) -> Iterator[Record]:
+def dead(settings: Settings) -> Iterator[JournalRecord]:
     """The records that no living process holds, each held by us while it is looked at.
 
     A repository can bring records of its own along: whoever settles one judges every path in it, and destroys
@@ -114,7 +114,7 @@ def dead(settings: Settings) -> Iterator[Record]:
             continue
         except OSError:
             continue  # read-only: the next start tries again
-        record = Record(place / name, descriptor)
+        record = JournalRecord(place / name, descriptor)
         with record:
             if filesystem.try_lock(descriptor) and _is_same(descriptor, place / name):
                 yield record

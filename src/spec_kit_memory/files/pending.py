@@ -25,7 +25,7 @@ from spec_kit_memory.files import discover, disk, journal, paths, trash, write_c
 from spec_kit_memory.files.discovery_rules import PENDING
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.files.file_errors import disk_error
-from spec_kit_memory.files.journal import Record
+from spec_kit_memory.files.journal import JournalRecord
 from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.index.contract import Stored
 from spec_kit_memory.settings import Settings
@@ -205,7 +205,7 @@ def _numbered(final: Place, number: int) -> Place:
 class _Claim:
     """A name that this save has for itself, by a record of the file it will make."""
 
-    def __init__(self, record: Record, final: Place) -> None:
+    def __init__(self, record: JournalRecord, final: Place) -> None:
         self.record = record
         self.final = final
         self.pending = _pending_place(final)
@@ -275,7 +275,11 @@ def recover(
 
 
 def settle(
-    settings: Settings, record: Record, fields: Mapping[str, Any], index: Callable[[Path], object], done: Recovery
+    settings: Settings,
+    record: JournalRecord,
+    fields: Mapping[str, Any],
+    index: Callable[[Path], object],
+    done: Recovery,
 ) -> None:
     """Complete or remove one save that died."""
     final, expected = _read_fields(settings, fields)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -39,108 +38,36 @@ from spec_kit_memory.core.scope import allows
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.files import discover, disk, file_changes, index_entry, paths, pending, spec_links, write_batch
 from spec_kit_memory.files.cited_code import record_missing
-from spec_kit_memory.files.discover import Discovery, Found
+from spec_kit_memory.files.discover import Discovery, MemoryFile
 from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
 from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.files.file_errors import in_file
 from spec_kit_memory.files.index_entry import Parsed
 from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.files.pending import Recovery, Saved, Step
+from spec_kit_memory.files.scan_decision import ScanDecision, decide
+from spec_kit_memory.files.scan_report import Differences, ScanReport
 from spec_kit_memory.files.worktree import with_twins
 from spec_kit_memory.index.contract import BadFile, Index, PutResult, Rebuilt, Stored
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Decision", "Differences", "ScanReport", "Sync", "decide"]
+__all__ = ["Sync"]
 
 Progress = Callable[[str, int, int], None]
 Cancel = Callable[[], bool]
 
-SAME_MTIME_NS = 1_000_000_000
-RACY_NS = 2_000_000_000  # a file this fresh when it was read may have changed again in the same tick of its clock
 FEW_FILES = 200  # that comparing looks into
 LOCK_SECONDS = 120.0  # a holder that was stopped must not stop everybody; writes are safe without the lock
 UNLINKED = "unlinked"  # while it is there, documents may be written and not linked
 _FATAL = (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable)
 
 
-class Decision(StrEnum):
-    SKIP = "skip"
-    NEW = "new"
-    MODIFIED = "modified"
-    REINDEX = "reindex"
-    DELETED = "deleted"
-    UNKNOWN = "unknown"
-
-
-def decide(file: Found | None, stored: Stored | None, *, force: bool = False) -> Decision:
-    """What one path needs, from its place, its stamp and what is stored; MODIFIED leaves it to the hash."""
-    if file is None:
-        return Decision.DELETED if stored and stored.presence is Presence.LIVE else Decision.SKIP
-    if stored is None:
-        return Decision.NEW
-    if stored.presence is Presence.GONE:
-        return Decision.REINDEX
-    if stored.presence is Presence.FORGOTTEN:
-        return Decision.SKIP if _same_stamp(file, stored.stamp) else Decision.MODIFIED
-    moved_folder = file.spec_folder is not None and file.spec_folder != stored.spec_folder and not stored.alias
-    if force or stored.stamp.mtime_ns <= 0 or moved_folder:
-        return Decision.REINDEX
-    return Decision.SKIP if _same_stamp(file, stored.stamp) else Decision.MODIFIED
-
-
-def _same_stamp(file: Found, stamp: Stamp) -> bool:
-    return (
-        file.size == stamp.size
-        and abs(file.mtime_ns - stamp.mtime_ns) <= SAME_MTIME_NS
-        and stamp.seen_ns - stamp.mtime_ns >= RACY_NS
-    )
-
-
-@dataclass(slots=True)
-class ScanReport:
-    """What a scan did. `bad` are files that could not be indexed; the rest went on."""
-
-    new: int = 0
-    modified: int = 0
-    reindexed: int = 0
-    moved: int = 0
-    aliases: int = 0
-    unchanged: int = 0
-    deleted: int = 0
-    unknown: int = 0
-    forgotten: int = 0
-    undiscovered: int = 0
-    archived: int = 0  # of the files that were found
-    recovered: int = 0
-    seconds: float = 0.0
-    cancelled: bool = False
-    bad: list[BadFile] = field(default_factory=list)
-    warnings: list[FileWarning] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)  # path and why it is no memory
-    elsewhere: bool = False  # something changed where the session's scope does not reach
-
-    @property
-    def changed(self) -> bool:
-        return bool(
-            self.elsewhere or self.new or self.modified or self.reindexed or self.moved or self.aliases or self.deleted
-        )
-
-
-@dataclass(slots=True)
-class Differences:
-    """Where files and index do not agree now; paths as they are stored."""
-
-    unindexed: list[str] = field(default_factory=list)  # files that are memories, and the index does not have them
-    changed: list[str] = field(default_factory=list)  # files that say something else than the index
-    lost: list[str] = field(default_factory=list)  # indexed, but no rule finds the file any more
-
-
 @dataclass(frozen=True, slots=True)
 class _Ready:
     """A file that was read and is to be written."""
 
-    found: Found
-    decision: Decision
+    found: MemoryFile
+    decision: ScanDecision
     parsed: Parsed
 
 
@@ -163,7 +90,7 @@ class _Scan:
     """One scan on its way: what is stored, what was found, and what is left to do."""
 
     stored: dict[str, Stored]  # of all paths, or of those that a limited scan is about
-    found: dict[str, Found]
+    found: dict[str, MemoryFile]
     unreadable: tuple[str, ...]
     change: Change
     force: bool
@@ -318,8 +245,8 @@ class Sync:
         change: Change | None,
     ) -> ScanReport:
         started = time.perf_counter()
-        change_told = _told(change or self._change("scan"))
-        scan = _Scan(stored, {}, seen.unreadable, change_told, force, ScanReport(), self._is_seen)
+        effective_change = _with_operation(change or self._change("scan"))
+        scan = _Scan(stored, {}, seen.unreadable, effective_change, force, ScanReport(), self._is_seen)
         scan.ask = None if only is None else self._alike
         self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
         work = self._work(scan)
@@ -360,14 +287,14 @@ class Sync:
             if file.path in bad or not self._is_seen(file.path):
                 continue
             match decide(file, row):
-                case Decision.NEW:
+                case ScanDecision.NEW:
                     # Beyond some, those that were deleted on request and moved since are not told apart.
                     if len(differences.unindexed) >= FEW_FILES or not self._was_forgotten(scan, file):
                         differences.unindexed.append(file.path)
-                case Decision.REINDEX:
+                case ScanDecision.REINDEX:
                     is_back = row is not None and row.presence is Presence.GONE
                     (differences.unindexed if is_back else differences.changed).append(file.path)
-                case Decision.MODIFIED if row is not None and self._raw_hash(file) not in (None, row.raw_hash):
+                case ScanDecision.MODIFIED if row is not None and self._raw_hash(file) not in (None, row.raw_hash):
                     differences.changed.append(file.path)
         unreadable = frozenset(seen.unreadable)
         for path, row in stored.items():
@@ -381,13 +308,13 @@ class Sync:
         files = discover.discover(self._settings, count=False).files
         return {file.spec_folder for file in files if file.spec_folder and self._is_seen(file.path)}
 
-    def _raw_hash(self, file: Found) -> str | None:
+    def _raw_hash(self, file: MemoryFile) -> str | None:
         try:
             return self._file(file).raw_hash
         except SpecKitMemoryError:
             return None
 
-    def _was_forgotten(self, scan: _Scan, file: Found) -> bool:
+    def _was_forgotten(self, scan: _Scan, file: MemoryFile) -> bool:
         try:
             entry = self._entry(file, index_entry.parse(self._file(file)))
         except SpecKitMemoryError:
@@ -470,7 +397,11 @@ class Sync:
                 scan.missing.append(path)
 
     def _run(
-        self, scan: _Scan, work: Sequence[tuple[Found, Decision]], progress: Progress | None, cancel: Cancel | None
+        self,
+        scan: _Scan,
+        work: Sequence[tuple[MemoryFile, ScanDecision]],
+        progress: Progress | None,
+        cancel: Cancel | None,
     ) -> None:
         for batch in self._batches(scan, work, progress, cancel):
             while batch:
@@ -482,7 +413,11 @@ class Sync:
         spec_links.rebuild(self._store, self._neighbours(scan), scan.spec_places, scan.change)
 
     def _batches(
-        self, scan: _Scan, work: Sequence[tuple[Found, Decision]], progress: Progress | None, cancel: Cancel | None
+        self,
+        scan: _Scan,
+        work: Sequence[tuple[MemoryFile, ScanDecision]],
+        progress: Progress | None,
+        cancel: Cancel | None,
     ) -> Iterator[deque[_Ready]]:
         """The files read and parsed, some at a time: none of that needs others to wait."""
         done, total = 0, sum(scan.is_seen(file.path) for file, _ in work)
@@ -529,19 +464,19 @@ class Sync:
                 self._count(scan, put)
         for ready in written_now:
             if ready.found.path not in written:
-                self._one(scan, ready.found, ready.decision)
+                self._read_one(scan, ready.found, ready.decision)
 
-    def _work(self, scan: _Scan) -> list[tuple[Found, Decision]]:
-        work: list[tuple[Found, Decision]] = []
+    def _work(self, scan: _Scan) -> list[tuple[MemoryFile, ScanDecision]]:
+        work: list[tuple[MemoryFile, ScanDecision]] = []
         for file in scan.found.values():
             decision = decide(file, scan.stored.get(file.path), force=scan.force)
-            if decision is Decision.SKIP:
+            if decision is ScanDecision.SKIP:
                 scan.of(file.path).unchanged += 1
             else:
                 work.append((file, decision))
         return work
 
-    def _one(self, scan: _Scan, file: Found, decision: Decision) -> None:
+    def _read_one(self, scan: _Scan, file: MemoryFile, decision: ScanDecision) -> None:
         """Index one file, in a transaction of its own."""
         with self._others_go_on(scan, file):
             ready = self._read(scan, file, decision)
@@ -549,7 +484,7 @@ class Sync:
                 self._count(scan, self._put_ready(scan, ready))
 
     @contextmanager
-    def _others_go_on(self, scan: _Scan, file: Found) -> Iterator[None]:
+    def _others_go_on(self, scan: _Scan, file: MemoryFile) -> Iterator[None]:
         """Whatever is wrong with this file, it is reported and the others go on."""
         try:
             yield
@@ -560,18 +495,18 @@ class Sync:
         except Exception as error:  # noqa: BLE001  one file must not stop the rest, whatever is in it
             self._bad(scan, file, SpecKitMemoryError.code, f"{type(error).__name__}: {error}")
 
-    def _bad(self, scan: _Scan, file: Found, code: str, message: str) -> None:
+    def _bad(self, scan: _Scan, file: MemoryFile, code: str, message: str) -> None:
         report = scan.of(file.path)
         report.unknown += 1
         # Every reader names the path in front of it; the whole path once more says nothing.
         message = message.removeprefix(Path(file.real).as_posix()).strip()
         report.bad.append(BadFile(file.path, code, message, scan.change.at))
 
-    def _read(self, scan: _Scan, located: Found, decision: Decision) -> _Ready | None:
+    def _read(self, scan: _Scan, located: MemoryFile, decision: ScanDecision) -> _Ready | None:
         """The file as it is now, or nothing if only its stamp changed."""
         stored = scan.stored.get(located.path)
         file = self._file(located)
-        if decision is Decision.MODIFIED and stored and stored.raw_hash == file.raw_hash:
+        if decision is ScanDecision.MODIFIED and stored and stored.raw_hash == file.raw_hash:
             scan.touched[located.path] = file.stamp
             scan.of(located.path).unchanged += 1
             return None
@@ -591,11 +526,11 @@ class Sync:
             scan.moved.add(origin)
         return _Done(ready, entry) if result.forgotten else _Done(ready, entry, result, origin)
 
-    def _again(self, scan: _Scan, path: str, decision: Decision) -> None:
+    def _again(self, scan: _Scan, path: str, decision: ScanDecision) -> None:
         """A file that shared another one's memory stands for itself now: read it again."""
         only = [paths.absolute(self._settings, path)]
         for file in discover.discover(self._settings, only=only, count=False).files:
-            self._one(scan, file, decision)
+            self._read_one(scan, file, decision)
 
     def _count(self, scan: _Scan, done: _Done) -> None:
         entry, result, origin, decision = done.entry, done.result, done.origin, done.ready.decision
@@ -609,9 +544,9 @@ class Sync:
             scan.spec_places.update(_place(path) for path in (origin, entry.path) if entry.source is Source.SPEC)
         elif result.alias:
             report.aliases += 1
-        elif decision is Decision.NEW:
+        elif decision is ScanDecision.NEW:
             report.new += 1
-        elif decision is Decision.MODIFIED:
+        elif decision is ScanDecision.MODIFIED:
             report.modified += 1
         else:
             report.reindexed += 1
@@ -626,7 +561,7 @@ class Sync:
             message = advise("expired", date=f"{end:%Y-%m-%d}")
             report.warnings.append(FileWarning(path=entry.path, line=None, message=message))
         for path in result.released:
-            self._again(scan, path, Decision.NEW)
+            self._again(scan, path, ScanDecision.NEW)
 
     def _is_forgotten(self, scan: _Scan, entry: Entry, stored: Stored | None) -> bool:
         """Was exactly this text deleted on request, in this folder or at the place it was moved from?
@@ -709,7 +644,7 @@ class Sync:
                 scan.spec_places.add(_place(path))
                 scan.of(path).deleted += 1
             if heir:
-                self._again(scan, heir, Decision.REINDEX)
+                self._again(scan, heir, ScanDecision.REINDEX)
 
     def _is_memory(self, path: str) -> bool:
         """Did the file appear since the walk, or does a rule no longer hold for it?"""
@@ -743,7 +678,7 @@ class Sync:
     def _alike(self, key: str) -> dict[str, Stored]:
         return self._store.documents.stored(alike=key)
 
-    def _put_file(self, located: Found, change: Change, *, explicit: bool) -> PutResult:
+    def _put_file(self, located: MemoryFile, change: Change, *, explicit: bool) -> PutResult:
         file = self._file(located)
         entry = self._entry(located, index_entry.parse(file))
         origin: int | None = None
@@ -754,7 +689,7 @@ class Sync:
         return self._put(entry, change, explicit=explicit, memory_id=origin)
 
     def _put(self, entry: Entry, change: Change, *, explicit: bool, memory_id: int | None = None) -> PutResult:
-        change = _told(change)
+        change = _with_operation(change)
         result = self._store.documents.put(entry, change, explicit=explicit, memory_id=memory_id)
         self._store.documents.scanned(cleared=[entry.path])
         if entry.source is Source.SPEC:
@@ -776,7 +711,7 @@ class Sync:
         beside = self._store.documents.stored(below=paths)
         return scan.ids | {path: row.memory_id for path, row in beside.items() if row.presence is Presence.LIVE}
 
-    def _known(self, path: str) -> Found:
+    def _known(self, path: str) -> MemoryFile:
         real = paths.absolute(self._settings, path)
         return discover.locate_real(self._settings, real, real)
 
@@ -788,7 +723,7 @@ class Sync:
         entry = index_entry.make_chat_entry(
             conversation, settings=self._settings, scope=self._scope, now=change.at, trusted=trusted
         )
-        return store.documents.put(entry, _told(change), explicit=explicit)
+        return store.documents.put(entry, _with_operation(change), explicit=explicit)
 
     def save(
         self, folder: Path, stem: str, text: str, change: Change, *, step: Step = lambda name: None
@@ -832,7 +767,7 @@ class Sync:
 
     # --- small things
 
-    def _entry(self, file: Found, parsed: Parsed) -> Entry:
+    def _entry(self, file: MemoryFile, parsed: Parsed) -> Entry:
         stored = self._store.documents.get(path=file.path, any_presence=True)
         # Of this very file: a second name of another one, or its heir, is not what was dated or vouched for.
         if stored is None or stored.path != file.path or stored.source is not file.source:
@@ -843,7 +778,7 @@ class Sync:
         since = stored.attributes.created_at if stored else None
         return index_entry.make_entry(file, parsed, settings=self._settings, trusted=trusted, known_since=since)
 
-    def _file(self, file: Found) -> FileText:
+    def _file(self, file: MemoryFile) -> FileText:
         return disk.read(paths.place(self._settings, file.real), seen_ns=self._seen_ns())
 
     def _change(self, reason: str) -> Change:
@@ -866,7 +801,7 @@ def _is_as_read(ready: _Ready) -> bool:
     return (facts.st_size, facts.st_mtime_ns) == (stamp.size, stamp.mtime_ns)
 
 
-def _told(change: Change) -> Change:
+def _with_operation(change: Change) -> Change:
     """Who names no operation of their own has the index follow the files."""
     return change if change.operation else replace(change, operation=Reindex())
 

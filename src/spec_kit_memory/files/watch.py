@@ -20,7 +20,8 @@ from typing import Any
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.files import discover, discovery_rules, paths
 from spec_kit_memory.files.locks import Lock
-from spec_kit_memory.files.scan import ScanReport, Sync
+from spec_kit_memory.files.scan import Sync
+from spec_kit_memory.files.scan_report import ScanReport
 from spec_kit_memory.settings import Settings
 
 __all__ = ["Happened", "Standing", "Watcher"]

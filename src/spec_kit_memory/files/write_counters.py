@@ -15,27 +15,27 @@ from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Counters", "count", "read"]
+__all__ = ["WriteCounters", "count", "read"]
 
 _FILE = "transactions.json"
 _MOST_BYTES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class WriteCounters:
     atomic_writes: int = 0
     deletes: int = 0
     recoveries: int = 0
     errors: int = 0
 
 
-def read(settings: Settings, *, scope: Scope) -> Counters:
+def read(settings: Settings, *, scope: Scope) -> WriteCounters:
     try:
         data, _ = filesystem.read(_place(settings, scope), limit=_MOST_BYTES)
         fields = json.loads(data)
-        return Counters(**{name: int(fields.get(name, 0)) for name in asdict(Counters())})
+        return WriteCounters(**{name: int(fields.get(name, 0)) for name in asdict(WriteCounters())})
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-        return Counters()
+        return WriteCounters()
 
 
 def _place(settings: Settings, scope: Scope) -> Place:

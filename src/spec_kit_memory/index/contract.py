@@ -42,7 +42,7 @@ from spec_kit_memory.core.memory import (
 )
 
 if TYPE_CHECKING:
-    from spec_kit_memory.index.transfer import Source, Target
+    from spec_kit_memory.index.transfer import Target, TransferSource
 
 __all__ = [
     "EVERYTHING",
@@ -188,7 +188,7 @@ class Index(Protocol):
         """Rises with every change to memories by any process; access counts do not count."""
         ...
 
-    def exported(self) -> AbstractContextManager[Source]:
+    def exported(self) -> AbstractContextManager[TransferSource]:
         """All of it in one moment, table by table, without a scope: for a copy elsewhere."""
         ...
 

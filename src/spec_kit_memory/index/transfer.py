@@ -14,10 +14,10 @@ from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import Index
 
-__all__ = ["TABLES", "Source", "Table", "Target", "copy"]
+__all__ = ["TABLES", "Target", "TransferSource", "TransferTable", "copy"]
 
 
-class Table(NamedTuple):
+class TransferTable(NamedTuple):
     name: str
     columns: str
     booleans: tuple[str, ...] = ()
@@ -25,46 +25,46 @@ class Table(NamedTuple):
 
 # In an order in which every row finds what it refers to. Text indexes and numbers of passages are made at the target.
 TABLES = (
-    Table("content", "hash, text"),
-    Table(
+    TransferTable("content", "hash, text"),
+    TransferTable(
         "memory",
         "id, path, source, spec_folder, title, tier, weight, context_type, triggers, created_at, expires_at,"
         " session_id, channel, presence, fingerprint, content_hash, first_indexed_at, updated_at, archived_folder,"
         " outdated, owner, project, trusted, vouched, forgotten_fingerprint, changed",
         ("archived_folder", "outdated", "trusted", "vouched"),
     ),
-    Table("usage", "memory_id, access_count, last_access, validation_count, confidence, used"),
-    Table("override", "memory_id, attributes"),
-    Table("citation", "memory_id, body, files"),
-    Table("link", "id, source_id, target_id, relation, strength, evidence, origin, claimant, created_at"),
-    Table(
+    TransferTable("usage", "memory_id, access_count, last_access, validation_count, confidence, used"),
+    TransferTable("override", "memory_id, attributes"),
+    TransferTable("citation", "memory_id, body, files"),
+    TransferTable("link", "id, source_id, target_id, relation, strength, evidence, origin, claimant, created_at"),
+    TransferTable(
         "history",
         "sequence, memory_id, event, before, after, hash_before, hash_after, actor, session, at, spec_folder,"
         " ledger_sequence",
     ),
-    Table("ledger", rows.LEDGER),
-    Table("session", "id, owner, project, turn, loading, last_save_turn, seen_at, attention, sent"),
-    Table(
+    TransferTable("ledger", rows.LEDGER),
+    TransferTable("session", "id, owner, project, turn, loading, last_save_turn, seen_at, attention, sent"),
+    TransferTable(
         "document",
         "memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns, warnings, redactions, passages, embedded,"
         " tokens, vector_status",
         ("said_trusted",),
     ),
-    Table("alias", "path, memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns"),
-    Table('"trigger"', "memory_id, phrase"),
-    Table("claim", "memory_id, ordinal, relation, target, sibling, inward, strength", ("inward",)),
-    Table("model", "id, name, dimensions, weights_hash"),
-    Table("vector", "id, model, hash, vector"),
-    Table("token_state", "vector_id, states"),
-    Table("failure", "hash, tries, reason"),
-    Table("bad_file", "path, code, message, seen_at"),
+    TransferTable("alias", "path, memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns"),
+    TransferTable('"trigger"', "memory_id, phrase"),
+    TransferTable("claim", "memory_id, ordinal, relation, target, sibling, inward, strength", ("inward",)),
+    TransferTable("model", "id, name, dimensions, weights_hash"),
+    TransferTable("vector", "id, model, hash, vector"),
+    TransferTable("token_state", "vector_id, states"),
+    TransferTable("failure", "hash, tries, reason"),
+    TransferTable("bad_file", "path, code, message, seen_at"),
 )
 
 
-class Source(Protocol):
+class TransferSource(Protocol):
     """One moment of an index, table by table."""
 
-    def rows(self, table: Table) -> Iterator[tuple[Any, ...]]: ...
+    def rows(self, table: TransferTable) -> Iterator[tuple[Any, ...]]: ...
     def counters(self) -> Mapping[str, int]:
         """generation, used and epoch."""
         ...
@@ -73,8 +73,8 @@ class Source(Protocol):
 class Target(Protocol):
     """An index inside a write transaction."""
 
-    def rows(self, table: Table) -> Iterator[tuple[Any, ...]]: ...
-    def write(self, table: Table, values: Sequence[tuple[Any, ...]]) -> None: ...
+    def rows(self, table: TransferTable) -> Iterator[tuple[Any, ...]]: ...
+    def write(self, table: TransferTable, values: Sequence[tuple[Any, ...]]) -> None: ...
     def index(self, memory_id: int, title: str, passages: Sequence[Passage], *, live: bool) -> None: ...
     def finish(self, counters: Mapping[str, int]) -> None: ...
 
@@ -104,7 +104,7 @@ def copy(source: Index, target: Index) -> dict[str, int]:
     return counts
 
 
-def _index(source: Index, old: Source, new: Target) -> None:
+def _index(source: Index, old: TransferSource, new: Target) -> None:
     texts: dict[str, bytes] = dict(old.rows(TABLES[0]))
     for row in old.rows(TABLES[1]):
         memory = dict(zip((name.strip() for name in TABLES[1].columns.split(",")), row, strict=True))
@@ -128,7 +128,7 @@ def _index(source: Index, old: Source, new: Target) -> None:
         new.index(memory["id"], memory["title"], passages, live=memory["presence"] == "live")
 
 
-def _compare(old: Source, new: Target) -> None:
+def _compare(old: TransferSource, new: Target) -> None:
     """Row by row: what is recorded is the same at both ends."""
     for table in TABLES:
         if table.name in ('"trigger"', "document"):  # what the text index of the target says of itself

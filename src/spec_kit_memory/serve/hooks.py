@@ -123,10 +123,10 @@ def _answer(
             workspace.record_sent(f"hook {event}", tokens=tokens.count(text))
     if not text or event == "pre-compact":
         return text or None
-    return _told(host, event, text)
+    return _hook_output(host, event, text)
 
 
-def _told(host: str, event: str, text: str) -> dict[str, Any] | str:
+def _hook_output(host: str, event: str, text: str) -> dict[str, Any] | str:
     """The text where this host looks for it."""
     if host == "opencode":
         return text  # our plugin there takes it as it is
@@ -163,7 +163,7 @@ def _text(event: str, event_data: Mapping[str, Any], workspace: Workspace) -> st
     if event == "session-end":
         return ""
     if event == "pre-compact":
-        return _kept(workspace, session)
+        return _compaction_notes(workspace, session)
     if event == "session-start":
         answer = workspace.context(session_id=session, max_tokens=CONTEXT_TOKENS)
         if not answer.text.strip():
@@ -184,7 +184,7 @@ def _typed(prompt: object) -> str:
     return before + rest.partition("</hook_context>")[2] if mark and "</hook_context>" in rest else prompt
 
 
-def _kept(workspace: Workspace, session: str | None) -> str:
+def _compaction_notes(workspace: Workspace, session: str | None) -> str:
     """What a summary must keep, and which memories the session worked with."""
     parts = [KEEP]
     attended = workspace.session(session).working_memory if session else ()

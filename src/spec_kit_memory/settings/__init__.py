@@ -31,7 +31,7 @@ from spec_kit_memory.settings.loading import (
     starter_config,
 )
 from spec_kit_memory.settings.own_folders import make_private_folder, user_config_file, user_folder, user_state_folder
-from spec_kit_memory.settings.trust import TRUST, Trust
+from spec_kit_memory.settings.trust import TRUST, TrustLevel
 
 __all__ = [
     "BY_NAME",
@@ -48,7 +48,7 @@ __all__ = [
     "Semantic",
     "Settings",
     "Triggers",
-    "Trust",
+    "TrustLevel",
     "Weights",
     "describe",
     "find_root",

@@ -39,7 +39,7 @@ from spec_kit_memory.settings.keys import (
     shown_text,
 )
 from spec_kit_memory.settings.own_folders import expanded, user_config_file
-from spec_kit_memory.settings.trust import TRUST, Trust, overreach
+from spec_kit_memory.settings.trust import TRUST, TrustLevel, overreach
 
 __all__ = ["RESERVED_VARIABLES", "find_root", "load", "load_with_problems", "parse_flag", "places_of", "starter_config"]
 
@@ -194,7 +194,7 @@ def _homeless(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def places_of(key: Key) -> tuple[Place, ...]:
     """Where a key may be set at all."""
-    return key.places if TRUST[key.name] is Trust.NEVER else ("file", *key.places)
+    return key.places if TRUST[key.name] is TrustLevel.NEVER else ("file", *key.places)
 
 
 def _accept(
@@ -395,7 +395,7 @@ def starter_config() -> str:
     """The config.jsonc that a new workspace gets: what a repository may set freely, commented out, with its default."""
     lines = ["{", "  // Settings of this workspace. Uncomment what you want to change."]
     for key in KEYS:
-        if TRUST[key.name] not in (Trust.NEVER, Trust.NETWORK):
+        if TRUST[key.name] not in (TrustLevel.NEVER, TrustLevel.NETWORK):
             choices = f" ({' | '.join(key.choices)})" if key.kind == "choice" else ""
             lines.append(f"  // {key.about}{choices}")
             lines.append(f"  // {json.dumps(key.name)}: {json.dumps(plain(key.default))},")

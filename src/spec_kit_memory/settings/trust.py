@@ -16,10 +16,10 @@ from typing import Any
 from spec_kit_memory.settings.keys import STATE_FOLDER, shown_text
 from spec_kit_memory.settings.own_folders import expanded
 
-__all__ = ["MOST_OF_A_REPOSITORY", "TRUST", "Trust", "overreach"]
+__all__ = ["MOST_OF_A_REPOSITORY", "TRUST", "TrustLevel", "overreach"]
 
 
-class Trust(Enum):
+class TrustLevel(Enum):
     """What a repository's own file may say about a key, in the words of the reference page."""
 
     FREE = "yes"
@@ -29,40 +29,40 @@ class Trust(Enum):
     NEVER = "no"
 
 
-TRUST: Mapping[str, Trust] = {
-    "semantic.enabled": Trust.FREE,
-    "semantic.model": Trust.LOCAL,
-    "semantic.dimensions": Trust.FREE,
-    "semantic.indexPath": Trust.INSIDE,
-    "index.url": Trust.NEVER,  # texts are sent there
-    "index.project": Trust.NEVER,
-    "index.memoryMb": Trust.NEVER,
-    "semantic.baseUrl": Trust.NEVER,  # also not on this machine: another user or a container may be listening there
-    "semantic.remoteModel": Trust.NETWORK,  # what it costs is the user's
-    "semantic.apiKeyEnv": Trust.NEVER,
-    "triggers.autoSaveInterval": Trust.FREE,
-    "triggers.phrases": Trust.FREE,
-    "memory.decay.enabled": Trust.FREE,
-    "memory.decay.model": Trust.FREE,
-    "memory.decay.halfLifeDays": Trust.FREE,
-    "memory.decay.rates": Trust.FREE,
-    "memory.decay.minFloor": Trust.FREE,
-    "memory.decay.exemptTiers": Trust.FREE,
-    "memory.defaultTier": Trust.FREE,
-    "memory.defaultContextType": Trust.FREE,
-    "memory.extraPaths": Trust.INSIDE,
-    "search.fusion": Trust.FREE,
-    "search.weights": Trust.FREE,
-    "search.maxTokens": Trust.FREE,
-    "search.rolePrior": Trust.FREE,
-    "exclude": Trust.FREE,
-    "save.noise": Trust.FREE,
-    "watch": Trust.FREE,
-    "isolation.userId": Trust.NEVER,
-    "isolation.projectId": Trust.NEVER,
-    "isolation.allowedPaths": Trust.NEVER,
-    "allow.network": Trust.NEVER,
-    "allow.outsidePaths": Trust.NEVER,
+TRUST: Mapping[str, TrustLevel] = {
+    "semantic.enabled": TrustLevel.FREE,
+    "semantic.model": TrustLevel.LOCAL,
+    "semantic.dimensions": TrustLevel.FREE,
+    "semantic.indexPath": TrustLevel.INSIDE,
+    "index.url": TrustLevel.NEVER,  # texts are sent there
+    "index.project": TrustLevel.NEVER,
+    "index.memoryMb": TrustLevel.NEVER,
+    "semantic.baseUrl": TrustLevel.NEVER,  # not on this machine either: another user or a container may listen
+    "semantic.remoteModel": TrustLevel.NETWORK,  # what it costs is the user's
+    "semantic.apiKeyEnv": TrustLevel.NEVER,
+    "triggers.autoSaveInterval": TrustLevel.FREE,
+    "triggers.phrases": TrustLevel.FREE,
+    "memory.decay.enabled": TrustLevel.FREE,
+    "memory.decay.model": TrustLevel.FREE,
+    "memory.decay.halfLifeDays": TrustLevel.FREE,
+    "memory.decay.rates": TrustLevel.FREE,
+    "memory.decay.minFloor": TrustLevel.FREE,
+    "memory.decay.exemptTiers": TrustLevel.FREE,
+    "memory.defaultTier": TrustLevel.FREE,
+    "memory.defaultContextType": TrustLevel.FREE,
+    "memory.extraPaths": TrustLevel.INSIDE,
+    "search.fusion": TrustLevel.FREE,
+    "search.weights": TrustLevel.FREE,
+    "search.maxTokens": TrustLevel.FREE,
+    "search.rolePrior": TrustLevel.FREE,
+    "exclude": TrustLevel.FREE,
+    "save.noise": TrustLevel.FREE,
+    "watch": TrustLevel.FREE,
+    "isolation.userId": TrustLevel.NEVER,
+    "isolation.projectId": TrustLevel.NEVER,
+    "isolation.allowedPaths": TrustLevel.NEVER,
+    "allow.network": TrustLevel.NEVER,
+    "allow.outsidePaths": TrustLevel.NEVER,
 }
 
 # Lists cost time for every file or message, and tokens cost money with every search: in a repository's own file they
@@ -90,13 +90,13 @@ def overreach(
         value, trust = values[name], TRUST[name]
         for reason in _too_much(name, value):
             yield name, reason
-        if not network and (trust is Trust.NETWORK or (trust is Trust.LOCAL and value == "openai")):
+        if not network and (trust is TrustLevel.NETWORK or (trust is TrustLevel.LOCAL and value == "openai")):
             yield (
                 name,
                 f"{name!r} of the workspace's config.jsonc is about sending text away; "
                 "that needs allow.network in your own configuration.",
             )
-        if trust is Trust.INSIDE and not outside:
+        if trust is TrustLevel.INSIDE and not outside:
             for reason in _outside(name, value, root):
                 yield name, reason
     if not outside and not is_inside(root, STATE_FOLDER):

@@ -14,12 +14,12 @@ import psycopg
 from spec_kit_memory.index.postgres import failures, schema
 from spec_kit_memory.index.postgres.connection import Raw, taken
 
-__all__ = ["Row", "Session", "TeamDatabase"]
+__all__ = ["DatabaseSession", "Row", "TeamDatabase"]
 
 Row = tuple[Any, ...]
 
 
-class Session:
+class DatabaseSession:
     """One transaction of the operator."""
 
     def __init__(self, raw: Raw, where: str) -> None:
@@ -51,11 +51,11 @@ class TeamDatabase:
             schema.prepare(raw, self.where)
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
+    def transaction(self) -> Iterator[DatabaseSession]:
         with self._translated():
             raw = self._begun()
             try:
-                yield Session(raw[1], self.where)
+                yield DatabaseSession(raw[1], self.where)
                 raw[1].execute("COMMIT")
             finally:
                 _give_back(*raw)

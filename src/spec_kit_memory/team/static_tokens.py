@@ -18,7 +18,7 @@ from spec_kit_memory.errors import BadParameter, FileMissing, MissingParameter
 from spec_kit_memory.team.database import Row, TeamDatabase
 from spec_kit_memory.team.rights import LOCAL, Access, Role, User
 
-__all__ = ["PREFIX", "Token", "TokenCache", "Tokens", "read_duration"]
+__all__ = ["PREFIX", "StaticToken", "TokenCache", "Tokens", "read_duration"]
 
 PREFIX = "skmt_"  # so that scanners for secrets know one when they see it
 OPERATOR = "operator"
@@ -31,7 +31,7 @@ _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class StaticToken:
     """A token without its secret."""
 
     id: int
@@ -68,7 +68,7 @@ class Tokens:
 
     def create(
         self, user: str, *, projects: Sequence[str], role: str, expires: timedelta | None = None
-    ) -> tuple[Token, str]:
+    ) -> tuple[StaticToken, str]:
         """A new token and its secret, which is nowhere else."""
         if not _SUBJECT.fullmatch(user):
             raise BadParameter(f"{user!r} is no name for a user.", hint="Up to 200 characters, without @.")
@@ -96,11 +96,11 @@ class Tokens:
         assert row is not None
         return _token(row), secret
 
-    def list(self) -> list[Token]:
+    def list(self) -> list[StaticToken]:
         with self._database.transaction() as session:
             return [_token(row) for row in session.rows(f"SELECT {_COLUMNS} FROM token ORDER BY id")]
 
-    def revoke(self, number: int) -> Token:
+    def revoke(self, number: int) -> StaticToken:
         with self._database.transaction() as session:
             sql = f"UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s RETURNING {_COLUMNS}"
             row = session.row(sql, (number,))
@@ -108,7 +108,7 @@ class Tokens:
             raise FileMissing(f"There is no token {number}.", hint="Look at the list of tokens.")
         return _token(row)
 
-    def check(self, secret: str) -> Token | None:
+    def check(self, secret: str) -> StaticToken | None:
         """The token that this is, if it holds now."""
         with self._database.transaction() as session:
             sql = f"SELECT {_COLUMNS} FROM token WHERE digest = %s AND revoked_at IS NULL"
@@ -132,9 +132,9 @@ class Tokens:
         return found
 
 
-def _token(row: Row) -> Token:
+def _token(row: Row) -> StaticToken:
     number, subject, projects, role, created_at, expires_at, revoked_at = row
-    return Token(number, subject, tuple(projects), role, created_at, expires_at, revoked_at)
+    return StaticToken(number, subject, tuple(projects), role, created_at, expires_at, revoked_at)
 
 
 class TokenCache:
@@ -144,9 +144,9 @@ class TokenCache:
         self._tokens = tokens
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen: dict[str, tuple[float, Token | None]] = {}
+        self._seen: dict[str, tuple[float, StaticToken | None]] = {}
 
-    def check(self, secret: str) -> Token | None:
+    def check(self, secret: str) -> StaticToken | None:
         if not secret.startswith(PREFIX) or len(secret) > 200:
             return None
         digest, now = _digest(secret), self._clock()

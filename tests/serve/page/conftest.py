@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
-from spec_kit_memory.serve.page.access import Access
+from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.serve.page.routes import page_app
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
@@ -29,7 +29,7 @@ class Page:
 
     root: Path
     workspace: Workspace
-    access: Access
+    access: PageAccess
     client: TestClient
     written: list[str] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ def made(root: Path, *, scope: Scope | None = None) -> Iterator[Page]:
     workspace.index()
     caller = workspace.caller if scope is None else replace(workspace.caller, scope=scope)
     live = LiveWorkspace(lambda: workspace.for_caller(caller), background=False)
-    access = Access(names=NAMES, port=8765)
+    access = PageAccess(names=NAMES, port=8765)
     client = TestClient(page_app(live, access), base_url="http://127.0.0.1:8765")
     client.get(f"/?token={access.invite()}")
     yield Page(root, workspace, access, client)

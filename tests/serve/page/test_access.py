@@ -13,7 +13,7 @@ from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.serve.http.app import application
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 from spec_kit_memory.serve.page import changes, views
-from spec_kit_memory.serve.page.access import HEADERS, SESSION_SECONDS, Access
+from spec_kit_memory.serve.page.access import HEADERS, SESSION_SECONDS, PageAccess
 from spec_kit_memory.serve.page.routes import page_app
 from spec_kit_memory.workspace import Workspace
 from tests.serve.page.conftest import NAMES, Page, made, written
@@ -247,7 +247,7 @@ def test_no_change_crosses_a_scope(ben: Page) -> None:
 
 
 def test_the_page_and_mcp_share_an_address_and_each_has_its_own_door(live: LiveWorkspace, page: Page) -> None:
-    access = Access(names=NAMES, token=TOKEN, port=8765)
+    access = PageAccess(names=NAMES, token=TOKEN, port=8765)
     app = application(live, host="127.0.0.1", token=TOKEN, page=access)
     with TestClient(app, base_url="http://127.0.0.1:8765") as client:
         assert client.post("/mcp").status_code == 401
@@ -262,7 +262,7 @@ def test_the_page_and_mcp_share_an_address_and_each_has_its_own_door(live: LiveW
 
 def test_without_a_token_on_loopback_the_page_lets_in_who_comes(page: Page) -> None:
     live = LiveWorkspace(lambda: page.workspace.for_caller(page.workspace.caller), background=False)
-    access = Access(names=NAMES, open_to_all=True, port=8765)
+    access = PageAccess(names=NAMES, open_to_all=True, port=8765)
     client = TestClient(page_app(live, access), base_url="http://127.0.0.1:8765")
     answer = client.get("/folders")
     assert answer.status_code == 200

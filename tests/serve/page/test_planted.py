@@ -12,7 +12,7 @@ import pytest
 
 from spec_kit_memory.core.memory import Tier
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
-from spec_kit_memory.serve.page.access import Access
+from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.serve.page.routes import page_app
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
@@ -49,7 +49,7 @@ def planted(root: Path, tmp_path: Path) -> Iterator[Page]:
     workspace.link(cards["The van"], cards["Docks keep an MQTT connection"], "contradicts")
     now[0] = datetime.now(UTC)
     live = LiveWorkspace(lambda: workspace.for_caller(workspace.caller), background=False)
-    access = Access(names=NAMES)
+    access = PageAccess(names=NAMES)
     from starlette.testclient import TestClient
 
     yield Page(root, workspace, access, TestClient(page_app(live, access), base_url="http://127.0.0.1:8765"))

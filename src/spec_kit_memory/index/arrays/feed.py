@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["Counters", "Feed", "Lookups", "MemoryRow", "PassageArrays", "Place"]
+__all__ = ["Counters", "Feed", "Lookups", "MemoryPlace", "MemoryRow", "PassageArrays"]
 
 Lookups = dict[tuple[str, ...], str]  # the words of the index, several for a phrase -> the term that was asked
 
@@ -52,7 +52,7 @@ class PassageArrays(NamedTuple):
     vector_ids: Ints  # 0: none
 
 
-class Place(NamedTuple):
+class MemoryPlace(NamedTuple):
     """What decides who may see a memory."""
 
     memory_id: int
@@ -117,4 +117,4 @@ class Feed(Protocol):
         """Passage id -> memory id and token states."""
         ...
 
-    def places(self, memory_ids: Collection[int]) -> list[Place]: ...
+    def places(self, memory_ids: Collection[int]) -> list[MemoryPlace]: ...

@@ -10,7 +10,7 @@ from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index.postgres import text_index
 from spec_kit_memory.index.postgres.connection import Connection, first
 from spec_kit_memory.index.postgres.vectors import vector_from
-from spec_kit_memory.index.transfer import Table
+from spec_kit_memory.index.transfer import TransferTable
 
 __all__ = ["PostgresTables"]
 
@@ -29,7 +29,7 @@ class PostgresTables:
                 hint="copy the whole database with pg_dump, or index a checkout into a project of its own",
             )
 
-    def rows(self, table: Table) -> Iterator[tuple[Any, ...]]:
+    def rows(self, table: TransferTable) -> Iterator[tuple[Any, ...]]:
         columns = [name.strip() for name in table.columns.split(",")]
         order = ", ".join(str(at + 1) for at in range(min(3, len(columns))))
         is_vector = table.name == "vector"
@@ -41,7 +41,7 @@ class PostgresTables:
         sql = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
         return dict(zip(("generation", "used", "epoch"), first(self._connection, sql), strict=True))
 
-    def write(self, table: Table, values: Sequence[tuple[Any, ...]]) -> None:
+    def write(self, table: TransferTable, values: Sequence[tuple[Any, ...]]) -> None:
         marks = ["?"] * len(table.columns.split(","))
         if table.name == "vector":
             marks[-1] = "?::@vector"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core.memory import Memory, StoredPassage
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryRow, PassageArrays, Place
+from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays
 from spec_kit_memory.index.postgres import conditions
 from spec_kit_memory.index.postgres.connection import Connection, Database, clean, fetch, first
 from spec_kit_memory.index.postgres.text_index import BUCKET, tokens
@@ -148,11 +148,11 @@ class PostgresFeed:
             found = connection.binary(sql, (list(passage_ids),)).fetchall()
         return {passage_id: (memory_id, states) for passage_id, memory_id, states in found}
 
-    def places(self, memory_ids: Collection[int]) -> list[Place]:
+    def places(self, memory_ids: Collection[int]) -> list[MemoryPlace]:
         test, values = conditions.in_ids(memory_ids, "id")
         sql = f"SELECT id, path, owner, project FROM memory WHERE project_id = @p AND {test}"
         with self._database.reading() as connection:
-            return [Place._make(row) for row in fetch(connection, sql, values)]
+            return [MemoryPlace._make(row) for row in fetch(connection, sql, values)]
 
 
 def _numbers(connection: Connection, names: Sequence[str], sql: str, values: Sequence[Any]) -> list[Ints]:

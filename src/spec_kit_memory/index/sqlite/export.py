@@ -10,7 +10,7 @@ import apsw
 from spec_kit_memory.core.memory import Passage
 from spec_kit_memory.index.sqlite import text_index
 from spec_kit_memory.index.sqlite.connection import first
-from spec_kit_memory.index.transfer import Table
+from spec_kit_memory.index.transfer import TransferTable
 
 __all__ = ["SqliteTables"]
 
@@ -21,7 +21,7 @@ class SqliteTables:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
 
-    def rows(self, table: Table) -> Iterator[tuple[Any, ...]]:
+    def rows(self, table: TransferTable) -> Iterator[tuple[Any, ...]]:
         flags = [name.strip() in table.booleans for name in table.columns.split(",")]
         order = ", ".join(str(at + 1) for at in range(min(3, len(flags))))
         for row in self._connection.execute(f"SELECT {table.columns} FROM {table.name} ORDER BY {order}"):
@@ -33,7 +33,7 @@ class SqliteTables:
         names = ("generation", "used", "epoch")
         return dict(zip(names, first(self._connection, "SELECT generation, used, epoch FROM counter"), strict=True))
 
-    def write(self, table: Table, values: Sequence[tuple[Any, ...]]) -> None:
+    def write(self, table: TransferTable, values: Sequence[tuple[Any, ...]]) -> None:
         marks = ", ".join("?" * len(table.columns.split(",")))
         self._connection.executemany(f"INSERT INTO {table.name} ({table.columns}) VALUES ({marks})", values)
 

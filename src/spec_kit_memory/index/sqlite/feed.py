@@ -10,7 +10,7 @@ import apsw
 
 from spec_kit_memory.core.memory import Memory, StoredPassage
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryRow, PassageArrays, Place
+from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays
 from spec_kit_memory.index.sqlite import conditions
 from spec_kit_memory.index.sqlite.connection import Database, fetch, first
 from spec_kit_memory.index.sqlite.text_index import TOKENIZER
@@ -141,11 +141,11 @@ class SqliteFeed:
         with self._database.reading() as connection:
             return {passage_id: (memory_id, states) for passage_id, memory_id, states in fetch(connection, sql, values)}
 
-    def places(self, memory_ids: Collection[int]) -> list[Place]:
+    def places(self, memory_ids: Collection[int]) -> list[MemoryPlace]:
         test, values = conditions.in_ids(memory_ids, "id")
         with self._database.reading() as connection:
             found = fetch(connection, f"SELECT id, path, owner, project FROM memory WHERE {test}", values)
-        return [Place._make(row) for row in found]
+        return [MemoryPlace._make(row) for row in found]
 
 
 def _live_or(memory_ids: Collection[int] | None, column: str) -> conditions.Condition:

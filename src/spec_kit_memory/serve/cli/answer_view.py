@@ -122,7 +122,7 @@ def _search(answer: answers.SearchAnswer, *, now: datetime) -> Iterator[Block]:
         else:
             yield from _result(number, result, terms, now)
     yield Line(_how(answer), "dim")
-    if held_back := _held(answer.held_back):
+    if held_back := _held_back(answer.held_back):
         yield Line(held_back, "dim")
     for missing in answer.unavailable:
         yield Line(for_person(missing), "bad")
@@ -177,14 +177,14 @@ def _code(code: Code) -> str:
 
 def _explained(parts: Mapping[str, Any]) -> str:
     parts_shown = [
-        f"{name} {_said(part)}" for name, part in parts.items() if not isinstance(part, Mapping | list | tuple)
+        f"{name} {_as_text(part)}" for name, part in parts.items() if not isinstance(part, Mapping | list | tuple)
     ]
     if texts := parts.get("texts"):  # the query's first, then those of --also
-        parts_shown.append(f"relevance by text {' + '.join(_said(part) for part in texts)}")
+        parts_shown.append(f"relevance by text {' + '.join(_as_text(part) for part in texts)}")
     return ", ".join(parts_shown)
 
 
-def _said(value: object) -> str:
+def _as_text(value: object) -> str:
     """A value as a person writes it."""
     if value is None:
         return "none"
@@ -202,7 +202,7 @@ def _how(answer: answers.SearchAnswer) -> str:
     return f"{amount} found by {answer.method}{milliseconds}{', cached' if answer.meta.cache_hit else ''}"
 
 
-def _held(held_back: answers.HeldBack) -> str:
+def _held_back(held_back: answers.HeldBack) -> str:
     counts = {
         "archived": held_back.archived,
         "dormant": held_back.dormant,

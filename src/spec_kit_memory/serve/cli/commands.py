@@ -61,7 +61,7 @@ def flag(name: str, about: str, *names: str) -> click.Option:
 
 @command("init", "Make this folder a workspace.", argument("folder", required=False))
 def init(session: Invocation, folder: str | None) -> None:
-    from spec_kit_memory.serve.cli.overview import Done
+    from spec_kit_memory.serve.cli.overview import CommandAnswer
     from spec_kit_memory.settings import STATE_FOLDER
     from spec_kit_memory.workspace import make_personal_vault, make_workspace
 
@@ -72,7 +72,7 @@ def init(session: Invocation, folder: str | None) -> None:
             'skm save --personal --text "I prefer small commits": write the first one',
             "it is found from every project of yours on this machine, and never leaves it",
         )
-        session.show(Done(summary=summary, paths=is_new, advice=hints))
+        session.show(CommandAnswer(summary=summary, paths=is_new, advice=hints))
         return
     root = Path(folder or session.workspace or ".").expanduser().resolve()
     if not root.is_dir():
@@ -80,7 +80,7 @@ def init(session: Invocation, folder: str | None) -> None:
     is_new = make_workspace(root)
     summary = f"{STATE_FOLDER}/ is ready in {root}" if is_new else f"{STATE_FOLDER}/ was already there in {root}"
     session.show(
-        Done(
+        CommandAnswer(
             summary=summary,
             paths=tuple(f"{STATE_FOLDER}/{name}" for name in is_new),
             advice=(

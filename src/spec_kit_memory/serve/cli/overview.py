@@ -8,7 +8,7 @@ from typing import Any
 
 from spec_kit_memory.answers import Answer, Card, ListAnswer, StatsAnswer
 
-__all__ = ["Candidates", "Done", "Overview", "Phrases", "Values"]
+__all__ = ["Candidates", "CommandAnswer", "Overview", "Phrases", "Values"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Values(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done(Answer):
+class CommandAnswer(Answer):
     """Something without more to say than what was made."""
 
     paths: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from spec_kit_memory.serve.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from spec_kit_memory.team.database import TeamDatabase
-    from spec_kit_memory.team.static_tokens import Token
+    from spec_kit_memory.team.static_tokens import StaticToken
 
 __all__ = ["COMMANDS", "team_database"]
 
@@ -30,7 +30,7 @@ class TokenAnswer(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenListAnswer(Answer):
-    tokens: tuple[Token, ...]
+    tokens: tuple[StaticToken, ...]
 
 
 def team_database(session: Invocation) -> TeamDatabase:
@@ -87,7 +87,7 @@ def list_(session: Invocation) -> None:
     session.show(TokenListAnswer(summary=counted(len(tokens), "token"), tokens=tokens), blocks=[table])
 
 
-def _ends(token: Token) -> str:
+def _ends(token: StaticToken) -> str:
     if token.revoked_at:
         return f"revoked {token.revoked_at:%Y-%m-%d}"
     return f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "never"

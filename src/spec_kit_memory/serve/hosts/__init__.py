@@ -18,14 +18,14 @@ from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.serve.cli.answer_view import Block, Line
 from spec_kit_memory.serve.hosts import edits, install_record
-from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, Place
-from spec_kit_memory.serve.hosts.install_record import Kept, Record
+from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, HostPlace
+from spec_kit_memory.serve.hosts.install_record import InstallRecord, OriginalFile
 
-__all__ = ["HOSTS", "Plan", "blocks", "install", "named", "uninstall"]
+__all__ = ["HOSTS", "InstallPlan", "blocks", "install", "named", "uninstall"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Answer):
+class InstallPlan(Answer):
     """What an install or uninstall would change, or has changed."""
 
     host: str
@@ -37,24 +37,24 @@ class Plan(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileEdit:
     """One file from what it is to what it is to be; None is a file that is not there."""
 
     path: Path
     before: bytes | None
     after: bytes | None
-    kept: Kept | None = None  # to be remembered
+    kept: OriginalFile | None = None  # to be remembered
 
     @property
     def action(self) -> Literal["create", "edit", "delete"]:
         return "create" if self.before is None else "delete" if self.after is None else "edit"
 
 
-def install(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> Plan:
+def install(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> InstallPlan:
     chosen, place = _place(host, root, scope)
     record = install_record.read(host, place)
     changes, untouched = [], []
-    shared: dict[Path, Kept] = {}
+    shared: dict[Path, OriginalFile] = {}
     for file, current in _read(chosen.files(place)):
         if file.form == "text" and not _may_replace(file, current, record):
             untouched.append(str(file.path))
@@ -72,13 +72,13 @@ def install(host: str, *, root: Path, scope: str | None = None, apply: bool = Fa
     backups: list[Path] = []
     if apply and (changes or shared):
         shared_folders = {folder for record in _others(host, place) for folder in record.folders}
-        backups = _apply(changes, _remembered(record, changes, shared, made_folders=shared_folders))
+        backups = _apply(changes, _new_record(record, changes, shared, made_folders=shared_folders))
         undo = f"skm uninstall {host}" + (" --scope user" if place.scope == "user" else "")
         hints.append(f"Restart {chosen.title}, then try {chosen.commands}. `{undo}` undoes this.")
     return _plan(chosen, place, changes, summary, applied=apply, backups=backups, untouched=untouched, hints=hints)
 
 
-def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> Plan:
+def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> InstallPlan:
     chosen, place = _place(host, root, scope, removing=True)
     record = install_record.read(host, place)
     files = [file for file in chosen.files(place) if _of_another(file.path, host, place) is None]
@@ -104,7 +104,7 @@ def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = 
     return _plan(chosen, place, changes, summary, applied=apply, untouched=untouched, hints=hints)
 
 
-def blocks(plan: Plan) -> Iterator[Block]:
+def blocks(plan: InstallPlan) -> Iterator[Block]:
     """The plan for a person: each file with its diff, which was seen already when it is done."""
     for change in plan.changes:
         yield Line(f"{change['action']} {change['path']}", "title")
@@ -127,19 +127,19 @@ def named(host: str) -> Host:
     return HOSTS[host]
 
 
-def _place(host: str, root: Path, scope: str | None, *, removing: bool = False) -> tuple[Host, Place]:
+def _place(host: str, root: Path, scope: str | None, *, removing: bool = False) -> tuple[Host, HostPlace]:
     chosen = named(host)
     if scope not in (None, "project", "user"):
         raise BadParameter(f"There is no scope {scope!r}.", hint="Use project or user.")
-    return chosen, Place(root, "user" if scope == "user" else "project", os.environ, removing=removing)
+    return chosen, HostPlace(root, "user" if scope == "user" else "project", os.environ, removing=removing)
 
 
-def _of_another(path: Path, host: str, place: Place) -> Kept | None:
+def _of_another(path: Path, host: str, place: HostPlace) -> OriginalFile | None:
     """What another host's install remembers of this file: the last of them to be uninstalled takes it back."""
     return next((record.files[path] for record in _others(host, place) if path in record.files), None)
 
 
-def _others(host: str, place: Place) -> list[Record]:
+def _others(host: str, place: HostPlace) -> list[InstallRecord]:
     return [install_record.read(other, place) for other in HOSTS if other != host]
 
 
@@ -166,7 +166,7 @@ def _refuse(problems: list[str]) -> None:
         )
 
 
-def _may_replace(file: File, current: bytes | None, record: Record) -> bool:
+def _may_replace(file: File, current: bytes | None, record: InstallRecord) -> bool:
     """A file that is wholly ours is written where there is none, or an older one of ours that nobody edited."""
     if current is None or current == file.text.encode():
         return True
@@ -174,7 +174,7 @@ def _may_replace(file: File, current: bytes | None, record: Record) -> bool:
     return entry is not None and install_record.digest(current) == entry.after
 
 
-def _installed(file: File, current: bytes | None, entry: Kept | None) -> Change | None:
+def _installed(file: File, current: bytes | None, entry: OriginalFile | None) -> FileEdit | None:
     text = None if current is None else current.decode()
     if text is not None and edits.present(text, file):
         return None
@@ -194,26 +194,26 @@ def _installed(file: File, current: bytes | None, entry: Kept | None) -> Change 
     except edits.Malformed as error:
         _refuse([f"{file.path}: {error}."])
         raise
-    return Change(file.path, current, after, Kept(before, install_record.digest(after), made_paths))
+    return FileEdit(file.path, current, after, OriginalFile(before, install_record.digest(after), made_paths))
 
 
-def _still_wanted(file: File, entry: Kept, host: str) -> bytes | None:
+def _still_wanted(file: File, entry: OriginalFile, host: str) -> bytes | None:
     """What was there before, without an entry of ours for a project that has been disconnected since."""
     if entry.before is None or file.form == "text":
         return entry.before
     bare = entry.before.decode()
     for root in edits.other_workspaces(bare, file):
-        if not install_record.read(host, Place(root, "project", os.environ)).files:
+        if not install_record.read(host, HostPlace(root, "project", os.environ)).files:
             rest = edits.without_entries(bare, file, made_paths=None, existed=False, every=True)
             return None if rest is None else rest.encode()
     return entry.before
 
 
-def _uninstalled(file: File, current: bytes | None, entry: Kept | None, host: str) -> Change | None:
+def _uninstalled(file: File, current: bytes | None, entry: OriginalFile | None, host: str) -> FileEdit | None:
     if current is None:
         return None
     if entry is not None and install_record.digest(current) == entry.after:
-        return Change(file.path, current, _still_wanted(file, entry, host))
+        return FileEdit(file.path, current, _still_wanted(file, entry, host))
     try:
         bare = edits.without_entries(
             current.decode(errors="replace"),
@@ -227,12 +227,16 @@ def _uninstalled(file: File, current: bytes | None, entry: Kept | None, host: st
     after = None if bare is None else bare.encode()
     if file.form == "text" and after is not None:
         return None
-    return None if after == current else Change(file.path, current, after)
+    return None if after == current else FileEdit(file.path, current, after)
 
 
-def _remembered(
-    record: Record, changes: list[Change], shared: Mapping[Path, Kept], *, made_folders: Collection[Path]
-) -> Record:
+def _new_record(
+    record: InstallRecord,
+    changes: list[FileEdit],
+    shared: Mapping[Path, OriginalFile],
+    *,
+    made_folders: Collection[Path],
+) -> InstallRecord:
     """What uninstall needs to know. `made` are folders that installs for other hosts made: the last to go empties."""
     files = {**record.files, **shared, **{change.path: change.kept for change in changes if change.kept}}
     missing = {
@@ -243,10 +247,10 @@ def _remembered(
         if not folder.exists() or folder in made_folders
     }
     missing |= {folder for path in shared for folder in path.parents if folder in made_folders}
-    return Record(record.folder, files, tuple(sorted({*record.folders, *missing})))
+    return InstallRecord(record.folder, files, tuple(sorted({*record.folders, *missing})))
 
 
-def _own_folders(changes: list[Change]) -> Iterator[Path]:
+def _own_folders(changes: list[FileEdit]) -> Iterator[Path]:
     """Folders that only we would have made, for when nobody remembers."""
     for change in changes:
         if change.action == "delete" and change.path.parent.name.split("-")[0] == "memory":
@@ -256,10 +260,10 @@ def _own_folders(changes: list[Change]) -> Iterator[Path]:
 # --- doing ---------------------------------------------------------------------------------------
 
 
-def _apply(changes: list[Change], remembered: Record | None) -> list[Path]:
+def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Path]:
     """Write all files or none."""
     _still_as_read(changes)
-    done: list[Change] = []
+    done: list[FileEdit] = []
     try:
         backups = install_record.write(remembered) if remembered else []
         for change in changes:
@@ -275,7 +279,7 @@ def _apply(changes: list[Change], remembered: Record | None) -> list[Path]:
     return backups
 
 
-def _still_as_read(changes: list[Change]) -> None:
+def _still_as_read(changes: list[FileEdit]) -> None:
     """A running host writes its own files, too; what it wrote since we read them must not be lost."""
     for change in changes:
         try:
@@ -304,21 +308,21 @@ def _write(path: Path, data: bytes | None) -> None:
 
 def _plan(
     host: Host,
-    place: Place,
-    changes: list[Change],
+    place: HostPlace,
+    changes: list[FileEdit],
     said: str,
     *,
     applied: bool,
     untouched: list[str],
     hints: list[str],
     backups: list[Path] | None = None,
-) -> Plan:
+) -> InstallPlan:
     count = counted(len(changes), "file")
     if not changes:
         summary = f"{said}; nothing to change"
     else:
         summary = f"{said}: {count} changed" if applied else f"{count} to change"
-    return Plan(
+    return InstallPlan(
         summary=summary,
         host=host.name,
         scope=place.scope,
@@ -330,7 +334,7 @@ def _plan(
     )
 
 
-def _diff(change: Change) -> str:
+def _diff(change: FileEdit) -> str:
     from difflib import unified_diff
 
     old, new = ((data or b"").decode(errors="replace").splitlines() for data in (change.before, change.after))

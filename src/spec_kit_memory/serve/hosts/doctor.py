@@ -22,7 +22,7 @@ from typing import Any
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.serve.cli.answer_view import Block, Line
 from spec_kit_memory.serve.hosts import edits
-from spec_kit_memory.serve.hosts.formats import SERVER, Entry, File, Host, Place, argv, named_workspace
+from spec_kit_memory.serve.hosts.formats import SERVER, ConfigEntry, File, Host, HostPlace, argv, named_workspace
 
 __all__ = ["Diagnosis", "Finding", "blocks", "diagnose"]
 
@@ -64,7 +64,7 @@ class Diagnosis(Answer):
 
 def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
     """Try everything that the host's configuration says; without a scope, the one in which we are connected."""
-    places = [Place(root, candidate, os.environ) for candidate in ("project", "user") if scope in (None, candidate)]
+    places = [HostPlace(root, candidate, os.environ) for candidate in ("project", "user") if scope in (None, candidate)]
     place = next((candidate for candidate in places if _entry(host, candidate)[1] is not None), places[0])
     findings = tuple(_look(host, place))
     bad = [finding for finding in findings if not finding.ok]
@@ -79,7 +79,7 @@ def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
     )
 
 
-def _look(host: Host, place: Place) -> Iterator[Finding]:
+def _look(host: Host, place: HostPlace) -> Iterator[Finding]:
     again = f"skm install {host.name}" + (" --scope user" if place.scope == "user" else "")
     file, entry = _entry(host, place)
     configuration = _configuration(file, entry, again)
@@ -112,7 +112,7 @@ def _configuration(file: File | None, entry: Any, again: str) -> Finding:
     return Finding(about, True, f"{where} has the server {SERVER}")
 
 
-def _workspace(entry: Any, place: Place, again: str) -> Finding:
+def _workspace(entry: Any, place: HostPlace, again: str) -> Finding:
     """Does the entry name this project? One that came with a copied folder, or was made elsewhere, names another."""
     from spec_kit_memory import settings
 
@@ -125,9 +125,9 @@ def _workspace(entry: Any, place: Place, again: str) -> Finding:
     return Finding("workspace", True, str(root))
 
 
-def _entry(host: Host, place: Place) -> tuple[File | None, Any]:
+def _entry(host: Host, place: HostPlace) -> tuple[File | None, Any]:
     """The host's own entry for us, as it stands in its file now."""
-    first: tuple[File, Entry] | None = None
+    first: tuple[File, ConfigEntry] | None = None
     for file in host.files(place):
         for entry in file.entries:
             if entry.path[-1] == SERVER:
@@ -163,7 +163,7 @@ def _path(program: str) -> Finding:
     return Finding("PATH", same, f"skm on PATH is {typed}", mend)
 
 
-def _server(command: Sequence[str], place: Place) -> Iterator[Finding]:
+def _server(command: Sequence[str], place: HostPlace) -> Iterator[Finding]:
     try:
         first, seconds, tools = _handshake(command, place)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
@@ -183,7 +183,7 @@ def _server(command: Sequence[str], place: Place) -> Iterator[Finding]:
     )
 
 
-def _handshake(command: Sequence[str], place: Place) -> tuple[dict[str, Any], float, list[dict[str, Any]]]:
+def _handshake(command: Sequence[str], place: HostPlace) -> tuple[dict[str, Any], float, list[dict[str, Any]]]:
     started = time.monotonic()
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place.root
@@ -219,7 +219,7 @@ def _handshake(command: Sequence[str], place: Place) -> tuple[dict[str, Any], fl
             process.communicate()
 
 
-def _hooks(host: Host, place: Place, again: str) -> Iterator[Finding]:
+def _hooks(host: Host, place: HostPlace, again: str) -> Iterator[Finding]:
     """Each hook as the host's file has it, run with an empty event: it must end well and in time."""
     for file in host.files(place):
         if file.path.suffix == ".js":
@@ -235,7 +235,7 @@ def _hooks(host: Host, place: Place, again: str) -> Iterator[Finding]:
             yield _hook(event, command, place)
 
 
-def _plugin(file: File, place: Place, again: str) -> Finding:
+def _plugin(file: File, place: HostPlace, again: str) -> Finding:
     """OpenCode's form of hooks: the file as we would write it now, and the program that it runs."""
     try:
         text = file.path.read_text(encoding="utf-8")
@@ -254,7 +254,7 @@ def _commands(value: Any) -> Iterator[str]:
             yield from _commands(item.get("hooks"))
 
 
-def _hook(event: str, command: str, place: Place) -> Finding:
+def _hook(event: str, command: str, place: HostPlace) -> Finding:
     started = time.monotonic()
     stdin = json.dumps({"cwd": str(place.root)}).encode()
     try:

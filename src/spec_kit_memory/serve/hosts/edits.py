@@ -12,7 +12,7 @@ from typing import Any
 
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts import toml
-from spec_kit_memory.serve.hosts.formats import Entry, File, is_ours, named_workspace
+from spec_kit_memory.serve.hosts.formats import ConfigEntry, File, is_ours, named_workspace
 
 __all__ = [
     "Containers",
@@ -26,7 +26,7 @@ __all__ = [
     "without_entries",
 ]
 
-Malformed = (jsonc.Malformed, toml.Malformed)
+Malformed = (jsonc.Malformed, toml.MalformedToml)
 Containers = frozenset[tuple[str, ...]]
 
 
@@ -66,7 +66,7 @@ def problem_of(file: File) -> str:
     return ""
 
 
-def _stands(stored: Any, entry: Entry) -> bool:
+def _stands(stored: Any, entry: ConfigEntry) -> bool:
     if entry.mode == "default":
         return stored is not None
     if entry.mode == "item":
@@ -115,7 +115,7 @@ def with_entries(text: str | None, file: File) -> str:
     return new_text
 
 
-def _put(text: str, entry: Entry) -> str:
+def _put(text: str, entry: ConfigEntry) -> str:
     node = jsonc.find(jsonc.parse(text), entry.path)
     if entry.mode == "default":
         return text if node is not None else jsonc.put(text, entry.path, entry.value)
@@ -138,7 +138,7 @@ def _with_tables(text: str, file: File) -> str:
             continue
         if isinstance(there, dict) and set(there) - set(entry.value):
             name = ".".join(entry.path)
-            raise toml.Malformed(f"[{name}] has more keys than ours; set its command and args by hand")
+            raise toml.MalformedToml(f"[{name}] has more keys than ours; set its command and args by hand")
         text = toml.put(text, entry.path, entry.value)
     return text
 

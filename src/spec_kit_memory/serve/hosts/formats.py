@@ -20,7 +20,7 @@ from typing import Any, Literal
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts import slash_commands
 
-__all__ = ["HOSTS", "SERVER", "Entry", "File", "Host", "Place", "argv", "is_ours", "named_workspace"]
+__all__ = ["HOSTS", "SERVER", "ConfigEntry", "File", "Host", "HostPlace", "argv", "is_ours", "named_workspace"]
 
 SERVER = "spec_kit_memory"
 # Long enough for a first run on a cold disk, short enough not to be felt as a hang.
@@ -44,7 +44,7 @@ Scope = Literal["project", "user"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfigEntry:
     """One thing in a shared file. `item` adds to an array; `default` is set only where nothing stands."""
 
     path: tuple[str, ...]
@@ -56,12 +56,12 @@ class Entry:
 class File:
     path: Path
     form: Literal["json", "toml", "text"]
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ConfigEntry, ...] = ()
     text: str = ""  # of a file that is wholly ours
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostPlace:
     """The project, whose configuration is meant, and what is known about this machine."""
 
     root: Path
@@ -111,9 +111,9 @@ class Place:
 class Host:
     name: str
     title: str
-    files: Callable[[Place], list[File]]
+    files: Callable[[HostPlace], list[File]]
     commands: str  # how a slash command is typed there
-    notes: Callable[[Place], list[str]] = lambda place: []
+    notes: Callable[[HostPlace], list[str]] = lambda place: []
 
 
 def is_ours(value: Any) -> bool:
@@ -152,14 +152,14 @@ def _launch(argv: list[str]) -> dict[str, Any]:
     return {"command": argv[0], "args": argv[1:]}
 
 
-def _nested_hooks(place: Place, host: str) -> tuple[Entry, ...]:
+def _nested_hooks(place: HostPlace, host: str) -> tuple[ConfigEntry, ...]:
     """Claude Code's form: an event has groups, a group has hooks."""
     return _hooks_of(place, host, CLAUDE_EVENTS, timeout=HOOK_SECONDS)
 
 
-def _hooks_of(place: Place, host: str, events: Mapping[str, str], *, timeout: int) -> tuple[Entry, ...]:
+def _hooks_of(place: HostPlace, host: str, events: Mapping[str, str], *, timeout: int) -> tuple[ConfigEntry, ...]:
     return tuple(
-        Entry(
+        ConfigEntry(
             ("hooks", name),
             {"hooks": [{"type": "command", "command": place.hook(event, host), "timeout": timeout}]},
             "item",
@@ -182,7 +182,7 @@ def _skills(folder: Path, *, manual: bool) -> list[File]:
 # --- Claude Code ---------------------------------------------------------------------------------
 
 
-def _claude_code(place: Place) -> list[File]:
+def _claude_code(place: HostPlace) -> list[File]:
     folder = place.folder("CLAUDE_CONFIG_DIR", ".claude")
     if place.scope == "project":
         servers = place.root / ".mcp.json"
@@ -191,7 +191,7 @@ def _claude_code(place: Place) -> list[File]:
         servers = (Path(moved).expanduser() if moved else place.home) / ".claude.json"
     return [
         # Claude Code starts servers in the project, where the workspace is found by itself.
-        File(servers, "json", (Entry(("mcpServers", SERVER), {"type": "stdio", **_launch(place.serve())}),)),
+        File(servers, "json", (ConfigEntry(("mcpServers", SERVER), {"type": "stdio", **_launch(place.serve())}),)),
         File(folder / "settings.json", "json", _nested_hooks(place, "claude-code")),
         *(
             File(
@@ -204,7 +204,7 @@ def _claude_code(place: Place) -> list[File]:
     ]
 
 
-def _claude_notes(place: Place) -> list[str]:
+def _claude_notes(place: HostPlace) -> list[str]:
     if place.scope == "user":
         return []
     return [
@@ -216,19 +216,19 @@ def _claude_notes(place: Place) -> list[str]:
 # --- Codex -------------------------------------------------------------------------------------
 
 
-def _codex(place: Place) -> list[File]:
+def _codex(place: HostPlace) -> list[File]:
     folder = place.folder("CODEX_HOME", ".codex")
     # The Codex app and its extensions start servers elsewhere than in the project, so that one is named.
     argv = place.serve(str(place.root)) if place.scope == "project" else place.serve()
     return [
-        File(folder / "config.toml", "toml", (Entry(("mcp_servers", SERVER), _launch(argv)),)),
+        File(folder / "config.toml", "toml", (ConfigEntry(("mcp_servers", SERVER), _launch(argv)),)),
         File(folder / "hooks.json", "json", _nested_hooks(place, "codex")),
         # Codex has dropped its own prompt files for skills.
         *_skills(place.base / ".agents" / "skills", manual=False),
     ]
 
 
-def _codex_notes(place: Place) -> list[str]:
+def _codex_notes(place: HostPlace) -> list[str]:
     if place.scope == "user":
         return ["Codex asks once whether to trust new hooks."]
     return [
@@ -240,7 +240,7 @@ def _codex_notes(place: Place) -> list[str]:
 # --- Cursor ------------------------------------------------------------------------------------
 
 
-def _cursor(place: Place) -> list[File]:
+def _cursor(place: HostPlace) -> list[File]:
     folder = place.base / ".cursor"
     events = {
         "beforeSubmitPrompt": "prompt",
@@ -249,14 +249,14 @@ def _cursor(place: Place) -> list[File]:
         "sessionEnd": "session-end",
     }
     hooks = tuple(
-        Entry(("hooks", name), {"command": place.hook(event, "cursor"), "timeout": HOOK_SECONDS}, "item")
+        ConfigEntry(("hooks", name), {"command": place.hook(event, "cursor"), "timeout": HOOK_SECONDS}, "item")
         for name, event in events.items()
     )
     # Cursor fills the variable in; its servers do not start in the project.
     launch = _launch(place.serve("${workspaceFolder}"))
     return [
-        File(folder / "mcp.json", "json", (Entry(("mcpServers", SERVER), launch),)),
-        File(folder / "hooks.json", "json", (Entry(("version",), 1, "default"), *hooks)),
+        File(folder / "mcp.json", "json", (ConfigEntry(("mcpServers", SERVER), launch),)),
+        File(folder / "hooks.json", "json", (ConfigEntry(("version",), 1, "default"), *hooks)),
         *_skills(folder / "skills", manual=True),
     ]
 
@@ -264,21 +264,21 @@ def _cursor(place: Place) -> list[File]:
 # --- OpenCode ----------------------------------------------------------------------------------
 
 
-def _opencode(place: Place) -> list[File]:
+def _opencode(place: HostPlace) -> list[File]:
     project = place.scope == "project"
     folder = place.root if project else place.config_home / "opencode"
     config = next((folder / name for name in ("opencode.jsonc", "opencode.json") if (folder / name).exists()), None)
     value: dict[str, Any] = {"type": "local", "command": place.serve()}
     if config is not None and _has_nested_servers(config):
-        entry = Entry(("mcp", "servers", SERVER), value)
+        entry = ConfigEntry(("mcp", "servers", SERVER), value)
     else:
         # Version 2 reads this older form as well; version 1 refuses the newer one.
-        entry = Entry(("mcp", SERVER), {**value, "enabled": True})
-    schema = Entry(("$schema",), "https://opencode.ai/config.json", "default")
+        entry = ConfigEntry(("mcp", SERVER), {**value, "enabled": True})
+    schema = ConfigEntry(("$schema",), "https://opencode.ai/config.json", "default")
     commands = (place.root / ".opencode" if project else folder) / "commands"
-    entries: tuple[Entry, ...] = (entry,) if config else (schema, entry)
+    entries: tuple[ConfigEntry, ...] = (entry,) if config else (schema, entry)
     if place.removing:
-        entries = (schema, *(Entry((*path, SERVER), value) for path in (("mcp", "servers"), ("mcp",))))
+        entries = (schema, *(ConfigEntry((*path, SERVER), value) for path in (("mcp", "servers"), ("mcp",))))
     plugins = (place.root / ".opencode" if project else folder) / "plugins"
     return [
         File(config or folder / "opencode.json", "json", entries),
@@ -294,13 +294,13 @@ def _opencode(place: Place) -> list[File]:
     ]
 
 
-def _opencode_plugin(place: Place) -> str:
+def _opencode_plugin(place: HostPlace) -> str:
     """OpenCode's form of hooks, with the same program as the server's."""
     text = Path(__file__).with_name("opencode_plugin.js").read_text(encoding="utf-8")
     return text.replace('["skm"]', json.dumps(place.command, ensure_ascii=False), 1)
 
 
-def _opencode_notes(place: Place) -> list[str]:
+def _opencode_notes(place: HostPlace) -> list[str]:
     return [
         "OpenCode fetches its own package @opencode-ai/plugin from npm once, at the next start, as for every plugin."
         " Without a network it waits minutes for that: then delete the file plugins/spec-kit-memory.js."
@@ -320,7 +320,7 @@ def _has_nested_servers(config: Path) -> bool:
 # --- VS Code -----------------------------------------------------------------------------------
 
 
-def _vscode_user_folder(place: Place) -> Path:
+def _vscode_user_folder(place: HostPlace) -> Path:
     if place.platform == "darwin":
         return place.home / "Library" / "Application Support" / "Code" / "User"
     if place.platform == "win32":
@@ -328,7 +328,7 @@ def _vscode_user_folder(place: Place) -> Path:
     return place.config_home / "Code" / "User"
 
 
-def _vscode(place: Place) -> list[File]:
+def _vscode(place: HostPlace) -> list[File]:
     project = place.scope == "project"
     user = _vscode_user_folder(place)
     # A user's own server also starts without a folder, where the variable would have no value.
@@ -338,7 +338,7 @@ def _vscode(place: Place) -> list[File]:
         File(
             (place.root / ".vscode" if project else user) / "mcp.json",
             "json",
-            (Entry(("servers", SERVER), {"type": "stdio", **_launch(argv)}),),
+            (ConfigEntry(("servers", SERVER), {"type": "stdio", **_launch(argv)}),),
         ),
         *(
             File(
@@ -352,20 +352,22 @@ def _vscode(place: Place) -> list[File]:
     return [*files, *_github_hooks(place)]
 
 
-def _github_hooks(place: Place) -> list[File]:
+def _github_hooks(place: HostPlace) -> list[File]:
     """One file for VS Code and Copilot CLI, which both read it: two would say everything twice."""
     if _claude_hooks(place) and not place.removing:
         return []
     folder = place.root / ".github" / "hooks" if place.scope == "project" else place.home / ".copilot" / "hooks"
-    hooks = tuple(Entry(entry.path, {**entry.value["hooks"][0]}, "item") for entry in _nested_hooks(place, "vscode"))
-    return [File(folder / "spec-kit-memory.json", "json", (Entry(("version",), 1, "default"), *hooks))]
+    hooks = tuple(
+        ConfigEntry(entry.path, {**entry.value["hooks"][0]}, "item") for entry in _nested_hooks(place, "vscode")
+    )
+    return [File(folder / "spec-kit-memory.json", "json", (ConfigEntry(("version",), 1, "default"), *hooks))]
 
 
-def _trust_notes(place: Place, title: str, folder: str) -> list[str]:
+def _trust_notes(place: HostPlace, title: str, folder: str) -> list[str]:
     return [] if place.scope == "user" else [f"{title} reads {folder} only in folders you trust: choose to trust it."]
 
 
-def _claude_hooks(place: Place) -> bool:
+def _claude_hooks(place: HostPlace) -> bool:
     """VS Code and Copilot CLI run Claude Code's hooks as well; ours must not run twice."""
     settings = place.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
     try:
@@ -375,26 +377,26 @@ def _claude_hooks(place: Place) -> bool:
     return hooks is not None and isinstance(hooks.value, list) and any(is_ours(hook) for hook in hooks.value)
 
 
-def _vscode_notes(place: Place) -> list[str]:
+def _vscode_notes(place: HostPlace) -> list[str]:
     return ["VS Code runs the hooks of .claude/settings.json, too; they are enough."] if _claude_hooks(place) else []
 
 
 # --- Copilot CLI -------------------------------------------------------------------------------
 
 
-def _copilot(place: Place) -> list[File]:
+def _copilot(place: HostPlace) -> list[File]:
     project = place.scope == "project"
     servers = place.root / ".github" / "mcp.json" if project else place.home / ".copilot" / "mcp-config.json"
     value = {"type": "local", **_launch(place.serve()), "tools": ["*"]}
     skills = place.root / ".github" / "skills" if project else place.home / ".copilot" / "skills"
     return [
-        File(servers, "json", (Entry(("mcpServers", SERVER), value),)),
+        File(servers, "json", (ConfigEntry(("mcpServers", SERVER), value),)),
         *_github_hooks(place),
         *_skills(skills, manual=False),
     ]
 
 
-def _copilot_notes(place: Place) -> list[str]:
+def _copilot_notes(place: HostPlace) -> list[str]:
     notes = _trust_notes(place, "Copilot CLI", ".github/")
     if _claude_hooks(place):
         notes.append("Copilot CLI runs the hooks of .claude/settings.json, too; they are enough.")
@@ -404,11 +406,11 @@ def _copilot_notes(place: Place) -> list[str]:
 # --- Gemini CLI and Qwen Code --------------------------------------------------------------------
 
 
-def _gemini(place: Place) -> list[File]:
+def _gemini(place: HostPlace) -> list[File]:
     folder = place.base / ".gemini"
     hooks = _hooks_of(place, "gemini", GEMINI_EVENTS, timeout=HOOK_SECONDS * 1000)  # it counts milliseconds
     return [
-        File(folder / "settings.json", "json", (Entry(("mcpServers", SERVER), _launch(place.serve())), *hooks)),
+        File(folder / "settings.json", "json", (ConfigEntry(("mcpServers", SERVER), _launch(place.serve())), *hooks)),
         *(
             File(
                 folder / "commands" / "memory" / f"{command.name}.toml", "text", text=slash_commands.toml_file(command)
@@ -418,16 +420,16 @@ def _gemini(place: Place) -> list[File]:
     ]
 
 
-def _gemini_notes(place: Place) -> list[str]:
+def _gemini_notes(place: HostPlace) -> list[str]:
     return [
         *_trust_notes(place, "Gemini CLI", ".gemini/"),
         "At the first call of a tool it asks: allow all tools of spec_kit_memory.",
     ]
 
 
-def _qwen(place: Place) -> list[File]:
+def _qwen(place: HostPlace) -> list[File]:
     folder = place.base / ".qwen"
-    server = Entry(("mcpServers", SERVER), _launch(place.serve()))
+    server = ConfigEntry(("mcpServers", SERVER), _launch(place.serve()))
     return [
         File(folder / "settings.json", "json", (server, *_nested_hooks(place, "qwen"))),
         *(
@@ -441,7 +443,7 @@ def _qwen(place: Place) -> list[File]:
     ]
 
 
-def _qwen_notes(place: Place) -> list[str]:
+def _qwen_notes(place: HostPlace) -> list[str]:
     return [
         *_trust_notes(place, "Qwen Code", ".qwen/"),
         "At the first call of a tool it asks: always allow the tools of spec_kit_memory.",
@@ -451,16 +453,16 @@ def _qwen_notes(place: Place) -> list[str]:
 # --- Cline -------------------------------------------------------------------------------------
 
 
-def _cline(place: Place) -> list[File]:
+def _cline(place: HostPlace) -> list[File]:
     """Cline has one list of servers per user, so for a project the entry names it."""
     moved = place.environ.get("CLINE_DATA_DIR")
     data = Path(moved).expanduser() if moved else place.home / ".cline" / "data"
     argv = place.serve(str(place.root)) if place.scope == "project" else place.serve()
     value = {"transport": {"type": "stdio", **_launch(argv)}}
-    return [File(data / "settings" / "cline_mcp_settings.json", "json", (Entry(("mcpServers", SERVER), value),))]
+    return [File(data / "settings" / "cline_mcp_settings.json", "json", (ConfigEntry(("mcpServers", SERVER), value),))]
 
 
-def _cline_notes(place: Place) -> list[str]:
+def _cline_notes(place: HostPlace) -> list[str]:
     if place.scope == "user":
         return []
     return [

@@ -16,15 +16,15 @@ from pathlib import Path
 
 from spec_kit_memory import settings
 from spec_kit_memory.serve.hosts.edits import Containers
-from spec_kit_memory.serve.hosts.formats import Place
+from spec_kit_memory.serve.hosts.formats import HostPlace
 
-__all__ = ["Kept", "Record", "digest", "forget", "read", "write", "write_file"]
+__all__ = ["InstallRecord", "OriginalFile", "digest", "forget", "read", "write", "write_file"]
 
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class OriginalFile:
     """One file: what it was (None: not there), the hash of what we made of it, and what we made around our entries."""
 
     before: bytes | None
@@ -33,9 +33,9 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class InstallRecord:
     folder: Path
-    files: Mapping[Path, Kept] = field(default_factory=dict)
+    files: Mapping[Path, OriginalFile] = field(default_factory=dict)
     folders: tuple[Path, ...] = ()  # that we made
 
 
@@ -43,33 +43,33 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _folder(host: str, place: Place) -> Path:
+def _folder(host: str, place: HostPlace) -> Path:
     whose = digest(str(place.root).encode())[:12] if place.scope == "project" else "user"
     return settings.user_folder(place.environ) / "hosts" / f"{host}-{whose}"
 
 
-def read(host: str, place: Place) -> Record:
+def read(host: str, place: HostPlace) -> InstallRecord:
     """The record of the last install; an empty one if there is none or it cannot be used."""
     folder = _folder(host, place)
     try:
         content = json.loads((folder / "record.json").read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
-            return Record(folder)
+            return InstallRecord(folder)
         files = {
-            Path(path): Kept(
+            Path(path): OriginalFile(
                 (folder / entry["backup"]).read_bytes() if entry["backup"] else None,
                 entry["after"],
                 frozenset(tuple(keys) for keys in entry["made"]),
             )
             for path, entry in content["files"].items()
         }
-        return Record(folder, files, tuple(Path(path) for path in content["folders"]))
+        return InstallRecord(folder, files, tuple(Path(path) for path in content["folders"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # Without it, uninstall still takes our entries out of the files.
-        return Record(folder)
+        return InstallRecord(folder)
 
 
-def write(record: Record) -> list[Path]:
+def write(record: InstallRecord) -> list[Path]:
     """Keep the record and the backups; returns where the backups stand."""
     settings.make_private_folder(record.folder)
     backups, files = [], {}
@@ -85,7 +85,7 @@ def write(record: Record) -> list[Path]:
     return backups
 
 
-def forget(record: Record) -> None:
+def forget(record: InstallRecord) -> None:
     for path in record.folder.glob("*"):
         path.unlink(missing_ok=True)
     remove_empty((record.folder, record.folder.parent, record.folder.parent.parent))

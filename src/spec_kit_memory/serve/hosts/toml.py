@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["Malformed", "find", "parse", "put", "remove"]
+__all__ = ["MalformedToml", "find", "parse", "put", "remove"]
 
 BEGIN = "# spec-kit-memory begin: written by `skm install`"
 END = "# spec-kit-memory end"
@@ -20,18 +20,18 @@ MOST_DOTS = 1_000
 _HEADER = re.compile(r"^[ \t]*\[")
 
 
-class Malformed(ValueError):  # noqa: N818 - named after what it is
+class MalformedToml(ValueError):  # noqa: N818 - named after what it is
     """The text is not TOML, or has our table in a form that a text edit cannot change."""
 
 
 def parse(text: str) -> dict[str, Any]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.count(".") > MOST_DOTS:
-            raise Malformed(f"line {number} has more than {MOST_DOTS:,} dots")
+            raise MalformedToml(f"line {number} has more than {MOST_DOTS:,} dots")
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        raise Malformed(str(error)) from error
+        raise MalformedToml(str(error)) from error
 
 
 def find(tree: Mapping[str, Any], path: Sequence[str]) -> Any:
@@ -96,10 +96,10 @@ def _check(text: str, path: Sequence[str], tree: Mapping[str, Any], value: Mappi
     """An edit of text may only have changed what it was meant to change."""
     try:
         after = parse(text)
-    except Malformed:
+    except MalformedToml:
         after = {}
     if _pruned(after, path) != _pruned(tree, path) or find(after, path) != value:
-        raise Malformed(f"{'.'.join(path)} stands there in a form that cannot be edited as text")
+        raise MalformedToml(f"{'.'.join(path)} stands there in a form that cannot be edited as text")
 
 
 def _pruned(tree: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from spec_kit_memory.core.memory import Scope as MemoryScope
 from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
 from spec_kit_memory.serve.http.auth import BearerToken, Token, is_loopback, read_token
 from spec_kit_memory.serve.mcp.workspace_handle import STOPPING, TOLD_SECONDS, LiveWorkspace, must_exist, open_at
-from spec_kit_memory.serve.page.access import Access
+from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.settings.own_folders import personal_vault
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def application(
     lean: bool = False,
     allowed_hosts: Sequence[str] = (),
     checker: TokenChecker | None = None,
-    page: Access | None = None,
+    page: PageAccess | None = None,
 ) -> ASGIApp:
     """MCP at its path, and the page, where there is one, at every other.
 
@@ -93,7 +93,7 @@ def application(
 class _Doors:
     """MCP and the page under one address. The page is loaded when somebody first asks for it."""
 
-    def __init__(self, mcp: ASGIApp, live: LiveWorkspace, access: Access) -> None:
+    def __init__(self, mcp: ASGIApp, live: LiveWorkspace, access: PageAccess) -> None:
         self._mcp = mcp
         self._live = live
         self._access = access
@@ -153,7 +153,7 @@ def serve_http(
     value, bound = token.value if token else None, listening.getsockname()[1]
     page = None  # it does not know who signed in
     if checker is None:
-        page = Access(
+        page = PageAccess(
             names=_names(host, allowed_hosts),
             token=value,
             open_to_all=token is None,
@@ -181,7 +181,7 @@ def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int,
     listening = _listen(host, port)
     bound = listening.getsockname()[1]
     live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
-    access = Access(names=_names(host, ()), port=bound)
+    access = PageAccess(names=_names(host, ()), port=bound)
     address = f"http://{host}:{bound}/?token={access.invite()}"
     sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
@@ -280,7 +280,7 @@ def _checker(
 
 
 def _announce(
-    host: str, port: int, token: Token | None, page: Access | None, checker: TokenChecker | None = None
+    host: str, port: int, token: Token | None, page: PageAccess | None, checker: TokenChecker | None = None
 ) -> None:
     shown = f"[{host}]" if ":" in host else host
     lines = [f"Serving MCP at http://{shown}:{port}{PATH}"]

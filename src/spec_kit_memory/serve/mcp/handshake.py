@@ -211,7 +211,7 @@ class Front:
         """The next line for the SDK; empty at the end. Blocks: it is called in a thread."""
         while True:
             if self._pending:
-                return self._given(self._pending.pop(0))
+                return self._hand_over(self._pending.pop(0))
             line = self._take_line()
             if line is None:
                 if self._ended:
@@ -221,7 +221,7 @@ class Front:
             elif self._answers.is_open:
                 self._handle(line)
             else:
-                return self._given(line)
+                return self._hand_over(line)
 
     def write(self, text: str) -> None:
         """Send a line of the SDK's, unless it answers what was answered."""
@@ -236,7 +236,7 @@ class Front:
     def flush(self) -> None:
         """Nothing is held back."""
 
-    def _given(self, line: bytes) -> str:
+    def _hand_over(self, line: bytes) -> str:
         text = line.decode("utf-8", "replace")
         with self._all_answered:
             self._open.add(_request_key(text, answer=False))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "Access", "Checked", "Notice", "Visit"]
+__all__ = ["HEADERS", "Checked", "Notice", "PageAccess", "Visit"]
 
 SESSION_SECONDS = 12 * 3600
 MOST_SESSIONS = 200
@@ -73,7 +73,7 @@ class Visit:
         return notices
 
 
-class Access:
+class PageAccess:
     """The sessions of one server. `token` opens one by a form, again and again; `open_to_all`: nobody needs any."""
 
     def __init__(
@@ -176,7 +176,7 @@ def _digest(token: str) -> bytes:
 class Checked:
     """Refuses what comes under another name, and gives every answer its headers."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: PageAccess) -> None:
         self._app = app
         self._access = access
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spec_kit_memory.answers import Answer
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["CHANGES", "Done", "Sent"]
+__all__ = ["CHANGES", "ChangeDone", "Sent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +50,23 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ChangeDone:
     notice: Notice
     to: str = ""  # "": back to where the form was
 
 
-def _told(workspace: Workspace, answer: Answer, memory_id: int | None, *, to: str = "") -> Done:
+def _notice(workspace: Workspace, answer: Answer, memory_id: int | None, *, to: str = "") -> ChangeDone:
     """With the operation that takes it back: the newest of this memory, which is the one just made."""
     latest = workspace.changes(memory_id, limit=1).changes if memory_id is not None else ()
     hints = tuple(for_person(hint) for hint in answer.advice if getattr(hint, "code", "") != "take-back")
-    return Done(Notice(_sentence(answer), hints=hints, operation=latest[0].operation if latest else ""), to=to)
+    return ChangeDone(Notice(_sentence(answer), hints=hints, operation=latest[0].operation if latest else ""), to=to)
 
 
 def _sentence(answer: Answer) -> str:
     return answer.summary[:1].upper() + answer.summary[1:]
 
 
-def update(workspace: Workspace, sent: Sent) -> Done:
+def update(workspace: Workspace, sent: Sent) -> ChangeDone:
     """Only what differs from what is there is written."""
     card = workspace.examine(sent.id).memory
     values: dict[str, Any] = {}
@@ -79,11 +79,11 @@ def update(workspace: Workspace, sent: Sent) -> Done:
     if (phrases := sent.lines("phrases")) != list(card.triggers):
         values["trigger_phrases"] = phrases
     if not values:
-        return Done(Notice("Nothing was changed: everything is as it was."))
-    return _told(workspace, workspace.update(sent.id, confirm=sent.flag("confirm"), **values), sent.id)
+        return ChangeDone(Notice("Nothing was changed: everything is as it was."))
+    return _notice(workspace, workspace.update(sent.id, confirm=sent.flag("confirm"), **values), sent.id)
 
 
-def judge(workspace: Workspace, sent: Sent) -> Done:
+def judge(workspace: Workspace, sent: Sent) -> ChangeDone:
     verdict = sent.needed("verdict")
     values: dict[str, dict[str, Any]] = {
         "useful": {"was_useful": True},
@@ -94,42 +94,42 @@ def judge(workspace: Workspace, sent: Sent) -> Done:
     }
     if verdict not in values:
         raise BadParameter(f"there is no verdict {verdict!r}", hint="Use a button of the page.")
-    return _told(workspace, workspace.validate(sent.id, **values[verdict]), sent.id)
+    return _notice(workspace, workspace.validate(sent.id, **values[verdict]), sent.id)
 
 
-def trust(workspace: Workspace, sent: Sent) -> Done:
-    return _told(workspace, workspace.trust(sent.id, trusted=sent.text("trusted") != "0"), sent.id)
+def trust(workspace: Workspace, sent: Sent) -> ChangeDone:
+    return _notice(workspace, workspace.trust(sent.id, trusted=sent.text("trusted") != "0"), sent.id)
 
 
-def forget(workspace: Workspace, sent: Sent) -> Done:
-    return _told(workspace, workspace.delete(sent.id, delete_file=sent.flag("file")), sent.id)
+def forget(workspace: Workspace, sent: Sent) -> ChangeDone:
+    return _notice(workspace, workspace.delete(sent.id, delete_file=sent.flag("file")), sent.id)
 
 
-def merge(workspace: Workspace, sent: Sent) -> Done:
+def merge(workspace: Workspace, sent: Sent) -> ChangeDone:
     """`id` gives way; the other one stays, and that is where one looks next."""
     into = sent.number("into")
-    return _told(workspace, workspace.merge(sent.id, into), into, to=sent.text("then"))
+    return _notice(workspace, workspace.merge(sent.id, into), into, to=sent.text("then"))
 
 
-def link(workspace: Workspace, sent: Sent) -> Done:
+def link(workspace: Workspace, sent: Sent) -> ChangeDone:
     target, relation = sent.number("target"), sent.needed("relation")
     ends = (target, sent.id) if sent.flag("inward") else (sent.id, target)
-    return _told(workspace, workspace.link(*ends, relation, evidence=sent.text("evidence") or None), ends[0])
+    return _notice(workspace, workspace.link(*ends, relation, evidence=sent.text("evidence") or None), ends[0])
 
 
-def unlink(workspace: Workspace, sent: Sent) -> Done:
+def unlink(workspace: Workspace, sent: Sent) -> ChangeDone:
     answer = workspace.unlink(sent.id)
-    return _told(workspace, answer, answer.link.source_id)
+    return _notice(workspace, answer, answer.link.source_id)
 
 
-def undo(workspace: Workspace, sent: Sent) -> Done:
+def undo(workspace: Workspace, sent: Sent) -> ChangeDone:
     answer = workspace.undo(operation=sent.needed("operation"))
-    return Done(Notice(_sentence(answer)))
+    return ChangeDone(Notice(_sentence(answer)))
 
 
-def keep(workspace: Workspace, sent: Sent) -> Done:
+def keep(workspace: Workspace, sent: Sent) -> ChangeDone:
     answer = workspace.keep(sent.needed("key"), kept=sent.text("kept") != "0")
-    return Done(
+    return ChangeDone(
         Notice(
             answer.summary[:1].upper()
             + answer.summary[1:]
@@ -138,16 +138,16 @@ def keep(workspace: Workspace, sent: Sent) -> Done:
     )
 
 
-def remove_phrase(workspace: Workspace, sent: Sent) -> Done:
-    return _told(workspace, workspace.update(sent.id, remove_trigger_phrases=[sent.needed("phrase")]), sent.id)
+def remove_phrase(workspace: Workspace, sent: Sent) -> ChangeDone:
+    return _notice(workspace, workspace.update(sent.id, remove_trigger_phrases=[sent.needed("phrase")]), sent.id)
 
 
-def checkpoint_create(workspace: Workspace, sent: Sent) -> Done:
+def checkpoint_create(workspace: Workspace, sent: Sent) -> ChangeDone:
     answer = workspace.checkpoint_create(sent.needed("name"), description=sent.text("description") or None)
-    return _told(workspace, answer, None)
+    return _notice(workspace, answer, None)
 
 
-def checkpoint_restore(workspace: Workspace, sent: Sent) -> Done:
+def checkpoint_restore(workspace: Workspace, sent: Sent) -> ChangeDone:
     if not sent.flag("confirm"):
         raise BadParameter("Restoring was not confirmed.", hint="Tick the box beside the button. Nothing was changed.")
     answer = workspace.checkpoint_restore(
@@ -155,24 +155,24 @@ def checkpoint_restore(workspace: Workspace, sent: Sent) -> Done:
     )
     latest = workspace.changes(limit=1).changes
     undoable = latest[0].operation if latest and latest[0].kind == "restore" else ""
-    return Done(Notice(_sentence(answer), operation=undoable))
+    return ChangeDone(Notice(_sentence(answer), operation=undoable))
 
 
-def checkpoint_delete(workspace: Workspace, sent: Sent) -> Done:
+def checkpoint_delete(workspace: Workspace, sent: Sent) -> ChangeDone:
     if not sent.flag("confirm"):
         raise BadParameter("Deleting was not confirmed.", hint="Tick the box beside the button. Nothing was changed.")
-    return _told(workspace, workspace.checkpoint_delete(sent.path["name"]), None, to="/time")
+    return _notice(workspace, workspace.checkpoint_delete(sent.path["name"]), None, to="/time")
 
 
-def index(workspace: Workspace, sent: Sent) -> Done:
-    return _told(workspace, workspace.index(), None)
+def index(workspace: Workspace, sent: Sent) -> ChangeDone:
+    return _notice(workspace, workspace.index(), None)
 
 
-def repair(workspace: Workspace, sent: Sent) -> Done:
-    return _told(workspace, workspace.health(repair=True), None)
+def repair(workspace: Workspace, sent: Sent) -> ChangeDone:
+    return _notice(workspace, workspace.health(repair=True), None)
 
 
-CHANGES: Mapping[str, Callable[[Workspace, Sent], Done]] = {
+CHANGES: Mapping[str, Callable[[Workspace, Sent], ChangeDone]] = {
     "/memory/{id:int}/update": update,
     "/memory/{id:int}/judge": judge,
     "/memory/{id:int}/trust": trust,

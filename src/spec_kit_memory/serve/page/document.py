@@ -51,13 +51,13 @@ def html_of(text: str, *, sections: Sequence[Section] = (), first_line: int = 1)
         reader.renderer.render(tokens, reader.options, {}),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
-        attribute_filter=_kept,
+        attribute_filter=_allowed_attribute,
         url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
     )
 
 
-def _kept(tag: str, name: str, value: str) -> str | None:
+def _allowed_attribute(tag: str, name: str, value: str) -> str | None:
     if name == "href":
         return value if value.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)) else None
     if name == "class":

@@ -47,7 +47,7 @@ def _environment() -> Environment:
         loader=PackageLoader("spec_kit_memory.serve.page", "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_rendered,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -67,7 +67,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _shown(value: Any) -> Any:
+def _rendered(value: Any) -> Any:
     """What is put in: enums by their value, and no text that turns the direction of the page."""
     if isinstance(value, Enum):
         value = value.value

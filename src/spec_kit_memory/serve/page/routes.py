@@ -23,7 +23,7 @@ from spec_kit_memory.errors import MemoryNotFound, SpecKitMemoryError
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.serve.page import changes, views
-from spec_kit_memory.serve.page.access import Access, Checked, Notice, Visit
+from spec_kit_memory.serve.page.access import Checked, Notice, PageAccess, Visit
 from spec_kit_memory.serve.page.jinja import html
 from spec_kit_memory.serve.page.static_files import serve_static
 
@@ -41,7 +41,7 @@ THEMES = ("light", "dark", "system")
 THEME_SECONDS = 365 * 86_400
 
 
-def page_app(live: LiveWorkspace, access: Access) -> ASGIApp:
+def page_app(live: LiveWorkspace, access: PageAccess) -> ASGIApp:
     page = _Page(live, access)
     routes = [
         Route("/", page.front, methods=["GET"]),
@@ -60,7 +60,7 @@ def page_app(live: LiveWorkspace, access: Access) -> ASGIApp:
 
 
 class _Page:
-    def __init__(self, live: LiveWorkspace, access: Access) -> None:
+    def __init__(self, live: LiveWorkspace, access: PageAccess) -> None:
         self._live = live
         self._access = access
 
@@ -121,7 +121,7 @@ class _Page:
 
     # --- pages
 
-    async def show(self, view: Callable[..., views.View], as_json: bool, request: Request) -> Response:
+    async def show(self, view: Callable[..., views.PageView], as_json: bool, request: Request) -> Response:
         visit = self._access.visit(request)
         if visit is None:
             if self._access.open_to_all:
@@ -129,9 +129,9 @@ class _Page:
             if as_json:
                 return JSONResponse({"error": {"code": "E011", "message": "Open the page first."}}, status_code=401)
             return self._sign_in_page(request, to=_here(request))
-        return await anyio.to_thread.run_sync(partial(self._shown, view, as_json, request, visit))
+        return await anyio.to_thread.run_sync(partial(self._respond, view, as_json, request, visit))
 
-    def _shown(self, view: Callable[..., views.View], as_json: bool, request: Request, visit: Visit) -> Response:
+    def _respond(self, view: Callable[..., views.PageView], as_json: bool, request: Request, visit: Visit) -> Response:
         try:
             page_view = self._view(view, request)
             if as_json:
@@ -142,13 +142,13 @@ class _Page:
         except Exception as error:  # noqa: BLE001 - the edge: a page that says what is wrong
             return self._failure(request, visit, error, as_json=as_json)
 
-    def _view(self, view: Callable[..., views.View], request: Request) -> views.View:
+    def _view(self, view: Callable[..., views.PageView], request: Request) -> views.PageView:
         with self._live.use() as workspace:
             observer = workspace.for_caller(replace(workspace.caller, observer=True))
-            return view(observer, views.Asked(request.path_params, request.query_params))
+            return view(observer, views.PageRequest(request.path_params, request.query_params))
 
     def _html(
-        self, request: Request, visit: Visit, template: str, page_view: views.View, *, status: int = 200
+        self, request: Request, visit: Visit, template: str, page_view: views.PageView, *, status: int = 200
     ) -> Response:
         with self._live.use() as workspace:
             root = workspace.settings.root
@@ -174,7 +174,7 @@ class _Page:
         status = 404 if isinstance(error, MemoryNotFound) else 400 if isinstance(error, SpecKitMemoryError) else 500
         if as_json:
             return JSONResponse({"error": rendered}, status_code=status)
-        page_view = views.View("error.html", title="Not shown", values={"error": rendered, "status": status})
+        page_view = views.PageView("error.html", title="Not shown", values={"error": rendered, "status": status})
         try:
             return self._html(request, visit, page_view.template, page_view, status=status)
         except Exception:  # noqa: BLE001 - the workspace itself cannot be opened
@@ -188,7 +188,7 @@ class _Page:
         if visit is None or request.url.path.endswith(".json"):
             return PlainTextResponse("There is no such page.\n", status_code=status)
         rendered = {"code": str(status), "message": "There is no such page.", "hint": "Search, or choose a page above."}
-        page_view = views.View("error.html", title="No such page", values={"error": rendered, "status": status})
+        page_view = views.PageView("error.html", title="No such page", values={"error": rendered, "status": status})
         return await anyio.to_thread.run_sync(
             partial(self._html, request, visit, page_view.template, page_view, status=status)
         )
@@ -199,7 +199,7 @@ class _Page:
         token = form.get("csrf") or request.headers.get("x-csrf-token", "")
         return self._access.is_from_here(request.headers) and self._access.is_meant(visit, token)
 
-    async def change(self, act: Callable[..., changes.Done], request: Request) -> Response:
+    async def change(self, act: Callable[..., changes.ChangeDone], request: Request) -> Response:
         visit = self._access.visit(request)
         form = await _form(request)
         if visit is None or not self._may_change(request, visit, form):
@@ -211,7 +211,9 @@ class _Page:
         visit.notices.append(done.notice)
         return RedirectResponse(done.to or _local(form.get("next", "")), status_code=303)
 
-    def _done(self, act: Callable[..., changes.Done], request: Request, form: Mapping[str, str]) -> changes.Done:
+    def _done(
+        self, act: Callable[..., changes.ChangeDone], request: Request, form: Mapping[str, str]
+    ) -> changes.ChangeDone:
         try:
             with self._live.use() as workspace:
                 return act(workspace, changes.Sent(request.path_params, form))
@@ -219,7 +221,7 @@ class _Page:
             if not isinstance(error, SpecKitMemoryError):
                 logger.error("a change failed in a way nobody foresaw", exc_info=error)
             rendered = render.error(error, say=for_person)
-            return changes.Done(Notice(rendered["message"], hints=(rendered["hint"],), failed=True))
+            return changes.ChangeDone(Notice(rendered["message"], hints=(rendered["hint"],), failed=True))
 
 
 def _here(request: Request) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spec_kit_memory.core.memory import Link
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["PAGES", "Asked", "View"]
+__all__ = ["PAGES", "PageRequest", "PageView"]
 
 WHOLE = 10**9  # tokens: a page cuts by what it renders, never by a budget
 RESULTS = 20
@@ -34,7 +34,7 @@ FILTERS = {"tier": "tiers", "state": "states", "source": "sources", "type": "typ
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """The address: what stands in its path and in its query."""
 
     path: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PageView:
     template: str
     title: str
     section: str = ""
@@ -66,7 +66,7 @@ class View:
 # --- search -----------------------------------------------------------------------------
 
 
-def search(workspace: Workspace, request: Asked) -> View:
+def search(workspace: Workspace, request: PageRequest) -> PageView:
     query = request.text("q")
     chosen = {name: request.text(name) for name in FILTERS if request.text(name)}
     filters = {name: request.text(name) for name in ("q", *FILTERS, "archived", "as_of", "also") if request.text(name)}
@@ -87,7 +87,7 @@ def search(workspace: Workspace, request: Asked) -> View:
         newest = workspace.list(limit=NEWEST, max_tokens=WHOLE)
         stats = workspace.stats(limit=1)
         answers: dict[str, Answer] = {"list": newest, "stats": stats}
-        return View("search.html", "Search", "search", answers, values, part="results.html")
+        return PageView("search.html", "Search", "search", answers, values, part="results.html")
     arguments: dict[str, Any] = {
         "tier": chosen.get("tier"),
         "state_filter": chosen.get("state"),
@@ -107,7 +107,7 @@ def search(workspace: Workspace, request: Asked) -> View:
         for name, of in FILTERS.items()
     ]
     values["bars"] = {row.id: _bar(row) for row in answer.results if isinstance(row, Result)}
-    return View("search.html", query, "search", {"search": answer, "facets": facets}, values, part="results.html")
+    return PageView("search.html", query, "search", {"search": answer, "facets": facets}, values, part="results.html")
 
 
 def _bar(result: Result) -> list[tuple[str, float, float, float]]:
@@ -120,7 +120,7 @@ def _bar(result: Result) -> list[tuple[str, float, float, float]]:
     return parts
 
 
-def agent(workspace: Workspace, request: Asked) -> View:
+def agent(workspace: Workspace, request: PageRequest) -> PageView:
     """What an agent would be given for a prompt: the context of a start, and what the prompt brings up."""
     prompt, folder = request.text("q"), request.text("folder")
     answers: dict[str, Answer] = {}
@@ -129,13 +129,13 @@ def agent(workspace: Workspace, request: Asked) -> View:
     if prompt:
         answers["triggers"] = workspace.triggers(prompt)
     answers["folders"] = workspace.folders(limit=1000)
-    return View("agent.html", "What would the agent see?", "search", answers, {"query": prompt, "folder": folder})
+    return PageView("agent.html", "What would the agent see?", "search", answers, {"query": prompt, "folder": folder})
 
 
 # --- one memory ---------------------------------------------------------------------------
 
 
-def memory(workspace: Workspace, request: Asked) -> View:
+def memory(workspace: Workspace, request: PageRequest) -> PageView:
     try:
         answer = workspace.examine(request.path["id"])
     except MemoryNotFound:
@@ -155,16 +155,16 @@ def memory(workspace: Workspace, request: Asked) -> View:
     return _of_memory(workspace, answer, "memory.html", values, {})
 
 
-def _gone(workspace: Workspace, memory_id: int) -> View:
+def _gone(workspace: Workspace, memory_id: int) -> PageView:
     """One that was forgotten or joined with another can be brought back from where it was."""
     changes = workspace.changes(memory_id, limit=1)
     if not changes.changes:
         raise MemoryNotFound(f"there is no memory {memory_id}", hint="Search for it by its words.")
     latest = changes.changes[0]
-    return View("gone.html", latest.title, "search", {"changes": changes}, {"change": latest, "id": memory_id})
+    return PageView("gone.html", latest.title, "search", {"changes": changes}, {"change": latest, "id": memory_id})
 
 
-def memory_links(workspace: Workspace, request: Asked) -> View:
+def memory_links(workspace: Workspace, request: PageRequest) -> PageView:
     answer = workspace.examine(request.path["id"])
     why = workspace.why(answer.memory.id, max_depth=2, max_tokens=WHOLE)
     cards = {card.id: card for card in (why.memory, *why.memories)}
@@ -190,7 +190,7 @@ def _graph(centre: int, cards: Mapping[int, Card], links: Sequence[Link]) -> dic
     }
 
 
-def memory_similar(workspace: Workspace, request: Asked) -> View:
+def memory_similar(workspace: Workspace, request: PageRequest) -> PageView:
     answer = workspace.examine(request.path["id"], similar=True)
     other_id = request.number("with") or (answer.similar[0]["id"] if answer.similar else None)
     answers: dict[str, Answer] = {}
@@ -207,7 +207,7 @@ def _side(answer: Any) -> Markup:
     return Markup(document.html_of(body))
 
 
-def memory_versions(workspace: Workspace, request: Asked) -> View:
+def memory_versions(workspace: Workspace, request: PageRequest) -> PageView:
     answer = workspace.examine(request.path["id"])
     versions = workspace.versions(answer.memory.id, older=request.number("older"), newer=request.number("newer"))
     return _of_memory(workspace, answer, "memory_versions.html", {"tab": "versions"}, {"versions": versions})
@@ -215,7 +215,7 @@ def memory_versions(workspace: Workspace, request: Asked) -> View:
 
 def _of_memory(
     workspace: Workspace, answer: Any, template: str, values: dict[str, Any], more: Mapping[str, Answer]
-) -> View:
+) -> PageView:
     values |= {
         "shown": answer,
         "card": answer.memory,
@@ -224,13 +224,13 @@ def _of_memory(
         "changes": workspace.changes(answer.memory.id, limit=5).changes,
         "most_uses": max((day.uses for day in answer.use), default=0),
     }
-    return View(template, answer.memory.title, "search", {"memory": answer, **more}, values)
+    return PageView(template, answer.memory.title, "search", {"memory": answer, **more}, values)
 
 
 # --- care -----------------------------------------------------------------------------------
 
 
-def care(workspace: Workspace, request: Asked) -> View:
+def care(workspace: Workspace, request: PageRequest) -> PageView:
     on = request.flag("on")  # the page asks for more by itself
     answer = workspace.care(
         kind=request.text("kind") or None,
@@ -246,13 +246,13 @@ def care(workspace: Workspace, request: Asked) -> View:
         "aside": request.flag("aside"),
         "check": request.flag("check"),
     }
-    return View("care.html", "Care", "care", {"care": answer}, values, part="care_items.html")
+    return PageView("care.html", "Care", "care", {"care": answer}, values, part="care_items.html")
 
 
 # --- time -----------------------------------------------------------------------------------
 
 
-def time(workspace: Workspace, request: Asked) -> View:
+def time(workspace: Workspace, request: PageRequest) -> PageView:
     folder = request.text("folder") or None
     history = workspace.history(spec_folder=folder, limit=PAGE_ROWS, max_tokens=WHOLE, titles=True, latest=True)
     answers: dict[str, Answer] = {
@@ -260,24 +260,24 @@ def time(workspace: Workspace, request: Asked) -> View:
         "changes": workspace.changes(limit=20),
         "checkpoints": workspace.checkpoint_list(),
     }
-    return View("time.html", "Time", "time", answers, {"titles": history.titles, "folder": folder or ""})
+    return PageView("time.html", "Time", "time", answers, {"titles": history.titles, "folder": folder or ""})
 
 
-def checkpoint(workspace: Workspace, request: Asked) -> View:
+def checkpoint(workspace: Workspace, request: PageRequest) -> PageView:
     diff = workspace.checkpoint_diff(request.path["name"])
-    return View("checkpoint.html", request.path["name"], "time", {"diff": diff}, {"name": request.path["name"]})
+    return PageView("checkpoint.html", request.path["name"], "time", {"diff": diff}, {"name": request.path["name"]})
 
 
-def ledger(workspace: Workspace, request: Asked) -> View:
+def ledger(workspace: Workspace, request: PageRequest) -> PageView:
     verified = workspace.ledger_verify(head=request.text("head") or None)
     values = {"head": request.text("head")}
-    return View("ledger.html", "Ledger", "time", {"ledger": verified}, values, part="ledger_part.html")
+    return PageView("ledger.html", "Ledger", "time", {"ledger": verified}, values, part="ledger_part.html")
 
 
 # --- numbers and folders ------------------------------------------------------------------------
 
 
-def numbers(workspace: Workspace, request: Asked) -> View:
+def numbers(workspace: Workspace, request: PageRequest) -> PageView:
     answer = workspace.numbers(days=request.number("days") or 60)
     stats = workspace.stats(limit=1)
     sent: dict[str, tuple[int, int]] = {}
@@ -286,7 +286,7 @@ def numbers(workspace: Workspace, request: Asked) -> View:
         sent[day.verb] = (count + day.answers, tokens + day.tokens)
     rows = sorted(((verb, *sums) for verb, sums in sent.items()), key=lambda row: -row[2])
     values = {"sent": rows, "use_chart": _use_chart(answer), "curve_chart": _curves(answer)}
-    return View("numbers.html", "Numbers", "numbers", {"numbers": answer, "stats": stats}, values)
+    return PageView("numbers.html", "Numbers", "numbers", {"numbers": answer, "stats": stats}, values)
 
 
 def _use_chart(answer: Any) -> dict[str, Any]:
@@ -307,23 +307,23 @@ def _curves(answer: Any) -> dict[str, Any]:
     }
 
 
-def health(workspace: Workspace, request: Asked) -> View:
+def health(workspace: Workspace, request: PageRequest) -> PageView:
     answer = workspace.health(full=request.flag("full"))
-    return View("health.html", "Index health", "numbers", {"health": answer}, {}, part="health_part.html")
+    return PageView("health.html", "Index health", "numbers", {"health": answer}, {}, part="health_part.html")
 
 
-def folders(workspace: Workspace, request: Asked) -> View:
-    return View("folders.html", "Folders", "folders", {"folders": workspace.folders(limit=1000)}, {})
+def folders(workspace: Workspace, request: PageRequest) -> PageView:
+    return PageView("folders.html", "Folders", "folders", {"folders": workspace.folders(limit=1000)}, {})
 
 
-def folder(workspace: Workspace, request: Asked) -> View:
+def folder(workspace: Workspace, request: PageRequest) -> PageView:
     answer = workspace.folders(name=request.path["name"], limit=1000)
     cards = {card.id: card for card in (*answer.documents, *answer.sessions, *answer.neighbours)}
     values = {"cards": cards, "graph": _graph(0, cards, answer.links) if answer.links else None}
-    return View("folder.html", request.path["name"], "folders", {"folder": answer}, values)
+    return PageView("folder.html", request.path["name"], "folders", {"folder": answer}, values)
 
 
-PAGES: Mapping[str, Callable[[Workspace, Asked], View]] = {
+PAGES: Mapping[str, Callable[[Workspace, PageRequest], PageView]] = {
     "/search": search,
     "/agent": agent,
     "/memory/{id:int}": memory,
