@@ -294,6 +294,7 @@ OTHER_VALUES: dict[str, object] = {
     "index.url": "postgresql://elsewhere/notes",
     "index.project": "shop",
     "index.memoryMb": 64,
+    "index.projects": {"/work/shop": "shop"},
     "isolation.userId": "ana",
     "isolation.projectId": "shop",
     "isolation.allowedPaths": ["/"],

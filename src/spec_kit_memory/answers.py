@@ -100,6 +100,7 @@ class Card:
     trusted: bool = True
     tokens: int = 0
     checkout: str | None = None  # "main": in a worktree, a memory of the main checkout
+    vault: str | None = None  # "personal": from the user's own vault and no project
     code: Code | None = None  # in list: files that it names and that are not what they were
     problems: tuple[Text, ...] = ()  # in list and load: why search leaves it out, loose links, missing vectors
 

@@ -115,6 +115,25 @@ def make_workspace(root: Path) -> tuple[str, ...]:
     return disk.make_workspace(Settings(root=root), config=settings_module.starter_config())
 
 
+def join_project(root: Path, name: str) -> Path:
+    """The workspace at `root` is a checkout of this project of a shared index; returns the file that says so."""
+    from spec_kit_memory.settings import joined_projects
+
+    return joined_projects.join(root.resolve(), name)
+
+
+def joined_elsewhere(root: Path) -> tuple[Path, str] | None:
+    """Another checkout of the same project on this machine that joined a shared one, and which that is."""
+    from spec_kit_memory.files import checkouts
+
+    settings, _ = settings_module.load_with_problems(root)
+    if settings.index.project:
+        return None
+    joined = {Path(folder): name for folder, name in settings.index.projects.items()}
+    other = checkouts.same_project(settings.root, joined)
+    return None if other is None else (other, joined[other])
+
+
 def write_lines(path: Path, lines: Iterable[str]) -> int:
     """A file that a person named, with these lines; it appears when it is whole. Returns how many they were."""
     from spec_kit_memory.files import disk
@@ -274,21 +293,24 @@ class Workspace:
     @_takes(requests.SearchRequest)
     def search(self, request: requests.SearchRequest) -> answers.SearchAnswer:
         """The memories that answer a question, best first, within a token budget."""
+        from spec_kit_memory.features import personal, search_answer
+
+        find = search_answer.search
         if request.as_of:
             from spec_kit_memory.features import past
 
-            return past.search(self._runtime, request)
-        from spec_kit_memory.features import personal, search_answer
-
+            find = past.search
         if self.personal is None:
-            return search_answer.search(self._runtime, request)
+            return find(self._runtime, request)
         budget = request.max_tokens or self.settings.search.max_tokens
         personal_request = personal.share(request, budget)
-        own = search_answer.search(self.personal._runtime, personal_request)
+        if request.as_of:
+            personal_request = personal_request.replace(as_of=past.moment(self._runtime, request.as_of))
+        own = find(self.personal._runtime, personal_request)
         if not personal.answers(own) and not own.constitutional:
-            return search_answer.search(self._runtime, request)
+            return find(self._runtime, request)
         rest = request.replace(max_tokens=max(100, budget - (personal_request.max_tokens or 0)))
-        answer = search_answer.search(self._runtime, rest)
+        answer = find(self._runtime, rest)
         return personal.joined_search(answer, own, limit=request.limit)
 
     @_takes(requests.LoadRequest)
@@ -310,7 +332,7 @@ class Workspace:
         """Memories, newest first unless `sort_by` says otherwise; or those that were deleted on request."""
         from spec_kit_memory.features import read
 
-        return read.list_(self._runtime, request)
+        return read.list_(self._runtime, request, personal=self.personal._runtime if self.personal else None)
 
     # --- keep in step
 

@@ -261,3 +261,59 @@ def test_every_command_that_is_advised_about_the_vault_names_it(workspace: Works
     with pytest.raises(MemoryNotFound) as in_project:
         workspace.load(memory_id=77)
     assert "--personal" not in "".join(map(for_person, in_project.value.advice))
+
+
+def test_lists_have_personal_memories_among_the_projects_marked_and_in_one_order(
+    workspace: Workspace, place: Place, clock: Clock
+) -> None:
+    for number in range(3):
+        clock.pass_(days=1)
+        workspace.save(context={"sessionSummary": f"{FACT} Number {number}."}, vault="personal")
+        clock.pass_(days=1)
+        place.memory(f"later-{number}", f"---\ncreated: {clock().date()}\n---\n# Later {number}\n\nOf the project.")
+    workspace.index()
+    for order in ("created_at", "updated_at", "importance_weight"):
+        whole = workspace.list(sort_by=order)
+        assert whole.total == len(whole.memories) == 7
+        assert [card.vault for card in whole.memories].count("personal") == 3
+        assert all((card.vault == "personal") == (card.id > 1_000_000_000) for card in whole.memories)
+        paged = [card.id for at in range(7) for card in workspace.list(sort_by=order, limit=1, offset=at).memories]
+        assert paged == [card.id for card in whole.memories], "page by page as at once"
+    dates = [card.created_at for card in workspace.list().memories if card.created_at]
+    assert dates == sorted(dates, reverse=True)
+    assert not any(card.vault for card in workspace.list(spec_folder="001-core").memories)
+
+
+def test_a_list_under_isolation_or_for_another_caller_counts_nothing_of_it(
+    workspace: Workspace, place: Place, clock: Clock
+) -> None:
+    workspace.save(context={"sessionSummary": FACT}, vault="personal")
+    assert workspace.list().total == 2
+    other = workspace.for_caller(Caller(scope=Scope(user="ben")))
+    assert other.list().total == 1
+    assert other.search("small commits", as_of=clock().isoformat()).total_found == 1
+    settings = replace(workspace.settings, isolation=Isolation(user_id="ana"))
+    with Workspace(settings, now=clock, personal=True) as isolated:
+        assert isolated.list().total == 1
+        assert "small commits" not in str(isolated.search("small commits", as_of=clock().isoformat()).results)
+
+
+def test_the_past_has_personal_memory_as_it_was(workspace: Workspace, clock: Clock) -> None:
+    workspace.checkpoint_create("before")
+    clock.pass_(days=1)
+    workspace.save(context={"sessionSummary": FACT}, vault="personal")
+    known = clock()
+    clock.pass_(days=1)
+    workspace.checkpoint_create("after")
+    clock.pass_(hours=1)
+    workspace.save(context={"sessionSummary": "I prefer small commits on Fridays."}, vault="personal")
+    clock.pass_(days=1)
+
+    def then(as_of: str) -> list[str]:
+        found = workspace.search("small commits", as_of=as_of).results
+        return [result.text for result in found if isinstance(result, Result) and result.vault == "personal"]
+
+    assert then("before") == []
+    assert any(FACT in text for text in then(known.isoformat()))
+    assert not any("Fridays" in text for text in then("after")), "a checkpoint of the project names its moment"
+    assert any("Fridays" in text for text in then(clock().isoformat()))

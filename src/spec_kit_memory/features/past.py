@@ -43,9 +43,7 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
     """The search as it would have been answered at `as_of`, a date, a time or a checkpoint."""
     queries.check(request.query, request.concepts)
     with _one_at_a_time:
-        pasts = runtime.shared.past if isinstance(runtime.shared.past, Pasts) else Pasts()
-        runtime.shared.past = pasts
-        past = pasts.at(runtime, request.as_of or "")
+        past = _pasts(runtime).at(runtime, request.as_of or "")
         # A session is about what is shown now: the past neither reads nor changes it.
         past_request = replace(request, as_of=None, session_id=None)
         answer = search_answer.answer_from(past.runtime.for_caller(runtime.caller), past_request)
@@ -58,6 +56,18 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
         summary=f"as of {past.name or when}: {answer.summary if has_files else 'nothing was known then'}",
         advice=(f"answered from what was known at {when}", *past.hints, *hints),
     )
+
+
+def moment(runtime: Runtime, as_of: str) -> str:
+    """When that was: a checkpoint is known by its name only where it was made."""
+    with _one_at_a_time:
+        return _pasts(runtime).at(runtime, as_of).moment.astimezone(UTC).isoformat()
+
+
+def _pasts(runtime: Runtime) -> Pasts:
+    pasts = runtime.shared.past if isinstance(runtime.shared.past, Pasts) else Pasts()
+    runtime.shared.past = pasts
+    return pasts
 
 
 # --- moments that were rebuilt ---------------------------------------------------------

@@ -7,16 +7,22 @@ again, so what is returned is what the file says now and the lines are true.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
+from heapq import merge
+from typing import Any
 
 from spec_kit_memory.advice import Text, advise
-from spec_kit_memory.answers import GetAnswer, ListAnswer, LoadAnswer
+from spec_kit_memory.answers import Card, GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import long_lines, markdown, tokens
+from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
 from spec_kit_memory.features import budget, code_state, freshness, remarks
+from spec_kit_memory.features.personal import PERSONAL, is_personal
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
@@ -170,7 +176,17 @@ def _requested_lines(request: GetRequest, total: int) -> tuple[int, int]:
     return first, min(last, total)
 
 
-def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
+_UNDATED = datetime.min.replace(tzinfo=UTC)  # last
+# As the index orders them; of equals the larger id first.
+_ORDER: Mapping[str, Callable[[Memory], tuple[Any, int]]] = {
+    "created_at": lambda memory: (memory.attributes.created_at or _UNDATED, memory.id),
+    "updated_at": lambda memory: (memory.updated_at, memory.id),
+    "importance_weight": lambda memory: (memory.attributes.weight, memory.id),
+}
+
+
+def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = None) -> ListAnswer:
+    """`personal`: the user's own vault, whose memories are listed among the project's, by the same order."""
     where = Filter(
         spec_folder=clean_folder(request.spec_folder) if request.spec_folder else None,
         tiers=frozenset({Tier(request.tier)}) if request.tier else None,
@@ -178,16 +194,28 @@ def list_(runtime: Runtime, request: ListRequest) -> ListAnswer:
     )
     offset, forgotten = request.offset, request.forgotten
     presence = Presence.FORGOTTEN if forgotten else Presence.LIVE
-    total = runtime.store.documents.count(where, presence=presence)
-    memories = runtime.store.documents.find(
-        where, order=request.sort_by, limit=request.limit, offset=offset, presence=presence
+    vaults = [runtime] if personal is None else [runtime, personal]
+    total = sum(vault.store.documents.count(where, presence=presence) for vault in vaults)
+    # Of one vault the index passes over the first ones; of two, they are known after merging.
+    last, passed_over = offset + request.limit, offset if personal is None else 0
+    listed = (
+        vault.store.documents.find(
+            where, order=request.sort_by, limit=last - passed_over, offset=passed_over, presence=presence
+        )
+        for vault in vaults
     )
-    problems = {} if forgotten else remarks.of(runtime, memories)
-    code = {} if forgotten else code_state.of(runtime, memories)
-    cards = (
-        replace(runtime.card(memory), code=code_state.shortened(code[memory.id]) if memory.id in code else None)
-        for memory in memories
-    )
+    memories = list(merge(*listed, key=_ORDER[request.sort_by], reverse=True))[offset - passed_over : last]
+    cards: list[Card] = []
+    problems: dict[int, tuple[Text, ...]] = {}
+    code: dict[int, Code] = {}
+    for vault in vaults:
+        own = [memory for memory in memories if is_personal(memory.id) is (vault is personal)]
+        problems |= {} if forgotten else remarks.of(vault, own)
+        code |= {} if forgotten or vault is personal else code_state.of(vault, own)
+    for memory in memories:
+        mark = PERSONAL if personal is not None and is_personal(memory.id) else None
+        changed = code_state.shortened(code[memory.id]) if memory.id in code else None
+        cards.append(replace((personal if mark and personal else runtime).card(memory), code=changed, vault=mark))
     every = remarks.with_problems(cards, problems)
     fitting = budget.first_that_fit(every, max_tokens=request.max_tokens)
     shown_count = offset + len(fitting)

@@ -17,7 +17,7 @@ from pathlib import Path
 from spec_kit_memory import filesystem
 from spec_kit_memory.filesystem import Place
 
-__all__ = ["Located", "head", "located"]
+__all__ = ["Located", "head", "located", "read"]
 
 LARGEST = 1_000_000
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -56,7 +56,7 @@ def head(root: Path) -> dict[str, str]:
     if git_folder is None:
         return {}
     folder = git_folder.folder
-    text = _read(folder / "HEAD")
+    text = read(folder / "HEAD")
     if _HASH.fullmatch(text):
         return {"commit": text}
     ref = text.removeprefix("ref: ").strip()
@@ -72,7 +72,7 @@ def _is_ref(name: str) -> bool:
 
 def _pointed_to(file: Place) -> Place | None:
     """A worktree or submodule names its folder in a file."""
-    target = _read(file).removeprefix("gitdir: ").strip()
+    target = read(file).removeprefix("gitdir: ").strip()
     if not target or "\0" in target:
         return None
     real = Path(os.path.realpath(file.base / target))
@@ -85,21 +85,21 @@ def _pointed_to(file: Place) -> Place | None:
 
 
 def _points_back(folder: Place, file: Place) -> bool:
-    back = _read(folder / "gitdir")  # of a worktree
+    back = read(folder / "gitdir")  # of a worktree
     if back:
         return Path(os.path.realpath(folder.base / back)) == file.path
-    worktree = _WORKTREE.search(_read(folder / "config"))  # of a submodule
+    worktree = _WORKTREE.search(read(folder / "config"))  # of a submodule
     return worktree is not None and Path(os.path.realpath(folder.base / worktree[1].strip('"'))) == file.base
 
 
 def _commit(folder: Place, ref: str) -> str:
     places = [folder, *_shared(folder)]
     for place in places:
-        loose = _read(place.joined(*ref.split("/")))
+        loose = read(place.joined(*ref.split("/")))
         if _HASH.fullmatch(loose):
             return loose
     for place in places:
-        for line in _read(place / "packed-refs").splitlines():
+        for line in read(place / "packed-refs").splitlines():
             commit, _, name = line.partition(" ")
             if name == ref and _HASH.fullmatch(commit):
                 return commit
@@ -108,14 +108,15 @@ def _commit(folder: Place, ref: str) -> str:
 
 def _shared(folder: Place) -> list[Place]:
     """What all worktrees have in common lies two folders above a worktree's own, and nowhere else."""
-    target = _read(folder / "commondir")
+    target = read(folder / "commondir")
     if not target or "\0" in target:
         return []
     common = Path(os.path.realpath(folder.path / target))
     return [Place(common)] if common == folder.path.parent.parent else []
 
 
-def _read(place: Place) -> str:
+def read(place: Place) -> str:
+    """A file of git's; "" where it cannot be read."""
     try:
         data, _ = filesystem.read(place, limit=LARGEST)
     except OSError:

@@ -70,6 +70,11 @@ class History:
         below = root.relative_to(top).as_posix()
         return cls(program, objects.path, commit, "" if below == "." else f"{below}/")
 
+    def first_commits(self, *, seconds: float = MOST_SECONDS) -> list[str]:
+        """The commits that the past of this checkout begins with, if they are found in time."""
+        command = ("rev-list", "--max-parents=0", self.commit)
+        return [commit for commit in self._words(command, seconds=seconds, split="\n") if commit]
+
     def last_changes(self, paths: Collection[str], *, seconds: float = MOST_SECONDS) -> dict[str, str]:
         """Path -> the newest commit that changed it, of those that are found in time."""
         own_paths = {self.prefix + path: path for path in paths if "\0" not in path}

@@ -42,6 +42,7 @@ class IndexPlace:
     project: str | None = None  # None: of this folder on this machine alone
     checkout: str = ""  # whose files it is read from; empty: this folder of this machine
     memory_mb: int = 1024  # what the projects that a team server has open may take together
+    projects: Mapping[str, str] = field(default_factory=dict)  # folders of this machine -> the project that each joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class Settings:
     @property
     def index_project(self) -> str:
         """The project's name on a server: unless it was given, no other folder and no other machine has it."""
-        return self.index.project or self._folder_name
+        return self.index.project or self.isolation.project_id or self._folder_name
 
     @property
     def index_checkout(self) -> str:
@@ -177,7 +178,7 @@ class Settings:
 
 # --- the table of keys ----------------------------------------------------------
 
-Kind = Literal["boolean", "integer", "number", "text", "choice", "texts", "choices", "numbers"]
+Kind = Literal["boolean", "integer", "number", "text", "choice", "texts", "choices", "numbers", "names"]
 Place = Literal["file", "user", "environment", "flag"]
 OWN: tuple[Place, ...] = ("user", "environment", "flag")
 TIERS = tuple(tier.value for tier in Tier)
@@ -255,6 +256,13 @@ KEYS: tuple[Key, ...] = (
         "On a team server: memory for the projects that are open; beyond it the least used is let go.",
         minimum=16,
         maximum=10_000_000,
+    ),
+    Key(
+        "index.projects",
+        "names",
+        "index.projects",
+        "Folders of yours and the project on that server that each is a checkout of; `skm init --project` writes it.",
+        places=("user",),
     ),
     Key("semantic.baseUrl", "text", "semantic.base_url", "Address of the OpenAI-compatible server, up to /v1."),
     Key("semantic.remoteModel", "text", "semantic.remote_model", "The model asked for at that server."),
@@ -420,7 +428,9 @@ def convert(key: Key, raw: object) -> Any:
             raise ValueError("must be a list of texts")
         return tuple(_text(key, item) for item in raw)
     if not isinstance(raw, Mapping):
-        raise ValueError("must be an object of numbers")
+        raise ValueError(f"must be an object of {'texts' if key.kind == 'names' else 'numbers'}")
+    if key.kind == "names":
+        return {_text(key, name): _text(key, value) for name, value in raw.items()}
     return _numbers(key, raw)
 
 

@@ -17,6 +17,7 @@ from spec_kit_memory.advice import advise
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.core.memory import ContextType, Tier
 from spec_kit_memory.errors import BadParameter, FileMissing
+from spec_kit_memory.settings.joined_projects import JOINED
 from spec_kit_memory.settings.keys import (
     BY_NAME,
     KEYS,
@@ -180,6 +181,9 @@ def _load(
             paths = tuple(path for path in paths if path not in values[ADDS_UP])
             values[ADDS_UP] = (*paths, *values[ADDS_UP])
             sources[ADDS_UP] = "file and user" if paths else "user"
+    joined = values.get(JOINED, {}).get(str(root))
+    if joined and sources["index.project"] in ("default", "user"):
+        values["index.project"], sources["index.project"] = joined, "user"
     settings = _build(root, values, sources, environ)
     return replace(settings, repository_paths=frozenset(paths) if "file" in sources[ADDS_UP] else frozenset()), problems
 

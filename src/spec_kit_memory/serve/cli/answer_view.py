@@ -254,7 +254,7 @@ def cards(memories: Iterable[answers.Card], now: datetime) -> Table:
         (
             str(card.id),
             card.title,
-            card.spec_folder or "",
+            card.spec_folder or card.vault or "",
             card.tier.value,
             card.state.value,
             ago(card.created_at or card.updated_at, now),

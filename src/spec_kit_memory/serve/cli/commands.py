@@ -59,13 +59,23 @@ def flag(name: str, about: str, *names: str) -> click.Option:
 # --- starting ---------------------------------------------------------------------------------------
 
 
-@command("init", "Make this folder a workspace.", argument("folder", required=False))
-def init(session: Invocation, folder: str | None) -> None:
+@command(
+    "init",
+    "Make this folder a workspace.",
+    argument("folder", required=False),
+    click.Option(["--project"], metavar="NAME", help="Join that project of a shared index; kept in your own settings."),
+)
+def init(session: Invocation, folder: str | None, project: str | None) -> None:
     from spec_kit_memory.serve.cli.overview import CommandAnswer
     from spec_kit_memory.settings import STATE_FOLDER
-    from spec_kit_memory.workspace import make_personal_vault, make_workspace
+    from spec_kit_memory.workspace import join_project, joined_elsewhere, make_personal_vault, make_workspace
 
     if session.personal:
+        if project:
+            raise BadParameter(
+                "Personal memory joins no project: it never leaves this machine.",
+                hint="Leave out --personal or --project.",
+            )
         vault, is_new = make_personal_vault()
         summary = f"personal memory is {'ready' if is_new else 'already there'} in {vault}"
         hints = (
@@ -77,13 +87,22 @@ def init(session: Invocation, folder: str | None) -> None:
     root = Path(folder or session.workspace or ".").expanduser().resolve()
     if not root.is_dir():
         raise BadParameter(f"{str(root)!r} is not a folder.", hint="Make it first, then run `skm init` there.")
+    joined = join_project(root, project) if project else None
     is_new = make_workspace(root)
     summary = f"{STATE_FOLDER}/ is ready in {root}" if is_new else f"{STATE_FOLDER}/ was already there in {root}"
+    elsewhere = None if project else joined_elsewhere(root)
+    if joined:
+        summary += f"; it is a checkout of the project {project}, as {joined} says"
     session.show(
         CommandAnswer(
             summary=summary,
             paths=tuple(f"{STATE_FOLDER}/{name}" for name in is_new),
             advice=(
+                *(
+                    (f"skm init --project {elsewhere[1]}: join the project of {elsewhere[0]}, another checkout of it",)
+                    if elsewhere
+                    else ()
+                ),
                 "skm index: read the memories that are there",
                 'skm save --text "what to remember": write the first one',
                 "skm install claude-code | codex | cursor | opencode | vscode: connect an agent",

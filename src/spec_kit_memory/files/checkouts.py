@@ -1,0 +1,76 @@
+"""Are two folders checkouts of one project? Told by the first commit and the remote, read as files or by a safe git.
+
+Only to offer a name that the user gave to another checkout: a repository can claim any past and any remote, so
+nothing is ever joined by this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from spec_kit_memory.files import git
+from spec_kit_memory.files.git_history import History
+
+__all__ = ["Identity", "identity", "same_project"]
+
+_SECTION = re.compile(r'^[ \t]*+\[remote "origin"\][ \t]*+$', re.MULTILINE)
+_URL = re.compile(r"^[ \t]*+url[ \t]*+=[ \t]*+(\S(?:.*\S)?)[ \t]*$", re.MULTILINE)
+_ADDRESS = re.compile(r"(?:[a-z+]+://)?(?:[^/@\s]*@)?([^/:\s]+)(?::[0-9]+(?=/))?[:/]+(.+?)(?:\.git)?/*")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a checkout has in common with others of its project, and with hardly anything else."""
+
+    first_commits: frozenset[str]
+    remote: str  # host and path; "" where there is none
+
+    def is_like(self, other: Identity) -> bool:
+        """A common first commit, and no two different remotes: a fork is another project."""
+        if not self.first_commits & other.first_commits:
+            return False
+        return not self.remote or not other.remote or self.remote == other.remote
+
+
+def identity(root: Path) -> Identity | None:
+    """None: no repository, or one without a commit."""
+    history = History.of(root)
+    if history is None:
+        return None
+    commits = history.first_commits()
+    return Identity(frozenset(commits), _remote(root)) if commits else None
+
+
+def same_project(root: Path, others: Iterable[Path]) -> Path | None:
+    """The first of the other folders that is a checkout of the same project."""
+    here: Identity | None = None
+    for other in others:
+        if other == root or not other.is_dir():
+            continue
+        here = here or identity(root)
+        if here is None:
+            return None
+        there = identity(other)
+        if there is not None and here.is_like(there):
+            return other
+    return None
+
+
+def _remote(root: Path) -> str:
+    located = git.located(root)
+    text = git.read(located.common / "config") if located else ""
+    section = _SECTION.search(text)
+    if section is None:
+        return ""
+    body = text[section.end() :].split("\n[", 1)[0]
+    url = _URL.search(body)
+    return "" if url is None else _plain(url[1].strip('"'))
+
+
+def _plain(url: str) -> str:
+    """Host and path of an address, however it is written, and never a password."""
+    address = _ADDRESS.fullmatch(url)
+    return f"{address[1].lower()}/{address[2]}" if address else url.removesuffix(".git")
