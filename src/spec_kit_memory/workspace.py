@@ -36,7 +36,7 @@ from spec_kit_memory.features.runtime import Meaning, Runtime
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.parameters import Request, from_call, signature
-from spec_kit_memory.settings import IndexPlace, Semantic, Settings
+from spec_kit_memory.settings import IndexPlace, Semantic, Settings, joined_projects
 from spec_kit_memory.settings.own_folders import make_private_folder, personal_vault
 
 if TYPE_CHECKING:
@@ -117,8 +117,6 @@ def make_workspace(root: Path) -> tuple[str, ...]:
 
 def join_project(root: Path, name: str) -> Path:
     """The workspace at `root` is a checkout of this project of a shared index; returns the file that says so."""
-    from spec_kit_memory.settings import joined_projects
-
     return joined_projects.join(root.resolve(), name)
 
 
