@@ -261,7 +261,7 @@ KEYS: tuple[Key, ...] = (
         "index.projects",
         "names",
         "index.projects",
-        "Folders of yours and the project on that server that each is a checkout of; `skm init --project` writes it.",
+        "Folders of yours and the project on that server that each is a checkout of.",
         places=("user",),
     ),
     Key("semantic.baseUrl", "text", "semantic.base_url", "Address of the OpenAI-compatible server, up to /v1."),
