@@ -29,7 +29,6 @@ class TrustLevel(Enum):
     NEVER = "no"
 
 
-<<<<<<< HEAD
 TRUST: Mapping[str, TrustLevel] = {
     "semantic.enabled": TrustLevel.FREE,
     "semantic.model": TrustLevel.LOCAL,
@@ -37,6 +36,7 @@ TRUST: Mapping[str, TrustLevel] = {
     "semantic.indexPath": TrustLevel.INSIDE,
     "index.url": TrustLevel.NEVER,  # texts are sent there
     "index.project": TrustLevel.NEVER,
+    "index.projects": TrustLevel.NEVER,
     "index.memoryMb": TrustLevel.NEVER,
     "semantic.baseUrl": TrustLevel.NEVER,  # not on this machine either: another user or a container may listen
     "semantic.remoteModel": TrustLevel.NETWORK,  # what it costs is the user's
@@ -64,43 +64,6 @@ TRUST: Mapping[str, TrustLevel] = {
     "isolation.allowedPaths": TrustLevel.NEVER,
     "allow.network": TrustLevel.NEVER,
     "allow.outsidePaths": TrustLevel.NEVER,
-=======
-TRUST: Mapping[str, Trust] = {
-    "semantic.enabled": Trust.FREE,
-    "semantic.model": Trust.LOCAL,
-    "semantic.dimensions": Trust.FREE,
-    "semantic.indexPath": Trust.INSIDE,
-    "index.url": Trust.NEVER,  # texts are sent there
-    "index.project": Trust.NEVER,
-    "index.memoryMb": Trust.NEVER,
-    "index.projects": Trust.NEVER,
-    "semantic.baseUrl": Trust.NEVER,  # also not on this machine: another user or a container may be listening there
-    "semantic.remoteModel": Trust.NETWORK,  # what it costs is the user's
-    "semantic.apiKeyEnv": Trust.NEVER,
-    "triggers.autoSaveInterval": Trust.FREE,
-    "triggers.phrases": Trust.FREE,
-    "memory.decay.enabled": Trust.FREE,
-    "memory.decay.model": Trust.FREE,
-    "memory.decay.halfLifeDays": Trust.FREE,
-    "memory.decay.rates": Trust.FREE,
-    "memory.decay.minFloor": Trust.FREE,
-    "memory.decay.exemptTiers": Trust.FREE,
-    "memory.defaultTier": Trust.FREE,
-    "memory.defaultContextType": Trust.FREE,
-    "memory.extraPaths": Trust.INSIDE,
-    "search.fusion": Trust.FREE,
-    "search.weights": Trust.FREE,
-    "search.maxTokens": Trust.FREE,
-    "search.rolePrior": Trust.FREE,
-    "exclude": Trust.FREE,
-    "save.noise": Trust.FREE,
-    "watch": Trust.FREE,
-    "isolation.userId": Trust.NEVER,
-    "isolation.projectId": Trust.NEVER,
-    "isolation.allowedPaths": Trust.NEVER,
-    "allow.network": Trust.NEVER,
-    "allow.outsidePaths": Trust.NEVER,
->>>>>>> 5a0e29f (Join a project of a shared index with skm init --project, and list personal memories)
 }
 
 # Lists cost time for every file or message, and tokens cost money with every search: in a repository's own file they
