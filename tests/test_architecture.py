@@ -357,6 +357,7 @@ WRITES_ITSELF = {
     f"{PACKAGE}.serve.hosts.install_record": "the same, with the record of what was installed",
     f"{PACKAGE}.serve.http.auth": "the token of a server is kept in the user's own state folder",
     f"{PACKAGE}.settings.own_folders": "that folder",
+    f"{PACKAGE}.team.scratch": "folders of a team server's own, made anew by each process and removed with it",
 }
 READS_ITSELF = {
     f"{PACKAGE}.embed.local": "the bundled model is part of this package",

@@ -49,6 +49,7 @@ __all__ = [
     "MissingParameter",
     "NothingToSearch",
     "OutOfRange",
+    "Outdated",
     "OutsideScope",
     "ProviderUnavailable",
     "RestoreFailed",
@@ -130,6 +131,10 @@ class DatabaseCorrupt(SpecKitMemoryError):
 class DatabaseBusy(SpecKitMemoryError):
     code = "E025"
     means = "another process held the index for too long"
+
+
+class Outdated(DatabaseBusy):
+    """Somebody else changed the same memory since it was read: what was made from it is not written."""
 
 
 class BadParameter(SpecKitMemoryError):

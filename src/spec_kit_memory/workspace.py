@@ -12,11 +12,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from spec_kit_memory import answers, filesystem, requests
 from spec_kit_memory import settings as settings_module
@@ -30,6 +31,7 @@ from spec_kit_memory.errors import (
     DatabaseUnusable,
     FileMissing,
     MemoryNotFound,
+    Outdated,
     SpecKitMemoryError,
 )
 from spec_kit_memory.features.runtime import Meaning, Runtime
@@ -43,8 +45,9 @@ if TYPE_CHECKING:
     from spec_kit_memory.features.background import Background
     from spec_kit_memory.files.scan import Sync
 
-__all__ = ["Workspace", "make_personal_vault", "open_workspace", "utc_now"]
+__all__ = ["FileCopies", "Workspace", "make_personal_vault", "open_workspace", "utc_now"]
 
+_TRIES = 5  # while others keep changing the same memory
 _LOCAL_MODELS = ("local", "none", "hashing")  # they ask no network
 
 _Answer = TypeVar("_Answer")
@@ -68,7 +71,8 @@ def _takes(
         def call(self: Workspace, /, *values: _Arguments.args, **keywords: _Arguments.kwargs) -> _Answer:
             request = from_call(request_type, values, keywords)
             vault = self._vault(request)
-            return vault._advised(lambda: vault._timed(lambda: verb(vault, request)))
+            files = vault._with_files
+            return vault._advised(lambda: vault._timed(lambda: files(lambda: verb(vault, request), request)))
 
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(call, name, getattr(verb, name))
@@ -139,6 +143,18 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
     return disk.write_lines(path, lines)
 
 
+class FileCopies(Protocol):
+    """The files of a project that has none here: brought from the index before a verb that changes them."""
+
+    @property
+    def alone(self) -> AbstractContextManager[object]:
+        """One verb at a time works on them."""
+        ...
+
+    def concerns(self, request: Request) -> bool: ...
+    def refresh(self, request: Request) -> None: ...
+
+
 class _PersonalVault:
     """The user's own vault, opened when first needed; all views of a workspace share it."""
 
@@ -160,8 +176,12 @@ class Workspace:
         store: Index | None = None,
         embedder: Embedder | None = None,
         personal: bool = False,
+        copies: FileCopies | None = None,
     ) -> None:
-        """`personal`: the user's own vault, if there is one, answers too. Never for others than that user."""
+        """`personal`: the user's own vault, if there is one, answers too. Never for others than that user.
+
+        `copies`: on a team server, what brings the files that a verb works on here before it does.
+        """
         from spec_kit_memory.files.disk import ensure_state_folder, refuse_links
         from spec_kit_memory.files.paths import index_place
 
@@ -171,6 +191,7 @@ class Workspace:
             settings = replace(settings, semantic=semantic, index=IndexPlace())
         self.settings = settings
         self._personal = _PersonalVault()
+        self._copies = copies
         self._now = now
         refuse_links(settings)
         if _has_left(settings, "past"):
@@ -225,6 +246,8 @@ class Workspace:
         from spec_kit_memory.features import personal
 
         if not isinstance(request, Request) or not personal.names_personal(request) or self._is_personal:
+            return self
+        if self._runtime.accepts:  # what is personal there is a namespace of the same index
             return self
         vault = self.personal
         if vault is None and getattr(request, "vault", None) == personal.PERSONAL:
@@ -625,6 +648,18 @@ class Workspace:
         except SpecKitMemoryError as error:
             error.advice = about_personal(error.advice)
             raise
+
+    def _with_files(self, verb: Callable[[], _Answer], request: Request) -> _Answer:
+        """On a team server a verb works on copies. Where somebody else was quicker, they are brought anew."""
+        if self._copies is None or not self._copies.concerns(request):
+            return verb()
+        with self._copies.alone:
+            for _ in range(_TRIES - 1):
+                self._copies.refresh(request)
+                with suppress(Outdated):
+                    return verb()
+            self._copies.refresh(request)
+            return verb()
 
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:
         started = time.perf_counter()

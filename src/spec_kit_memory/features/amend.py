@@ -158,7 +158,14 @@ def _write(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], done: o
     drawer = None if spelled else file_changes.drawer(runtime.now())
     step = file_changes.rewrite(runtime.settings, memory.path, edit, scope=runtime.scope, keep_in=drawer)
     done = replace(done, previous=_plain(previous), files=(step.change,) if step else ())
-    with file_changes.applied(runtime.settings, runtime.store, done.id, [step] if step else [], scope=runtime.scope):
+    with file_changes.applied(
+        runtime.settings,
+        runtime.store,
+        done.id,
+        [step] if step else [],
+        scope=runtime.scope,
+        author=runtime.caller.user,
+    ):
         path = paths.absolute(runtime.settings, memory.path)
         runtime.sync.index_file(path, runtime.change(f"update {', '.join(done.keys)}", done))
         _drop_overrides(runtime, memory.id, changes, done)
@@ -226,7 +233,9 @@ def _forget(
             step = file_changes.discard(runtime.settings, memory.path, scope=runtime.scope, to=drawer)
             if step is not None:
                 moves[memory.id] = step
-    with file_changes.applied(runtime.settings, runtime.store, done.id, list(moves.values()), scope=runtime.scope):
+    with file_changes.applied(
+        runtime.settings, runtime.store, done.id, list(moves.values()), scope=runtime.scope, author=runtime.caller.user
+    ):
         for memory in memories:
             files = (moves[memory.id].change,) if memory.id in moves else ()
             where = "".join(f"; file in {file.trash}" for file in files)

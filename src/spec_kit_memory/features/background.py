@@ -113,12 +113,14 @@ class Background:
         self._runtime.whole.when_new(self._renewed)
         sync, settings = self._runtime.sync, self._runtime.settings
         watcher = Watcher(sync, settings, on_indexed=self.wake, on_event=self._happened)
-        for name, work in (
-            ("scan", self._scan),
-            ("vectors", self._embed),
-            ("use", self._flush),
-            ("watch", lambda: watcher.run(self._stopping)),
-        ):
+        jobs: list[tuple[str, Callable[[], None]]] = [("vectors", self._embed), ("use", self._flush)]
+        if self._runtime.accepts:  # the worker reads the repository, and this only what is there
+            self.unread = ""
+            self.scanned.set()
+            jobs.append(("warm", self._warm))
+        else:
+            jobs += [("scan", self._scan), ("watch", lambda: watcher.run(self._stopping))]
+        for name, work in jobs:
             thread = threading.Thread(target=self._guarded, args=(work,), name=f"skm-{name}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -189,6 +191,14 @@ class Background:
                 warm(self._runtime)
             if not self._stopping.is_set():  # whose sign may have been cleared above
                 self._new_index.wait()
+
+    def _warm(self) -> None:
+        """Read ahead, and make vectors of what other replicas accepted and did not embed."""
+        with suppress(SpecKitMemoryError):
+            warm(self._runtime)
+        while not self._stopping.is_set():
+            self.wake()
+            self._stopping.wait(RETRY_SECONDS)
 
     def _embed(self) -> None:
         done = True

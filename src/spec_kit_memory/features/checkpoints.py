@@ -449,7 +449,13 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
             previous = {row["id"]: row for row in _memories(_after_header(shelf.read(safety.place)))}
             files = file_restore.plan(runtime, opened.rows(), previous)
         with file_changes.applied(
-            runtime.settings, runtime.store, restored.id, files.steps, scope=runtime.scope, at_once=False
+            runtime.settings,
+            runtime.store,
+            restored.id,
+            files.steps,
+            scope=runtime.scope,
+            author=runtime.caller.user,
+            at_once=False,
         ) as changes:
             change = runtime.change(reason, restored)
             done = runtime.store.care.restore(opened.rows(), change, clear=clear_existing, where=where)

@@ -53,9 +53,11 @@ def place(
     given_folder: str | None,
     create: bool = False,
     fact: bool = False,
+    personal: bool = False,
 ) -> Placed:
+    """`personal` is asked of a team server, where a person's notes are the project's unless they say otherwise."""
     base = _base(runtime)
-    user = runtime.scope.user
+    user = None if runtime.accepts and not personal else runtime.scope.user
     if base is None and (given_folder is None or user) and not create:
         return _at_root(runtime, user)
     if user and given_folder is None:
@@ -87,11 +89,23 @@ def _refuse_secret(name: str) -> None:
 
 def _base(runtime: Runtime) -> Path | None:
     """The folder that holds spec folders, canonical."""
+    if runtime.accepts:
+        return _accepting_base(runtime)
     for name in ("specs", ".opencode/specs"):
         real = runtime.settings.real_path(name)  # a link out of the workspace is not followed
         if real is not None and real.is_dir():
             return real
     return None
+
+
+def _accepting_base(runtime: Runtime) -> Path | None:
+    """On a team server: where the memories of some spec folder are."""
+    named = next((tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder), None)
+    if named is None:
+        return None
+    memories = runtime.store.documents.find(Filter(spec_folder=named), limit=1)
+    hidden = memories and memories[0].path.startswith(".opencode/")
+    return runtime.settings.root / (".opencode/specs" if hidden else "specs")
 
 
 class _Folders:

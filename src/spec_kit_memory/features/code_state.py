@@ -27,7 +27,7 @@ MOST_NAMED = 5
 def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[int, Code]:
     """Of these memories those whose files differ now."""
     naming = [memory for memory in memories if memory.cited]
-    if not naming:
+    if not naming or runtime.accepts:
         return {}
     files = runtime.shared.code_files(runtime.settings)
     code_by_id = {memory.id: files.code(memory.cited, prefixes=runtime.scope.prefixes) for memory in naming}

@@ -24,7 +24,7 @@ def refresh(runtime: Runtime, path: str) -> str:
 
     A file that vanished or went bad is left to the scan, and nobody who reads waits long for others who write.
     """
-    if path.startswith(CHAT):
+    if path.startswith(CHAT) or runtime.accepts:
         return ""
     stored = runtime.store.documents.stored(path).get(path)
     try:
@@ -43,6 +43,8 @@ def refresh(runtime: Runtime, path: str) -> str:
 
 def stale(runtime: Runtime) -> list[str]:
     """Live rows whose file is gone: a scan has not seen it yet."""
+    if runtime.accepts:
+        return []
     there = _Listed(runtime.settings.root)
     gone = []
     for path, stored in runtime.store.documents.stored().items():

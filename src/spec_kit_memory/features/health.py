@@ -10,6 +10,7 @@ from typing import Any
 from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import FolderStats, HealthAnswer, Problem, StatsAnswer
 from spec_kit_memory.core import decay, links, operation, tiers
+from spec_kit_memory.core.delivery import Backlog
 from spec_kit_memory.core.memory import Filter, State, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
@@ -172,7 +173,8 @@ def _repaired(runtime: Runtime) -> dict[str, int]:
     """What was mended may be another's: an isolated session does not hear of it."""
     stale = len(freshness.stale(runtime))
     done = runtime.whole.care.repair(runtime.change("repair", operation.Repair()))
-    runtime.sync.scan(count=False, change=runtime.change("repair"))
+    if not runtime.accepts:
+        runtime.sync.scan(count=False, change=runtime.change("repair"))
     index_workspace.embed_pending(runtime)
     return {} if runtime.isolated else done | ({"stale rows": stale} if stale else {})
 
@@ -190,6 +192,8 @@ QUICK_CHECKPOINT_BYTES = 16_000_000
 _HINTS: Mapping[str, Text] = {
     "meaning": "search works by text meanwhile; look at the settings of the provider",
     "files": advise("repair-files"),
+    "saves": "each is found by everybody meanwhile, and what can be tried again is",
+    "repository": "look at its address, at the credentials of the server and at the rules of the git host",
     "bad files": "mend the file, or exclude it in .spec-kit-memory/config.jsonc",
     "file warnings": "mend the line that is named; the text is indexed all the same",
     "held back": advise("repair-held-back"),
@@ -218,7 +222,11 @@ def _in_index(looked: Mapping[str, list[str]]) -> Iterator[_Finding]:
 
 def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Finding]:
     """Do files and index agree now, and what do the files get wrong?"""
-    if whole or runtime.store.documents.count() <= QUICK_FILES:
+    outbox = runtime.whole.outbox
+    if outbox is not None:
+        differ = Differences()
+        yield from _in_git(outbox.backlog(), isolated=runtime.isolated)
+    elif whole or runtime.store.documents.count() <= QUICK_FILES:
         differ = runtime.sync.compare()
     else:
         differ = Differences()
@@ -242,6 +250,15 @@ def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterat
     )
     yield _Finding("held back", _held_back(runtime))
     yield _Finding("gone code", _gone_code(runtime))
+
+
+def _in_git(backlog: Backlog, *, isolated: bool) -> Iterator[_Finding]:
+    """Is what was accepted in git, and can the repository be read? Whose notes are late is told to admins only."""
+    late = [f"{one.path}: {one.reason}" for one in backlog.late if not isolated]
+    if isolated and backlog.late:
+        late = [f"{counted(len(backlog.late), 'change is', 'changes are')} not in git yet"]
+    yield _Finding("saves", late)
+    yield _Finding("repository", [backlog.problem] if backlog.problem else ())
 
 
 def _named(paths: Sequence[str], singular: str, many: str) -> list[str]:

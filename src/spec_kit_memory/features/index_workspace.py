@@ -15,7 +15,7 @@ from spec_kit_memory.answers import IndexAnswer, SkippedFiles, UnreadFile
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import VectorStatus
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import BadSpecFolder, CoolingDown, OutsideScope, SpecKitMemoryError
+from spec_kit_memory.errors import AccessDenied, BadSpecFolder, CoolingDown, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.features import remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import paths, vector_queue
@@ -38,6 +38,8 @@ NAMED_PATHS = 3  # of each reason for which files are passed over
 
 def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     """Bring the index in step. With `embed`, vectors are made before this returns."""
+    if runtime.accepts:
+        raise AccessDenied("this server reads git by itself", hint="push: what is pushed is found within a minute")
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     if folder is not None:
         _check_folder(runtime, folder)  # before the cooldown: a slip of the pen costs no minute

@@ -89,7 +89,9 @@ def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:
     taken_in = Merge(merged=old.id, into=new.id, files=(rewritten.change,) if rewritten else ())
     given_way = replace(taken_in, files=(discarded.change,) if discarded else ())
     steps = [step for step in (rewritten, discarded) if step is not None]
-    with file_changes.applied(runtime.settings, runtime.store, taken_in.id, steps, scope=runtime.scope):
+    with file_changes.applied(
+        runtime.settings, runtime.store, taken_in.id, steps, scope=runtime.scope, author=runtime.caller.user
+    ):
         path = paths.absolute(runtime.settings, new.path)
         runtime.sync.index_file(path, runtime.change(f"took in memory {old.id}", taken_in))
         links = _taken_over(runtime, old.id, new.id)

@@ -351,6 +351,11 @@ class Runtime:
         return self.scope != Scope()
 
     @property
+    def accepts(self) -> bool:
+        """On a team server: nobody's files are here, and changes of them are accepted in the index."""
+        return self.whole.outbox is not None
+
+    @property
     def take_back(self) -> Advice:
         """How to take back what was done here."""
         return advise("take-back")

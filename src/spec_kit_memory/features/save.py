@@ -24,8 +24,9 @@ from spec_kit_memory.core.memory import Memory, VectorStatus
 from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, MissingParameter, SpecKitMemoryError
+from spec_kit_memory.errors import AccessDenied, DatabaseBusy, DatabaseUnusable, MissingParameter, SpecKitMemoryError
 from spec_kit_memory.features import choose_folder, index_workspace, merge, near_duplicates, remarks, sessions
+from spec_kit_memory.features.personal import PERSONAL
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import disk, git, paths
 from spec_kit_memory.files.cited_code import record_citations
@@ -46,6 +47,8 @@ def save(runtime: Runtime, request: SaveRequest) -> SaveAnswer:
         contents = [name for name in contents if name != "context"]
     if len(contents) != 1:
         raise MissingParameter(f"save got {' and '.join(contents)}", hint="give exactly one of them")
+    if file_path is not None and runtime.accepts:
+        raise AccessDenied("this server has no files of yours", hint="commit the file: it is read from git")
     if file_path is not None:
         return _existing(runtime, file_path, dry_run=request.dry_run, on_similar=request.on_similar)
     by_person = request.by_person
@@ -173,9 +176,10 @@ def _write(
         given_folder=request.spec_folder or draft.session.spec_folder,
         create=request.create,
         fact=draft.fact,
+        personal=request.vault == PERSONAL,
     )
     now_local = runtime.now().astimezone()
-    repository = redact.redact_data(git.head(runtime.settings.root), Counter())
+    repository = {} if runtime.accepts else redact.redact_data(git.head(runtime.settings.root), Counter())
     rendered, triggers = _rendered(runtime, draft, placed.spec_folder, now_local, repository)
     similar = () if on_similar == "distinct" and not force else near_duplicates.similar(runtime, rendered.text)
     warnings = [
@@ -217,16 +221,17 @@ def _write(
     answer = replace(answer, warnings=(*answer.warnings, *problems))
     try:
         # The memory is kept by now: what fails here is told, and no reason to save it again.
-        _metadata(
-            runtime.settings,
-            saved.path,
-            replace(rendered, tier=answer.tier or rendered.tier),
-            answer.triggers,
-            now_local=now_local,
-            spec_folder=placed.spec_folder,
-            status=status,
-            git_=repository,
-        )
+        if not runtime.accepts:  # one file that every save of everybody changes would be nothing but conflicts
+            _metadata(
+                runtime.settings,
+                saved.path,
+                replace(rendered, tier=answer.tier or rendered.tier),
+                answer.triggers,
+                now_local=now_local,
+                spec_folder=placed.spec_folder,
+                status=status,
+                git_=repository,
+            )
     except SpecKitMemoryError as error:
         answer = replace(answer, warnings=(*answer.warnings, f"the memory is saved, but {error.message}"))
     _session_saved(runtime, draft.session.session_id)
@@ -235,6 +240,8 @@ def _write(
 
 def _note_citations(runtime: Runtime, memory_id: int, *, is_new: bool = False) -> None:
     """The memory is kept by now, and no reason to refuse it: a scan notes what could not be noted here."""
+    if runtime.accepts:
+        return
     with suppress(DatabaseBusy, DatabaseUnusable):
         record_citations(runtime.whole, runtime.settings, [memory_id], is_new=is_new)
 

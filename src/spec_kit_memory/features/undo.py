@@ -168,7 +168,9 @@ def _name(act: Act) -> str:
 def _applied(runtime: Runtime, change: Change, files: Sequence[file_changes.Step]) -> Iterator[None]:
     """The files are back inside, and everything in the index comes at once; if anything fails, all is as it was."""
     assert change.operation is not None
-    with file_changes.applied(runtime.settings, runtime.store, change.operation.id, files, scope=runtime.scope):
+    with file_changes.applied(
+        runtime.settings, runtime.store, change.operation.id, files, scope=runtime.scope, author=runtime.caller.user
+    ):
         yield
 
 

@@ -29,10 +29,11 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.core.delivery import OperationKind
 from spec_kit_memory.core.memory import EVERYWHERE, Scope
 from spec_kit_memory.core.operation import FileChange
 from spec_kit_memory.errors import AccessDenied, BadPath, SpecKitMemoryError
-from spec_kit_memory.files import discover, disk, journal, trash, write_counters
+from spec_kit_memory.files import discover, disk, journal, outgoing, trash, write_counters
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.files.journal import JournalRecord
 from spec_kit_memory.files.rewrite import edited
@@ -336,6 +337,7 @@ def applied(
     steps: Sequence[Step],
     *,
     scope: Scope,
+    author: str = "",
     at_once: bool = True,
 ) -> Iterator[Changes]:
     """Inside, the files are as they will be, and what this thread writes to the index is one transaction.
@@ -355,10 +357,12 @@ def applied(
         try:
             _prepare(jobs.values(), steps, stack)
             with index.together():
+                accepted = _Acceptance(index, steps)
                 if at_once:
                     changes.make(*steps)
                 yield changes
                 changes.sync()
+                accepted.end([step for step in steps if jobs[id(step)] in changes.made], author=author or scope.user)
                 committing = True
         except BaseException as error:
             write_counters.count(settings, scope=scope, errors=1)
@@ -371,6 +375,52 @@ def applied(
         made_ids = frozenset(map(id, changes.made))
         _clean(record, jobs.values(), made_ids=made_ids)
     _count(settings, scope, [step for step in steps if id(jobs[id(step)]) in made_ids])
+
+
+class _Acceptance:
+    """On a team server the files here are copies: what is done to them is accepted in the same transaction."""
+
+    def __init__(self, index: Index, steps: Sequence[Step]) -> None:
+        """The copies must be what the index has now, or somebody else was quicker."""
+        self._index = index
+        self._bases = {step.path: _base(step) for step in steps}
+        self._texts: dict[str, str | None] = {}
+        if index.outbox is not None:
+            index.outbox.require_base(self._bases)
+            self._redacted = index.outbox.redacted(self._bases)
+            for path, base in self._bases.items():
+                self._texts[path] = index.documents.text(content_hash=base) if base else None
+
+    def end(self, made: Sequence[Step], *, author: str | None) -> None:
+        outbox = self._index.outbox
+        if outbox is None:
+            return
+        operations = [
+            outgoing.operation(
+                step.path, before=self._texts[step.path], after=_after(step), base=self._bases[step.path]
+            )
+            for step in made
+            if outgoing.is_delivered(step.path)
+        ]
+        for one in operations:
+            if one.kind is OperationKind.WRITE and one.path in self._redacted:
+                raise AccessDenied(
+                    f"{one.path} has secrets in git that this server leaves out: its text cannot be changed from here",
+                    hint="take them out of the file, commit that, then try again",
+                )
+        outbox.add(operations, author=author)
+
+
+def _base(step: Step) -> str | None:
+    if isinstance(step, Write):
+        return step.before
+    return step.digest if step.discards else None
+
+
+def _after(step: Step) -> bytes | None:
+    if isinstance(step, Write):
+        return step.data
+    return None if step.discards else _bytes(step.place)[0]
 
 
 def _recorded(settings: Settings, scope: Scope, operation_id: str, steps: Sequence[Step]) -> JournalRecord:

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -30,7 +30,7 @@ from spec_kit_memory.filesystem import NotAFile, Place, Redirected
 from spec_kit_memory.index.contract import Stored
 from spec_kit_memory.settings import Settings
 
-__all__ = ["Recovery", "Saved", "adopt", "pending_of", "recover", "save", "settle"]
+__all__ = ["Recovery", "Saved", "adopt", "names", "pending_of", "recover", "save", "settle", "too_many"]
 
 _OURS = re.compile(r"\d\d-\d\d-\d\d_\d\d-\d\d__.*_pending\.md", re.DOTALL)
 _MOST_NAMES = 10_000
@@ -192,7 +192,17 @@ def _rename(target: Place) -> Place:
             continue
         filesystem.sync(final.parent)
         return final
-    raise BadPath(f"there are too many files named like {target.name}", hint="choose another title")
+    raise too_many(target.path)
+
+
+def names(folder: Path, stem: str) -> Iterator[Path]:
+    """The names that a new file may get, in this order."""
+    yield folder / f"{stem}.md"
+    yield from (folder / f"{stem}-{number}.md" for number in range(2, _MOST_NAMES))
+
+
+def too_many(target: Path) -> BadPath:
+    return BadPath(f"there are too many files named like {target.name}", hint="choose another title")
 
 
 def _numbered(final: Place, number: int) -> Place:
@@ -233,7 +243,7 @@ def _claim(settings: Settings, folder: Place, stem: str, is_taken: Callable[[Pat
             return claim
         record.remove()
         record.close()
-    raise BadPath(f"there are too many files named like {first.name}", hint="choose another title")
+    raise too_many(first.path)
 
 
 # --- recovery -----------------------------------------------------------------

@@ -36,7 +36,17 @@ from spec_kit_memory.core.memory import (
 from spec_kit_memory.core.operation import Reindex
 from spec_kit_memory.core.scope import allows
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
-from spec_kit_memory.files import discover, disk, file_changes, index_entry, paths, pending, spec_links, write_batch
+from spec_kit_memory.files import (
+    discover,
+    disk,
+    file_changes,
+    index_entry,
+    outgoing,
+    paths,
+    pending,
+    spec_links,
+    write_batch,
+)
 from spec_kit_memory.files.cited_code import record_missing
 from spec_kit_memory.files.discover import Discovery, MemoryFile
 from spec_kit_memory.files.discovery_rules import SPEC_DOCUMENTS
@@ -263,7 +273,8 @@ class Sync:
                 with suppress(OSError):
                     filesystem.remove(paths.state(self._settings, UNLINKED))
         self._report_bad(scan)
-        record_missing(self._store, self._settings, stored, places=only and seen.files, changed=scan.report.changed)
+        if self._store.outbox is None:  # a team server has no code to compare with
+            record_missing(self._store, self._settings, stored, places=only and seen.files, changed=scan.report.changed)
         scan.report.seconds = time.perf_counter() - started
         scan.report.elsewhere = scan.hidden.changed
         return scan.report
@@ -732,6 +743,16 @@ class Sync:
 
         A name that another memory has, or had before it vanished or was forgotten, is not given to this one.
         """
+        if self._store.outbox is not None:
+
+            def put(found: MemoryFile, file: FileText) -> PutResult:
+                entry = self._own._entry(found, index_entry.parse(file, scanned=text))
+                return self._own._put(entry, change, explicit=True)
+
+            seen_ns, author = self._seen_ns(), change.user or self._scope.user
+            return outgoing.save(
+                self._store, self._settings, folder, stem, text, put=put, seen_ns=seen_ns, author=author
+            )
         return pending.save(
             folder,
             stem,

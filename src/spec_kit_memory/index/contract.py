@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from spec_kit_memory.core.citations import Citations
+from spec_kit_memory.core.delivery import Backlog, Delivery, FileOperation
 from spec_kit_memory.core.memory import (
     Change,
     Entry,
@@ -51,6 +52,7 @@ __all__ = [
     "Care",
     "Documents",
     "Index",
+    "Outbox",
     "PutResult",
     "Rebuilt",
     "Record",
@@ -171,6 +173,11 @@ class Index(Protocol):
     @property
     def care(self) -> Care: ...
     @property
+    def outbox(self) -> Outbox | None:
+        """On a team server: where changes of files go, since nobody's folder has the files. Else there is none."""
+        ...
+
+    @property
     def read_only(self) -> bool:
         """It cannot be written: reads work, writes raise DatabaseUnusable."""
         ...
@@ -230,6 +237,28 @@ class Index(Protocol):
         numbers are made of, as far as a twentieth of a second goes.
         """
         ...
+
+
+class Outbox(Protocol):
+    """Changes of files that are accepted here and written to git by a worker."""
+
+    def require_base(self, bases: Mapping[str, str | None]) -> None:
+        """Raise `Outdated` unless each path has this content hash now, or with None no live memory. In `together`."""
+        ...
+
+    def redacted(self, paths: Collection[str]) -> set[str]:
+        """Those whose file has secrets that the index leaves out: it cannot be written anew from what is here."""
+        ...
+
+    def add(self, operations: Sequence[FileOperation], *, author: str | None) -> None:
+        """Accept these, together with what else the transaction writes. In `together`."""
+        ...
+
+    def deliveries(self, paths: Collection[str]) -> dict[str, Delivery]:
+        """How far the last change of each of these paths has come; nothing for one that was never changed here."""
+        ...
+
+    def backlog(self) -> Backlog: ...
 
 
 class Documents(Protocol):

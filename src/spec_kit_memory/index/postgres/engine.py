@@ -14,6 +14,7 @@ from spec_kit_memory.index.postgres.connection import BUSY_SECONDS, Database, fi
 from spec_kit_memory.index.postgres.documents import Documents
 from spec_kit_memory.index.postgres.export import PostgresTables
 from spec_kit_memory.index.postgres.maintenance import Care
+from spec_kit_memory.index.postgres.outbox import Outbox
 from spec_kit_memory.index.postgres.record import Record
 from spec_kit_memory.index.postgres.vectors import Vectors
 from spec_kit_memory.index.postgres.view import Shared
@@ -30,10 +31,12 @@ class PostgresIndex:
         checkout: str = "",
         read_only: bool = False,
         busy_seconds: float = BUSY_SECONDS,
+        accepts: bool = False,
     ) -> None:
+        """`accepts`: on a team server, where changes of files are accepted in the outbox."""
         database = Database(url, project, checkout=checkout, read_only=read_only, busy_seconds=busy_seconds)
         shared = Shared(database)
-        shared.whole = self
+        shared.whole, shared.accepts = self, accepts
         self._bind(shared, None)
 
     def _bind(self, shared: Shared, scope: Scope | None) -> None:
@@ -47,6 +50,10 @@ class PostgresIndex:
     @property
     def read_only(self) -> bool:
         return self._database.read_only
+
+    @property
+    def outbox(self) -> Outbox | None:
+        return Outbox(self._shared, self._scope) if self._shared.accepts else None
 
     def within(self, scope: Scope) -> PostgresIndex:
         view = object.__new__(PostgresIndex)

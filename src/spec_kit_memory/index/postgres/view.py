@@ -31,6 +31,7 @@ class Shared:
         self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
         self.row_cache = RowCache(self.feed, self.steadiness)
         self.loaded: Arrays | None = None
+        self.accepts = False  # changes of files go to the outbox
 
     @property
     def arrays(self) -> Arrays:

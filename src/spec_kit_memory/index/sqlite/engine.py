@@ -51,6 +51,11 @@ class SqliteIndex:
     def read_only(self) -> bool:
         return self._database.read_only
 
+    @property
+    def outbox(self) -> None:
+        """Whoever uses a file writes the memories' files, too."""
+        return None
+
     def within(self, scope: Scope) -> SqliteIndex:
         view = object.__new__(SqliteIndex)
         view._bind(self._shared, scope)

@@ -2,7 +2,7 @@
 
 SET LOCAL search_path = spec_kit_memory, public;
 
--- Of the operator alone: it has secrets, and the role of a project's transactions is given no right to it.
+-- The operator's, who owns it and sees it all. A project's transactions see how their own repository is doing.
 CREATE TABLE served (
   project_id BIGINT PRIMARY KEY REFERENCES project (id),
   repository TEXT NOT NULL,             -- a git address, or a folder
@@ -27,7 +27,8 @@ CREATE TABLE lease (
   held_until TIMESTAMPTZ NOT NULL
 );
 
--- Changes of files that were accepted, in the order of acceptance. What is in git stays, without its text.
+-- Changes of files that were accepted, in the order of acceptance. Its owner, the operator, sees those of all projects.
+-- What is in git stays, without its text.
 CREATE TABLE outbox (
   project_id BIGINT NOT NULL,
   sequence BIGINT NOT NULL,
@@ -52,7 +53,11 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_path ON outbox (project_id, path, sequence);
 CREATE INDEX outbox_waiting ON outbox (project_id, sequence) WHERE stage <> 'in git';
 
+ALTER TABLE served ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_project ON served USING (project_id = nullif(current_setting('skm.project', true), '')::bigint);
+GRANT SELECT (project_id, branch, save_branch, synced_at, branch_commit, save_commit, skipped, problem, problem_at)
+  ON served TO @role;
+
 ALTER TABLE outbox ENABLE ROW LEVEL SECURITY;
-ALTER TABLE outbox FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_project ON outbox USING (project_id = nullif(current_setting('skm.project', true), '')::bigint);
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO @role;

@@ -135,6 +135,7 @@ BEGIN
       ' ((SELECT string_to_array(current_setting(''skm.checkout'', true), '','')::bigint[])::bigint[]))', name);
   END LOOP;
   FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'spec_kit_memory'::regnamespace AND relrowsecurity
+    AND relname NOT IN ('outbox', 'served')  -- which the operator, who owns them, sees for all projects
   LOOP
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
   END LOOP;

@@ -1,0 +1,95 @@
+"""Which operations on files do the steps of a verb come to, on a team server where they are accepted and not written?
+
+What changes only front matter is an edit: it is made again, key by key, in whatever the file says by then.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.core import front_edit, markdown
+from spec_kit_memory.core.delivery import FileOperation, OperationKind
+from spec_kit_memory.core.memory import owner_of
+from spec_kit_memory.errors import BadPath
+from spec_kit_memory.files import discover, disk, paths, pending
+from spec_kit_memory.files.discover import MemoryFile
+from spec_kit_memory.files.disk import FileText
+from spec_kit_memory.files.pending import Saved
+from spec_kit_memory.index.contract import Index, PutResult
+from spec_kit_memory.settings import Settings
+
+__all__ = ["is_delivered", "operation", "save"]
+
+
+_KEYS = ("title", "triggers", "tier", "context_type", "weight", "created_at", "expires_at", "questions")
+
+
+def save(
+    index: Index,
+    settings: Settings,
+    folder: Path,
+    stem: str,
+    text: str,
+    *,
+    put: Callable[[MemoryFile, FileText], PutResult],
+    seen_ns: int,
+    author: str | None,
+) -> Saved[PutResult]:
+    """A new memory under the first free name: its row and the order to write its file are one transaction."""
+    data = text.encode("utf-8")
+    facts = _facts(size=len(data), mtime_ns=seen_ns)
+    for final in pending.names(folder, stem):
+        stored = paths.stored_form(settings, final)
+        with index.together():  # nobody takes the name meanwhile
+            if index.outbox is None or index.documents.stored(stored):
+                continue
+            found = discover.place(settings, final, real=final, facts=facts)
+            if found is None:
+                raise BadPath(f"{stored} is no place for a memory", hint="choose another spec folder")
+            result = put(found, disk.text_of(data, facts, name=stored, seen_ns=seen_ns))
+            if is_delivered(stored):
+                index.outbox.add([operation(stored, before=None, after=data, base=None)], author=author)
+        return Saved(final, result)
+    raise pending.too_many(folder / f"{stem}.md")
+
+
+def _facts(*, size: int, mtime_ns: int) -> os.stat_result:
+    """What the system would say of a file that nobody has written."""
+    seconds = mtime_ns // 1_000_000_000
+    facts = (stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, size, seconds, seconds, seconds)
+    return os.stat_result(facts, {"st_mtime_ns": mtime_ns})  # type: ignore[call-arg, unused-ignore]
+
+
+def is_delivered(path: str) -> bool:
+    """Does a change of this path go into git? What is in a person's own namespace stays in the database."""
+    return owner_of(path) is None
+
+
+def operation(path: str, *, before: str | None, after: bytes | None, base: str | None) -> FileOperation:
+    """`before` is the text that the index had, of content hash `base`; `after` are the new bytes, or None: no file."""
+    if after is None:
+        return FileOperation(OperationKind.REMOVE, path, base=base)
+    if before is not None and (keys := _edited(before, disk.decode(after, name=path))) is not None:
+        return FileOperation(OperationKind.EDIT, path, keys=keys, base=base)
+    return FileOperation(OperationKind.WRITE, path, data=after, base=base)
+
+
+def _edited(before: str, after: str) -> dict[str, Any] | None:
+    """The keys that make one text the other; None where it takes more than that."""
+    old, new = markdown.parse(before).front, markdown.parse(after).front
+    changed = {key: _plain(getattr(new, key)) for key in _KEYS if getattr(old, key) != getattr(new, key)}
+    return changed if changed and front_edit.edit_front_matter(before, changed) == after else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value) or None
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value.value if isinstance(value, Enum) else value

@@ -1,0 +1,190 @@
+"""What was accepted and is not in git yet? Rows that are written with the memories they are about, in one transaction.
+
+The features add to it and ask how far something has come; the worker of a team server takes from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from spec_kit_memory.core.delivery import Backlog, Delivery, FileOperation, OperationKind, Stage
+from spec_kit_memory.errors import Outdated
+from spec_kit_memory.index.postgres.connection import fetch, first
+from spec_kit_memory.index.postgres.view import View
+
+__all__ = ["Outbox", "Waiting"]
+
+MOST_LATE = 20
+MOST_AT_ONCE = 200  # operations of one round
+
+_DELIVERY = "path, stage, accepted_at, reason, branch, commit, tries"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An operation as the worker gets it."""
+
+    sequence: int
+    operation: FileOperation
+    author: str | None
+    accepted_at: datetime
+    tries: int
+
+
+class Outbox(View):
+    def require_base(self, bases: Mapping[str, str | None]) -> None:
+        sql = (
+            "SELECT path, content_hash FROM memory WHERE project_id = @p AND checkout_id = @c AND presence = 'live'"
+            " AND path = ANY(?::text[])"
+        )
+        with self._database.reading(own=True) as connection:
+            present = dict(fetch(connection, sql, (list(bases),)))
+        for path, base in bases.items():
+            if present.get(path) != base:
+                raise Outdated(f"{path} was changed by somebody else at the same moment", hint="try again")
+
+    def redacted(self, paths: Collection[str]) -> set[str]:
+        sql = (
+            "SELECT path FROM memory JOIN document ON document.project_id = @p AND document.checkout_id = @c"
+            " AND memory_id = id WHERE memory.project_id = @p AND memory.checkout_id = @c AND presence = 'live'"
+            " AND redactions > 0 AND path = ANY(?::text[])"
+        )
+        with self._database.reading(own=True) as connection:
+            return {row[0] for row in fetch(connection, sql, (list(paths),))}
+
+    def add(self, operations: Sequence[FileOperation], *, author: str | None) -> None:
+        if not operations:
+            return
+        with self._database.writing() as connection:
+            last = int(first(connection, "SELECT coalesce(max(sequence), 0) FROM outbox WHERE project_id = @p")[0])
+            connection.executemany(
+                "INSERT INTO outbox (project_id, sequence, id, kind, path, data, keys, base, author)"
+                " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        last + number,
+                        one.id,
+                        one.kind.value,
+                        one.path,
+                        one.data,
+                        None if one.keys is None else json.dumps(dict(one.keys), ensure_ascii=False),
+                        one.base,
+                        author,
+                    )
+                    for number, one in enumerate(operations, start=1)
+                ],
+            )
+
+    def deliveries(self, paths: Collection[str]) -> dict[str, Delivery]:
+        if not paths:
+            return {}
+        sql = (
+            f"SELECT DISTINCT ON (path) {_DELIVERY} FROM outbox WHERE project_id = @p AND path = ANY(?::text[])"
+            " ORDER BY path, stage = 'in git', sequence DESC"
+        )
+        with self._database.reading(own=True) as connection:
+            return {row[0]: _delivery(*row) for row in fetch(connection, sql, (list(paths),))}
+
+    def backlog(self) -> Backlog:
+        with self._database.reading() as connection:
+            sql = (
+                "SELECT count(*) FILTER (WHERE stage = 'accepted'), count(*) FILTER (WHERE stage = 'in git'),"
+                " count(*) FILTER (WHERE stage = 'failed'), min(accepted_at) FILTER (WHERE stage = 'accepted')"
+                " FROM outbox WHERE project_id = @p"
+            )
+            accepted, in_git, failed, oldest = first(connection, sql)
+            late = (
+                f"SELECT {_DELIVERY} FROM outbox WHERE project_id = @p AND stage <> 'in git' AND reason IS NOT NULL"
+                " ORDER BY sequence LIMIT ?"
+            )
+            rows = fetch(connection, late, (MOST_LATE,))
+            state = fetch(connection, "SELECT synced_at, problem FROM served WHERE project_id = @p")
+        synced_at, problem = state[0] if state else (None, None)
+        return Backlog(
+            accepted, in_git, failed, oldest, synced_at, problem, late=tuple(_delivery(*row) for row in rows)
+        )
+
+    # --- for the worker
+
+    def on_the_way(self) -> set[str]:
+        """The paths that have an operation which is not in git: what git says of them is older than what is known."""
+        sql = "SELECT DISTINCT path FROM outbox WHERE project_id = @p AND stage = 'accepted'"
+        with self._database.reading(own=True) as connection:
+            return {row[0] for row in fetch(connection, sql)}
+
+    def due(self) -> list[Waiting]:
+        """What is to be tried now, in order. One that waits, or failed, holds up those after it on its path."""
+        sql = (
+            "SELECT sequence, id, kind, path, data, keys, base, author, accepted_at, tries FROM outbox AS this"
+            " WHERE project_id = @p AND stage = 'accepted' AND due_at <= now() AND NOT EXISTS"
+            " (SELECT 1 FROM outbox AS other WHERE other.project_id = @p AND other.path = this.path"
+            " AND other.sequence < this.sequence AND (other.stage = 'failed' OR"
+            " (other.stage = 'accepted' AND other.due_at > now())))"
+            " ORDER BY sequence LIMIT ?"
+        )
+        with self._database.reading() as connection:
+            return [_waiting(row) for row in fetch(connection, sql, (MOST_AT_ONCE,))]
+
+    def delivered(self, commits: Mapping[int, str], *, branch: str) -> None:
+        """These are in git: sequence -> commit. Their text is not needed any more."""
+        with self._database.writing() as connection:
+            connection.executemany(
+                "UPDATE outbox SET stage = 'in git', commit = ?, branch = ?, reason = NULL, data = NULL,"
+                " ended_at = now() WHERE project_id = @p AND sequence = ? AND stage = 'accepted'",
+                [(commit, branch, sequence) for sequence, commit in commits.items()],
+            )
+
+    def failed(self, sequence: int, reason: str) -> None:
+        """It cannot be written: a person has to look. It holds up what comes after it on its path."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE outbox SET stage = 'failed', reason = ?, ended_at = now()"
+                " WHERE project_id = @p AND sequence = ? AND stage = 'accepted'",
+                (reason, sequence),
+            )
+
+    def postponed(self, sequences: Collection[int], reason: str, *, seconds: float) -> None:
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE outbox SET tries = tries + 1, reason = ?, due_at = now() + make_interval(secs => ?)"
+                " WHERE project_id = @p AND stage = 'accepted' AND sequence = ANY(?::bigint[])",
+                (reason, seconds, list(sequences)),
+            )
+
+    def renamed(self, sequence: int, *, old: str, new: str) -> None:
+        """The name was taken in git: this operation and those after it are about another path."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE outbox SET path = ? WHERE project_id = @p AND path = ? AND sequence >= ?", (new, old, sequence)
+            )
+
+
+def _waiting(row: tuple[object, ...]) -> Waiting:
+    sequence, id_, kind, path, data, keys, base, author, accepted_at, tries = row
+    operation = FileOperation(
+        OperationKind(str(kind)),
+        str(path),
+        data=None if data is None else bytes(data),  # type: ignore[call-overload]
+        keys=None if keys is None else json.loads(str(keys)),
+        base=None if base is None else str(base),
+        id=str(id_),
+    )
+    assert isinstance(sequence, int)
+    assert isinstance(tries, int)
+    assert isinstance(accepted_at, datetime)
+    return Waiting(sequence, operation, None if author is None else str(author), accepted_at, tries)
+
+
+def _delivery(
+    path: str,
+    stage: str,
+    accepted_at: datetime,
+    reason: str | None,
+    branch: str | None,
+    commit: str | None,
+    tries: int,
+) -> Delivery:
+    return Delivery(path, Stage(stage), accepted_at, reason, branch, commit, tries)

@@ -1,0 +1,328 @@
+"""What does a replica do for the projects that it looks after? Rounds: fetch, put what was accepted into git, index.
+
+A round is one replica's at a time, by its lease. Whatever fails is tried again after a growing pause, is said in the
+project's health, and takes nothing away: what was accepted stays found.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.files.scan import Sync
+from spec_kit_memory.index.postgres.engine import PostgresIndex
+from spec_kit_memory.index.postgres.outbox import Outbox, Waiting
+from spec_kit_memory.settings import Settings
+from spec_kit_memory.team import commits, lease
+from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.lease import Lease
+from spec_kit_memory.team.mirror import Brought, Mirror
+from spec_kit_memory.team.project_workspace import CHECKOUT, index_place
+from spec_kit_memory.team.projects import Project, Projects
+from spec_kit_memory.team.repository import GitError, GitLimits, Repository
+from spec_kit_memory.team.scratch import private_folder, remove_folder
+from spec_kit_memory.workspace import utc_now
+
+__all__ = ["Keeper", "Round"]
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_SECONDS = 60.0  # between two looks at a repository that nobody calls for
+LOOK_SECONDS = 1.0
+_TRIES = 5  # while others keep pushing
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
+
+Step = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round did."""
+
+    project: str
+    delivered: int = 0
+    failed: int = 0
+    waiting: int = 0  # not in git, and tried again later
+    brought: Brought = field(default_factory=Brought)
+    problem: str | None = None
+
+    @property
+    def summary(self) -> str:
+        told = f"{counted(self.brought.changed, 'file')} read, {self.brought.gone} gone, {self.delivered} put into git"
+        told += f", {self.waiting} tried again later" if self.waiting else ""
+        told += f", {self.failed} failed" if self.failed else ""
+        return f"{told}; {self.problem}" if self.problem else told
+
+
+@dataclass(slots=True)
+class _Kept:
+    index: PostgresIndex
+    repository: Repository
+    mirror: Mirror
+
+
+class Keeper:
+    """`settings` are the operator's; their root is the server's data folder."""
+
+    def __init__(
+        self,
+        database: TeamDatabase,
+        *,
+        settings: Settings,
+        now: Callable[[], datetime] = utc_now,
+        interval_seconds: float = INTERVAL_SECONDS,
+        limits: GitLimits | None = None,
+        domain: str = "",
+        step: Step = lambda name: None,
+    ) -> None:
+        self._database = database
+        self._projects = Projects(database)
+        self._settings = settings
+        self._now = now
+        self._interval_seconds = interval_seconds
+        self._limits = limits
+        self._domain = domain or socket.gethostname() or "localhost"
+        self._step = step
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._kept: dict[str, _Kept] = {}
+        self._pauses: dict[str, tuple[float, datetime]] = {}
+
+    # --- life
+
+    def run(self, stopping: threading.Event) -> None:
+        """Look after whatever is due, until told to stop."""
+        while not stopping.wait(LOOK_SECONDS * random.uniform(0.7, 1.3)):
+            try:
+                for name in self.due():
+                    if stopping.is_set():
+                        break
+                    self.round(name)
+            except SpecKitMemoryError as error:  # the database is away: it comes back
+                logger.warning("%s %s", error.code, error.message)
+                stopping.wait(LOOK_SECONDS)
+        self.close()
+
+    def close(self) -> None:
+        for kept in self._kept.values():
+            kept.index.close()
+            remove_folder(kept.mirror.settings.root)
+        self._kept.clear()
+
+    def due(self) -> list[str]:
+        """The projects that want a round: called for, not looked at for a while, or with something to put into git."""
+        with self._database.transaction() as session:
+            rows = session.rows(
+                "SELECT name FROM served JOIN project ON id = served.project_id"
+                " LEFT JOIN lease ON lease.project_id = served.project_id"
+                " WHERE (held_until IS NULL OR held_until < now())"
+                " AND (problem_at IS NULL OR problem_at < now() - make_interval(secs => %s))"
+                " AND (synced_at IS NULL OR synced_at < now() - make_interval(secs => %s) OR wanted_at > synced_at"
+                " OR EXISTS (SELECT 1 FROM outbox WHERE outbox.project_id = served.project_id AND stage = 'accepted'"
+                " AND due_at <= now()))",
+                (_FIRST_PAUSE, self._interval_seconds),
+            )
+        return [str(row[0]) for row in rows]
+
+    # --- one round
+
+    def round(self, name: str) -> Round | None:
+        """One round of this project; None where another replica is at it."""
+        project = self._projects.get(name)
+        with lease.held(self._database, name, self._holder) as held:
+            if held is None:
+                return None
+            done = Round(name)
+            self._step("leased")
+            started = self._time()
+            try:
+                if project.is_git:
+                    self._git_round(project, held, done)
+                else:
+                    self._folder_round(project, done)
+            except SpecKitMemoryError as error:
+                done.problem = error.message
+                if name in self._kept:
+                    self._kept[name].mirror.forget()
+                logger.warning("project %s: %s", name, error.message)
+            self._note(name, done, started)
+            return done
+
+    def _time(self) -> datetime:
+        with self._database.transaction() as session:
+            row = session.row("SELECT now()")
+        assert row is not None
+        moment = row[0]
+        assert isinstance(moment, datetime)
+        return moment
+
+    def _note(self, name: str, done: Round, started: datetime) -> None:
+        """What the round came to; one that was called for while it ran is called for still."""
+        with self._database.transaction() as session:
+            number = "(SELECT id FROM project WHERE name = %s)"
+            if done.problem is None:
+                session.execute(
+                    "UPDATE served SET synced_at = %s, problem = NULL, problem_at = NULL, skipped = %s"
+                    f" WHERE project_id = {number}",
+                    (started, json.dumps(done.brought.skipped), name),
+                )
+            else:
+                sql = f"UPDATE served SET problem = %s, problem_at = now() WHERE project_id = {number}"
+                session.execute(sql, (done.problem, name))
+
+    def _folder_round(self, project: Project, done: Round) -> None:
+        settings = replace(self._project_settings(project), root=Path(project.repository))
+        index = PostgresIndex(self._database.url, project.name, checkout=CHECKOUT)
+        try:
+            report = Sync(index, settings, now=self._now).scan(count=False)
+        finally:
+            index.close()
+        done.brought.changed = report.new + report.modified + report.reindexed + report.moved
+        done.brought.gone = report.deleted
+
+    def _git_round(self, project: Project, held: Lease, done: Round) -> None:
+        kept = self._keep(project)
+        tips = kept.repository.fetch()
+        self._step("fetched")
+        try:
+            tips = self._deliver(kept, held, done, tips)
+        finally:
+            done.brought = kept.mirror.bring(tips[project.branch], tips[project.save_branch])
+        self._step("indexed")
+        with self._database.transaction() as session:
+            session.execute(
+                "UPDATE served SET branch_commit = %s, save_commit = %s"
+                " WHERE project_id = (SELECT id FROM project WHERE name = %s)",
+                (tips[project.branch], tips[project.save_branch], project.name),
+            )
+
+    def _project_settings(self, project: Project) -> Settings:
+        return replace(self._settings, index=index_place(self._database, project), extra_paths=())
+
+    def _keep(self, project: Project) -> _Kept:
+        kept = self._kept.get(project.name)
+        if kept is not None and _same_source(kept.repository.project, project):
+            with self._database.transaction() as session:  # did somebody else look after it meanwhile?
+                row = session.row(
+                    "SELECT branch_commit, save_commit FROM served JOIN project ON id = project_id WHERE name = %s",
+                    (project.name,),
+                )
+            if row != self._last_seen(kept):
+                kept.mirror.forget()
+            return kept
+        if kept is not None:
+            remove_folder(kept.mirror.settings.root)
+        folder = self._settings.root / "projects" / project.name
+        settings = replace(self._project_settings(project), root=private_folder(folder, "mirror-"))
+        index = PostgresIndex(self._database.url, project.name, checkout=CHECKOUT, accepts=True)
+        repository = Repository(folder / "repository.git", project, domain=self._domain, limits=self._limits)
+        made = _Kept(index, repository, Mirror(repository, index, settings, self._now))
+        self._kept[project.name] = made
+        return made
+
+    def _last_seen(self, kept: _Kept) -> tuple[str | None, str | None]:
+        project = kept.repository.project
+        return kept.repository.commit(project.branch), kept.repository.commit(project.save_branch)
+
+    # --- into git
+
+    def _deliver(self, kept: _Kept, held: Lease, done: Round, tips: dict[str, str | None]) -> dict[str, str | None]:
+        outbox = kept.index.outbox
+        assert outbox is not None
+        for _ in range(_TRIES):
+            waiting = outbox.due()
+            if not waiting:
+                break
+            moved, tips = self._push(kept, held, outbox, waiting, done, tips)
+            if not moved:
+                break
+        return tips
+
+    def _push(
+        self,
+        kept: _Kept,
+        held: Lease,
+        outbox: Outbox,
+        waiting: Sequence[Waiting],
+        done: Round,
+        tips: dict[str, str | None],
+    ) -> tuple[bool, dict[str, str | None]]:
+        """One push of these; True where there is a reason to go on at once."""
+        repository, project = kept.repository, kept.repository.project
+        expected = tips[project.save_branch]
+        made = commits.plan(repository, expected or tips[project.branch], waiting)
+        for sequence, reason in made.failed.items():
+            outbox.failed(sequence, reason)
+            done.failed += 1
+        for one, data in made.renamed:
+            self._rename(kept, outbox, made.parent, one, data)
+        if made.done:
+            outbox.delivered(made.done, branch=project.save_branch)
+            done.delivered += len(made.done)
+        if not made.written:
+            return bool(made.renamed or made.failed), tips
+        self._step("planned")
+        index_file = kept.mirror.settings.root.parent / f"{kept.mirror.settings.root.name}.index"
+        tip, where = commits.commit(repository, made, index_file)
+        self._step("committed")
+        if held.lost.is_set() or tip is None:
+            raise GitError("another replica looks after this project now")
+        try:
+            repository.push(tip, branch=project.save_branch, expected=expected)
+        except GitError as error:
+            return self._refused(kept, held, outbox, [one for one, _ in made.written], done, tips, error)
+        self._step("pushed")
+        outbox.delivered(where, branch=project.save_branch)
+        self._step("delivered")
+        done.delivered += len(where)
+        return True, {**tips, project.save_branch: tip}
+
+    def _refused(
+        self,
+        kept: _Kept,
+        held: Lease,
+        outbox: Outbox,
+        waiting: Sequence[Waiting],
+        done: Round,
+        tips: dict[str, str | None],
+        error: GitError,
+    ) -> tuple[bool, dict[str, str | None]]:
+        """Somebody else pushed, and it is done again on that; or the repository refuses, for one of them perhaps."""
+        project = kept.repository.project
+        now = kept.repository.fetch()
+        if now[project.save_branch] != tips[project.save_branch]:
+            return True, now
+        if len(waiting) == 1:
+            one = waiting[0]
+            pause = min(_FIRST_PAUSE * 2**one.tries, _LONGEST_PAUSE) * random.uniform(0.5, 1.5)
+            outbox.postponed([one.sequence], error.message, seconds=pause)
+            done.waiting += 1
+            return True, now
+        moved = False
+        middle = len(waiting) // 2
+        for half in (waiting[:middle], waiting[middle:]):
+            again, now = self._push(kept, held, outbox, half, done, now)
+            moved = moved or again
+        return moved, now
+
+    def _rename(self, kept: _Kept, outbox: Outbox, parent: str | None, one: Waiting, data: bytes) -> None:
+        """The name is taken in git by another text: this one gets a name of its own, and keeps its id."""
+        old = one.operation.path
+        names = commits.free_name(kept.repository, parent, old, taken={old})
+        new = next(name for name in names if not kept.mirror.is_taken(name))
+        kept.mirror.move(old, new, data, also=lambda: outbox.renamed(one.sequence, old=old, new=new))
+        self._step("renamed")
+
+
+def _same_source(one: Project, other: Project) -> bool:
+    return (one.repository, one.branch, one.save_branch) == (other.repository, other.branch, other.save_branch)

@@ -1,0 +1,198 @@
+"""Is the index in step with git? Blobs that discovery would find are copied to a private folder and scanned there.
+
+There is one way in: what is read from git is redacted, parsed and split like every other file. A path with a change
+that is not in git yet is left alone, since git knows less of it than the index. What is odd in a tree is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from spec_kit_memory import filesystem
+from spec_kit_memory.core.memory import CHAT, Presence, owner_of
+from spec_kit_memory.files import discover, disk, paths
+from spec_kit_memory.files.scan import Sync
+from spec_kit_memory.index.postgres.engine import PostgresIndex
+from spec_kit_memory.index.postgres.outbox import Outbox
+from spec_kit_memory.settings import Settings
+from spec_kit_memory.team.repository import Repository, TreeFile
+
+__all__ = ["Brought", "Mirror"]
+
+AT_ONCE = 50  # files of one transaction
+_LONGEST = 1_000
+_LFS = b"version https://git-lfs"
+_TEXTS = (".md", ".txt", ".MD", ".TXT", ".markdown")
+
+
+@dataclass(slots=True)
+class Brought:
+    """What one look at the repository changed in the index."""
+
+    changed: int = 0
+    gone: int = 0
+    left: int = 0  # paths that have a change on its way
+    skipped: dict[str, int] = field(default_factory=dict)  # kind of entry -> how many
+
+
+class Mirror:
+    """`settings.root` is the private folder. Whoever holds the lease of the project has one."""
+
+    def __init__(
+        self, repository: Repository, index: PostgresIndex, settings: Settings, now: Callable[[], datetime]
+    ) -> None:
+        self._repository = repository
+        self._index = index
+        self._settings = settings
+        self._sync = Sync(index, settings, now=now)
+        self._blobs: dict[str, str] | None = None  # path -> blob that the index has; None: not known yet
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    @property
+    def _outbox(self) -> Outbox:
+        outbox = self._index.outbox
+        assert outbox is not None
+        return outbox
+
+    def forget(self) -> None:
+        """Somebody else may have looked after the project since."""
+        self._blobs = None
+
+    def bring(self, branch: str | None, save_branch: str | None) -> Brought:
+        """Bring the index in step with these two commits."""
+        brought = Brought()
+        wanted = self._wanted(branch, save_branch, brought)
+        known = self._blobs if self._blobs is not None else self._indexed()
+        changed = [path for path, blob in wanted.items() if known.get(path) != blob]
+        gone = [path for path in known if path not in wanted]
+        self._blobs = {path: blob for path, blob in wanted.items() if known.get(path) == blob}
+        for start in range(0, len(changed), AT_ONCE):
+            some = changed[start : start + AT_ONCE]
+            contents = dict(self._repository.blobs(sorted({wanted[path] for path in some})))
+            texts = {path: contents[wanted[path]] for path in some}
+            for path in [path for path, data in texts.items() if data.startswith(_LFS)]:
+                del texts[path]
+                _count(brought.skipped, "large files that git keeps elsewhere")
+            for path, data in texts.items():
+                self.write(path, data)
+            done = self._scan(list(texts))
+            self._blobs |= {path: wanted[path] for path in done}
+            brought.changed += len(done)
+            brought.left += len(texts) - len(done)
+        for start in range(0, len(gone), AT_ONCE):
+            some = gone[start : start + AT_ONCE]
+            for path in some:
+                self.write(path, None)
+            done = self._scan(some)
+            brought.gone += len(done)
+            brought.left += len(some) - len(done)
+        return brought
+
+    def _scan(self, some: Sequence[str]) -> list[str]:
+        """Index these, but for those with a change on its way: nobody can accept one while it is looked at."""
+        with self._index.together():
+            busy = self._outbox.on_the_way()
+            free = [path for path in some if path not in busy]
+            if free:
+                self._sync.scan(only=[paths.absolute(self._settings, path) for path in free], count=False)
+        return free
+
+    def move(self, old: str, new: str, data: bytes, *, also: Callable[[], None]) -> None:
+        """A memory gets another path, in one transaction with what else there is to write."""
+        self.write(old, None)
+        self.write(new, data)
+        with self._index.together():
+            also()
+            self._sync.scan(only=[paths.absolute(self._settings, path) for path in (old, new)], count=False)
+        if self._blobs is not None:
+            self._blobs.pop(old, None)
+
+    def write(self, path: str, data: bytes | None) -> None:
+        place = paths.place(self._settings, path)
+        if data is None:
+            filesystem.remove(place)
+            return
+        filesystem.make_folders(place.parent, mode=0o700)
+        filesystem.replace(place, data, mode=0o600)
+
+    def is_taken(self, path: str) -> bool:
+        return bool(self._index.documents.stored(path))
+
+    def _indexed(self) -> dict[str, str]:
+        """What the index has that could come from git, whatever of it that was."""
+        stored = self._index.documents.stored()
+        return {
+            path: ""
+            for path, row in stored.items()
+            if row.presence is Presence.LIVE and not path.startswith(CHAT) and owner_of(path) is None
+        }
+
+    # --- which files
+
+    def _wanted(self, branch: str | None, save_branch: str | None, brought: Brought) -> dict[str, str]:
+        """Path -> blob: what the branch has, and over it what the save branch changed since the two parted."""
+        trees = [self._memories(commit, brought) for commit in dict.fromkeys((branch, save_branch)) if commit]
+        if len(trees) < 2 or branch is None or save_branch is None:
+            return trees[0] if trees else {}
+        ours, saved = trees
+        parted = self._repository.merge_base(branch, save_branch)
+        base = self._memories(parted, Brought()) if parted else {}
+        for path in {*saved, *base}:
+            if saved.get(path) != base.get(path) and ours.get(path) == base.get(path):
+                if path in saved:
+                    ours[path] = saved[path]
+                else:
+                    ours.pop(path, None)
+        return ours
+
+    def _memories(self, commit: str, brought: Brought) -> dict[str, str]:
+        entries, skipped = self._repository.tree(commit)
+        for kind, number in skipped.items():
+            brought.skipped[kind] = brought.skipped.get(kind, 0) + number
+        return dict(self._found(entries, brought.skipped))
+
+    def _found(self, entries: Iterable[TreeFile], skipped: dict[str, int]) -> Iterable[tuple[str, str]]:
+        for entry in entries:
+            path = _plain_name(entry.name)
+            if path is None:
+                _count(skipped, "odd names")
+            elif not path.endswith(_TEXTS):
+                continue
+            elif entry.size > min(disk.MAX_BYTES, self._repository.limits.blob_bytes):
+                _count(skipped, "too large files")
+            elif owner_of(path) is not None:
+                _count(skipped, "files in somebody's own namespace")
+            elif self._is_memory(path, entry.size):
+                yield path, entry.blob
+
+    def _is_memory(self, path: str, size: int) -> bool:
+        real = self._settings.root / path
+        facts = os.stat_result((stat.S_IFREG | 0o600, 0, 0, 1, 0, 0, size, 0, 0, 0))
+        return discover.place(self._settings, real, real=real, facts=facts) is not None
+
+
+def _count(numbers: dict[str, int], kind: str) -> None:
+    numbers[kind] = numbers.get(kind, 0) + 1
+
+
+def _plain_name(name: bytes) -> str | None:
+    """A path that means the same everywhere; None for every other."""
+    try:
+        path = name.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    parts = path.split("/")
+    if len(path) > _LONGEST or any(ord(mark) < 32 or mark in '\\:\x7f"<>|*?' for mark in path):
+        return None
+    if any(part in ("", ".", "..") or part.casefold().startswith(".git") or part != part.strip() for part in parts):
+        return None
+    if any(len(part.encode()) > 255 for part in parts):
+        return None
+    return path

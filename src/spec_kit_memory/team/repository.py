@@ -1,0 +1,303 @@
+"""How is git used on a repository that nobody trusts? Plumbing on a bare clone: nothing is checked out, nothing runs.
+
+Git gets no configuration but the operator's credentials (a file that `SPEC_KIT_MEMORY_GIT_CONFIG` names), no hooks,
+no file system monitor, no prompts, no submodules, no filters; only https, ssh and, for a path that the operator named,
+files. What is transferred is checked (fsck), and time, size and entries are limited.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spec_kit_memory.errors import AccessDenied
+from spec_kit_memory.settings import make_private_folder
+from spec_kit_memory.team.projects import Project, is_address
+
+__all__ = ["GitError", "GitLimits", "Repository", "TreeFile"]
+
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_FILE_MODES = ("100644", "100755")
+_SECRET = re.compile(r"(?<=://)[^/@\s]+@")
+COMMITTER = "Spec Kit Memory"
+
+
+class GitError(AccessDenied):
+    """Git could not do what it should; the message is what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitLimits:
+    seconds: float = 300.0  # of one command
+    clone_bytes: int = 2 << 30
+    entries: int = 200_000  # of one tree
+    blob_bytes: int = 1 << 20  # as much as a memory may have
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFile:
+    """A regular file of a tree; `name` are the bytes that git has."""
+
+    name: bytes
+    blob: str
+    size: int
+
+
+class Repository:
+    """The bare clone of one project, in the server's own folder."""
+
+    def __init__(
+        self, folder: Path, project: Project, *, domain: str = "localhost", limits: GitLimits | None = None
+    ) -> None:
+        self.folder = folder
+        self.project = project
+        self.limits = limits or GitLimits()
+        self._domain = domain
+        self._remote = project.repository
+        self._is_file = not is_address(project.repository)
+
+    # --- commands
+
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        kept = (
+            "PATH",
+            "HOME",
+            "SSH_AUTH_SOCK",
+            "SSL_CERT_FILE",
+            "SSL_CERT_DIR",
+            "HTTPS_PROXY",
+            "https_proxy",
+            "TMPDIR",
+        )
+        return {
+            **{name: os.environ[name] for name in kept if name in os.environ},
+            "LC_ALL": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.environ.get("SPEC_KIT_MEMORY_GIT_CONFIG", os.devnull),
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "true",
+            "SSH_ASKPASS": "true",
+            "GIT_SSH_COMMAND": os.environ.get("SPEC_KIT_MEMORY_GIT_SSH", "ssh -oBatchMode=yes"),
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            **more,
+        }
+
+    def _command(self, arguments: Sequence[str]) -> list[str]:
+        allowed = {"protocol.allow": "never", "protocol.https.allow": "always", "protocol.ssh.allow": "always"}
+        if self._is_file:
+            allowed["protocol.file.allow"] = "always"
+        settings = {
+            **allowed,
+            "core.hooksPath": os.devnull,
+            "core.fsmonitor": "false",
+            "core.attributesFile": os.devnull,
+            "core.excludesFile": os.devnull,
+            "core.quotePath": "false",
+            "credential.interactive": "false",
+            "fetch.recurseSubmodules": "false",
+            "submodule.recurse": "false",
+            "transfer.fsckObjects": "true",
+            "fetch.fsckObjects": "true",
+            "receive.fsckObjects": "true",
+            # What fsck warns of by name is skipped when the tree is read; only what is broken is refused.
+            **{f"fetch.fsck.{name}": "ignore" for name in _SKIPPED_WHEN_READ},
+            "gc.auto": "0",
+            "maintenance.auto": "false",
+            "http.followRedirects": "initial",
+            "http.lowSpeedLimit": "1000",
+            "http.lowSpeedTime": "60",
+            "user.useConfigOnly": "true",
+            "commit.gpgSign": "false",
+            "safe.bareRepository": "explicit",
+            "safe.directory": "*",
+        }
+        given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return ["git", f"--git-dir={self.folder}", "--no-pager", "--literal-pathspecs", *given, *arguments]
+
+    def run(
+        self,
+        *arguments: str,
+        data: bytes = b"",
+        more: Mapping[str, str] | None = None,
+        allowed: Sequence[int] = (0,),
+    ) -> bytes:
+        try:
+            done = subprocess.run(
+                self._command(arguments),
+                input=data,
+                capture_output=True,
+                env=self._environment(more or {}),
+                cwd=self.folder.parent,
+                timeout=self.limits.seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise GitError(f"git {arguments[0]} took more than {self.limits.seconds:.0f} seconds") from error
+        except OSError as error:
+            raise GitError(f"git cannot be run: {error.strerror}", hint="install git on the server") from error
+        if done.returncode not in allowed:
+            raise GitError(_reason(arguments[0], done.stderr))
+        return done.stdout
+
+    def _text(self, *arguments: str, data: bytes = b"", more: Mapping[str, str] | None = None) -> str:
+        return self.run(*arguments, data=data, more=more).decode("utf-8", "replace").strip()
+
+    # --- reading
+
+    def fetch(self) -> dict[str, str | None]:
+        """Get the branches; returns the commit of each, None where the repository has no such branch."""
+        if not (self.folder / "HEAD").is_file():
+            make_private_folder(self.folder.parent)
+            self.run("init", "--bare", "--quiet", "--template=", "--", str(self.folder))
+        branches = list(dict.fromkeys((self.project.branch, self.project.save_branch)))
+        listed = self._text(
+            "ls-remote", "--quiet", "--heads", "--", self._remote, *(f"refs/heads/{b}" for b in branches)
+        )
+        present = {line.partition("\t")[2]: line.partition("\t")[0] for line in listed.splitlines()}
+        specs = [f"+refs/heads/{b}:refs/heads/{b}" for b in branches if f"refs/heads/{b}" in present]
+        if specs:
+            self.run(
+                "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-recurse-submodules", "--", self._remote, *specs
+            )
+            self._require_small()
+        return {branch: self.commit(branch) if f"refs/heads/{branch}" in present else None for branch in branches}
+
+    def commit(self, branch: str) -> str | None:
+        found = self.run(
+            "rev-parse", "--quiet", "--verify", "--end-of-options", f"refs/heads/{branch}^{{commit}}", allowed=(0, 1)
+        )
+        text = found.decode().strip()
+        return text if _HASH.fullmatch(text) else None
+
+    def _require_small(self) -> None:
+        packs = self.folder / "objects" / "pack"
+        size = sum(entry.stat().st_size for entry in os.scandir(packs)) if packs.is_dir() else 0
+        if size > self.limits.clone_bytes:
+            raise GitError(f"the repository has {size:,} bytes; at most {self.limits.clone_bytes:,} are read")
+
+    def tree(self, commit: str) -> tuple[list[TreeFile], dict[str, int]]:
+        """The regular files of a commit, and how many entries of each other kind there are."""
+        entries: list[TreeFile] = []
+        skipped: dict[str, int] = {}
+        for number, line in enumerate(self._lines("ls-tree", "-r", "-z", "-l", "--full-tree", commit)):
+            if number >= self.limits.entries:
+                raise GitError(f"a tree of more than {self.limits.entries:,} entries is not read")
+            facts, _, name = line.partition(b"\t")
+            mode, kind, blob, size = facts.decode("ascii", "replace").split()
+            if mode not in _FILE_MODES or kind != "blob":
+                reason = {"120000": "links", "160000": "submodules"}.get(mode, "other kinds")
+                skipped[reason] = skipped.get(reason, 0) + 1
+            else:
+                entries.append(TreeFile(name, blob, int(size) if size.isdigit() else -1))
+        return entries, skipped
+
+    def _lines(self, *arguments: str) -> Iterator[bytes]:
+        yield from filter(None, self.run(*arguments).split(b"\0"))
+
+    def blobs(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """The contents of these blobs, a hundred at a time."""
+        for start in range(0, len(hashes), 100):
+            some = hashes[start : start + 100]
+            out = self.run("cat-file", "--batch", data="".join(f"{one}\n" for one in some).encode())
+            at = 0
+            for wanted in some:
+                end = out.index(b"\n", at)
+                name, kind, size = out[at:end].decode().split()
+                if (name, kind) != (wanted, "blob"):
+                    raise GitError(f"the blob {wanted} cannot be read")
+                at = end + 1 + int(size) + 1
+                yield wanted, out[end + 1 : at - 1]
+
+    def blob_at(self, commit: str, path: str) -> bytes | None:
+        """The contents of one file; None where there is no regular file of that name."""
+        found = list(self._lines("ls-tree", "-z", "-l", "--full-tree", commit, "--", path))
+        if not found:
+            return None
+        mode, kind, blob, size = found[0].partition(b"\t")[0].decode().split()
+        if mode not in _FILE_MODES or kind != "blob":
+            raise GitError(f"{path} is no regular file in git")
+        if int(size) > self.limits.blob_bytes:
+            raise GitError(f"{path} has {int(size):,} bytes in git")
+        return next(iter(self.blobs([blob])))[1]
+
+    def trailers(self, commit: str, key: str, *, since: str) -> dict[str, str]:
+        """The values of this trailer on the way to a commit -> the commit that has it."""
+        form = f"--format=%H%x00%(trailers:key={key},valueonly=true,separator=%x2c)"
+        found: dict[str, str] = {}
+        for line in self._text("log", form, f"--since-as-filter={since}", "--end-of-options", commit).splitlines():
+            name, _, values = line.partition("\0")
+            found |= {value.strip(): name for value in values.split(",") if value.strip()}
+        return found
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Where two commits parted; None where they have nothing in common."""
+        found = self.run("merge-base", "--end-of-options", one, other, allowed=(0, 1)).decode().split()
+        return found[0] if found and _HASH.fullmatch(found[0]) else None
+
+    # --- writing
+
+    def with_files(self, commit: str | None, files: Mapping[str, bytes | None], index_file: Path) -> str:
+        """The tree of a commit with these files in it, or without those that are None."""
+        more = {"GIT_INDEX_FILE": str(index_file)}
+        self.run("read-tree", *([commit] if commit else ["--empty"]), more=more)
+        lines = []
+        for path, data in files.items():
+            if data is None:
+                lines.append(f"0 {'0' * 40}\t{path}\0")
+            else:
+                blob = self._text("hash-object", "-w", "--stdin", "--no-filters", data=data)
+                lines.append(f"100644 {blob} 0\t{path}\0")
+        self.run("update-index", "-z", "--index-info", data="".join(lines).encode(), more=more)
+        return self._text("write-tree", more=more)
+
+    def commit_tree(self, tree: str, parent: str | None, message: str, *, author: str | None, at: str) -> str:
+        name, address = self._person(author)
+        more = {
+            "GIT_AUTHOR_NAME": name,
+            "GIT_AUTHOR_EMAIL": address,
+            "GIT_AUTHOR_DATE": at,
+            "GIT_COMMITTER_NAME": COMMITTER,
+            "GIT_COMMITTER_EMAIL": f"spec-kit-memory@{self._domain}",
+        }
+        parents = ["-p", parent] if parent else []
+        return self._text("commit-tree", tree, *parents, data=message.encode(), more=more)
+
+    def _person(self, author: str | None) -> tuple[str, str]:
+        """The user's id, with nothing in it that git or a mail program would read otherwise."""
+        known = author or "server"
+        escaped = re.sub(r"[^A-Za-z0-9._+-]", lambda found: f"={ord(found[0]):02X}", known)[:200].strip(".") or "server"
+        return escaped, f"{escaped}@{self._domain}"
+
+    def push(self, commit: str, *, branch: str, expected: str | None) -> None:
+        """Onto the branch, if it still is what is expected; nothing of anybody else's is replaced."""
+        lease = f"--force-with-lease=refs/heads/{branch}:{expected or ''}"
+        self.run(
+            "push", "--quiet", "--no-verify", "--atomic", lease, "--", self._remote, f"{commit}:refs/heads/{branch}"
+        )
+        self.run("update-ref", f"refs/heads/{branch}", commit)
+
+
+# Names and modes that fsck would refuse a whole repository for; such entries are never written anywhere.
+_SKIPPED_WHEN_READ = (
+    "hasDot", "hasDotdot", "hasDotgit", "fullPathname", "zeroPaddedFilemode", "badTimezone", "missingSpaceBeforeDate",
+    "gitmodulesUrl", "gitmodulesPath", "gitmodulesName", "gitmodulesSymlink", "gitmodulesParse", "gitmodulesUpdate",
+    "gitmodulesLarge", "gitmodulesBlob", "gitmodulesMissing", "treeNotSorted", "duplicateEntries", "badFilemode",
+    "zeroPaddedDate", "badDate", "badEmail", "missingEmail", "missingNameBeforeEmail", "largePathname", "nullSha1",
+    "gitattributesLarge", "gitattributesLineLength", "gitattributesBlob", "gitattributesMissing", "symlinkTargetLength",
+    "emptyName",
+)  # fmt: skip
+
+
+def _reason(command: str, stderr: bytes) -> str:
+    """What git said, without credentials of an address, in one line."""
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    wanted = [line for line in lines if line.startswith(("remote:", "fatal:", "error:", "!"))] or lines
+    said = _SECRET.sub("", "; ".join(wanted[-4:]))[:500]
+    return f"git {command}: {said or 'failed without a word'}"

@@ -1,0 +1,111 @@
+"""Where does a verb find the files of a project that is only in git? In private copies of what the index has.
+
+They are this process's own and can be deleted at any moment: a verb that changes files has those that it works on
+brought here before, and what it does to them is accepted only if nobody changed them meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from spec_kit_memory import filesystem
+from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.memory import CHAT, Filter, Memory, Presence
+from spec_kit_memory.errors import MemoryNotFound
+from spec_kit_memory.files import discover, paths
+from spec_kit_memory.index.contract import Index
+from spec_kit_memory.parameters import Request
+from spec_kit_memory.requests import (
+    CheckpointRestoreRequest,
+    DeleteRequest,
+    MergeRequest,
+    SaveRequest,
+    UndoRequest,
+    UpdateRequest,
+)
+from spec_kit_memory.settings import Settings
+
+__all__ = ["ProjectCopies", "private_folder", "remove_folder"]
+
+_MOST_BYTES = 64 << 20
+
+
+def private_folder(below: Path, prefix: str) -> Path:
+    """A new folder for this process alone."""
+    below.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=below)))
+
+
+def remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class ProjectCopies:
+    """`FileCopies` of one project."""
+
+    def __init__(self, settings: Settings, index: Index) -> None:
+        self._settings = settings
+        self._index = index
+        self._lock = threading.RLock()
+
+    @property
+    def alone(self) -> AbstractContextManager[object]:
+        return self._lock
+
+    def concerns(self, request: Request) -> bool:
+        match request:
+            case SaveRequest():
+                return request.on_similar == "merge"
+            case UpdateRequest() | MergeRequest() | DeleteRequest() | UndoRequest() | CheckpointRestoreRequest():
+                return True
+        return False
+
+    def refresh(self, request: Request) -> None:
+        match request:
+            case UpdateRequest():
+                self._bring(self._memories(request.id))
+            case MergeRequest():
+                self._bring(self._memories(request.id, request.into))
+            case DeleteRequest() if request.id is not None:
+                self._bring(self._memories(request.id))
+            case DeleteRequest():
+                self._bring(self._index.documents.find(Filter(spec_folder=clean_folder(request.spec_folder or ""))))
+            case _:
+                self._bring_all()
+
+    def _memories(self, *ids: int) -> Iterable[Memory]:
+        for id_ in ids:
+            try:
+                yield self._index.documents.get(id_)
+            except MemoryNotFound:
+                continue  # the verb says so, to a caller who may know
+
+    def _bring(self, memories: Iterable[Memory]) -> set[str]:
+        brought = set()
+        for memory in memories:
+            if memory.path.startswith(CHAT) or memory.presence is not Presence.LIVE:
+                continue
+            place = paths.place(self._settings, memory.path)
+            text = self._index.documents.text(content_hash=memory.content_hash)
+            data = (self._index.documents.text(memory.id) if text is None else text).encode()
+            brought.add(memory.path)
+            try:
+                if filesystem.read(place, limit=_MOST_BYTES)[0] == data:
+                    continue
+            except FileNotFoundError:
+                filesystem.make_folders(place.parent, mode=0o700)
+            filesystem.replace(place, data)
+        return brought
+
+    def _bring_all(self) -> None:
+        """What is live is here, and nothing else: a file that should be gone would stand in the way."""
+        live = self._bring(self._index.documents.find(order="path"))
+        for found in discover.discover(self._settings, count=False).files:
+            if found.path not in live:
+                filesystem.remove(paths.place(self._settings, found.path))

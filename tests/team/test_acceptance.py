@@ -1,0 +1,170 @@
+"""What does a team server accept, and is it found from every replica at once?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.caller import Caller
+from spec_kit_memory.core.delivery import OperationKind, Stage
+from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.errors import AccessDenied, MemoryNotFound, SpecKitMemoryError
+from spec_kit_memory.index.postgres.outbox import Outbox, Waiting
+from spec_kit_memory.settings.keys import Semantic, Settings
+from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.project_workspace import open_project
+from spec_kit_memory.team.projects import Projects
+from spec_kit_memory.workspace import Workspace
+
+Replica = Callable[[], Workspace]
+
+
+@pytest.fixture
+def replica(database: TeamDatabase, tmp_path: Path) -> Iterator[Replica]:
+    """Opens the project as one more server would; nobody reads or writes its repository here."""
+    project = Projects(database).add("shop", repository="https://git.example/shop.git").project
+    opened: list[Workspace] = []
+
+    def open_one() -> Workspace:
+        root = tmp_path / f"server-{len(opened)}"
+        settings = Settings(root=root, semantic=Semantic(model="hashing"))
+        opened.append(open_project(database, project, settings=settings))
+        return opened[-1]
+
+    yield open_one
+    for workspace in opened:
+        workspace.close()
+
+
+def outbox(workspace: Workspace) -> Outbox:
+    found = workspace._runtime.whole.outbox
+    assert isinstance(found, Outbox)
+    return found
+
+
+def waiting(workspace: Workspace) -> list[Waiting]:
+    return outbox(workspace).due()
+
+
+def test_a_save_is_accepted_and_found_from_every_replica(replica: Replica) -> None:
+    one, other = replica(), replica()
+    saved = one.for_caller(Caller(user="ana@local")).save(text="The gate opens at nine")
+    assert other.search("when does the gate open").results[0].id == saved.id
+    (accepted,) = waiting(other)
+    assert (accepted.operation.kind, accepted.operation.path) == (OperationKind.WRITE, saved.path)
+    assert accepted.operation.data == other.load(saved.id).text.encode()
+    assert accepted.author == "ana@local"
+    assert outbox(one).deliveries([saved.path])[saved.path].stage is Stage.ACCEPTED
+    assert other.ledger_verify().ok
+
+
+def test_saves_of_the_same_minute_on_two_replicas_get_names_of_their_own(replica: Replica) -> None:
+    workspaces = [replica(), replica()]
+    saved: list[str] = []
+
+    def save(number: int) -> None:
+        workspace = workspaces[number % 2]
+        saved.append(workspace.save(text=f"The gate opens at nine {'x' * number}", on_similar="distinct").path)
+
+    threads = [threading.Thread(target=save, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(set(saved)) == 8
+    assert {one.operation.path for one in waiting(workspaces[0])} == set(saved)
+
+
+def test_an_update_is_an_edit_that_names_its_keys(replica: Replica) -> None:
+    one, other = replica(), replica()
+    saved = one.save(text="The gate opens at nine")
+    assert saved.id is not None
+    other.update(id=saved.id, title="Opening hours", importance_tier="critical")
+    assert one.load(saved.id).memory.title == "Opening hours"
+    edit = waiting(one)[1].operation
+    assert (edit.kind, edit.path) == (OperationKind.EDIT, saved.path)
+    assert edit.keys == {"title": "Opening hours", "tier": "critical"}
+
+
+def test_a_deleted_file_a_merge_and_their_undo_are_accepted_in_order(replica: Replica) -> None:
+    one, other = replica(), replica()
+    first = one.save(text="The gate opens at nine", on_similar="distinct")
+    second = other.save(text="The barrier in the yard closes at six in winter", on_similar="distinct")
+    assert first.id is not None
+    assert second.id is not None
+    one.merge(id=first.id, into=second.id)
+    kinds = [(each.operation.kind, each.operation.path) for each in waiting(other)[2:]]
+    assert sorted(kinds) == [(OperationKind.REMOVE, first.path), (OperationKind.WRITE, second.path)]
+    one.undo()
+    assert one.search("gate opens").results[0].id == first.id
+    back = [each.operation for each in waiting(other)[4:]]
+    assert {(each.kind, each.path) for each in back} == {
+        (OperationKind.WRITE, first.path),
+        (OperationKind.WRITE, second.path),
+    }
+    one.delete(id=first.id, delete_file=True)
+    assert waiting(one)[-1].operation.kind is OperationKind.REMOVE
+
+
+def test_two_updates_at_once_are_both_kept(replica: Replica) -> None:
+    one, other = replica(), replica()
+    saved = one.save(text="The gate opens at nine")
+    assert saved.id is not None
+    failures: list[SpecKitMemoryError] = []
+
+    def update(workspace: Workspace, phrase: str) -> None:
+        try:
+            workspace.update(id=saved.id or 0, add_trigger_phrases=[phrase])
+        except SpecKitMemoryError as error:
+            failures.append(error)
+
+    phrases = [f"opening hours {word}" for word in ("monday", "tuesday", "friday", "sunday")]
+    pairs = zip((one, other, one, other), phrases, strict=True)
+    threads = [threading.Thread(target=update, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+    assert set(phrases) <= set(one.list().memories[0].triggers)
+
+
+def test_what_is_personal_is_in_the_database_only_and_nobody_elses(replica: Replica) -> None:
+    workspace = replica()
+    ana = workspace.for_caller(Caller(scope=Scope(user="ana"), user="ana@local"))
+    bob = workspace.for_caller(Caller(scope=Scope(user="bob"), user="bob@local"))
+    own = ana.save(text="I prefer tabs to spaces", vault="personal")
+    shared = ana.save(text="The gate opens at nine")
+    assert own.path.startswith("memory/users/ana/")
+    assert not shared.path.startswith("memory/users/")
+    assert [one.operation.path for one in waiting(workspace)] == [shared.path]
+    assert own.id is not None
+    with pytest.raises(MemoryNotFound):
+        bob.load(own.id)
+    ana.update(id=own.id, title="Taste")
+    ana.delete(id=own.id, delete_file=True)
+    assert len(waiting(workspace)) == 1
+
+
+def test_a_file_of_the_server_is_not_saved(replica: Replica, tmp_path: Path) -> None:
+    workspace = replica()
+    (workspace.settings.root / "memory").mkdir()
+    (workspace.settings.root / "memory/x.md").write_text("# X\n", encoding="utf-8")
+    with pytest.raises(AccessDenied, match="no files of yours"):
+        workspace.save(file_path="memory/x.md")
+
+
+def test_a_write_that_fails_has_accepted_nothing(replica: Replica) -> None:
+    workspace = replica()
+    saved = workspace.save(text="The gate opens at nine")
+    before = workspace.ledger_head()
+    store = workspace._runtime.whole
+    again = replace(waiting(workspace)[0].operation, path="memory/other.md")  # an id is there once
+    with pytest.raises(SpecKitMemoryError), store.together():
+        outbox(workspace).add([again], author=None)
+    assert [one.operation.path for one in waiting(workspace)] == [saved.path]
+    assert workspace.ledger_head().head == before.head

@@ -1,0 +1,322 @@
+"""Does what was accepted get into git, each once, and what is in git into the index, whatever happens on the way?"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.caller import Caller
+from spec_kit_memory.core.delivery import Stage
+from spec_kit_memory.index.postgres.outbox import Outbox
+from spec_kit_memory.settings.keys import Semantic, Settings
+from spec_kit_memory.team import lease
+from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.keeper import Keeper, Round
+from spec_kit_memory.team.project_workspace import open_project
+from spec_kit_memory.team.projects import Projects
+from spec_kit_memory.workspace import Workspace
+from tests.team.git_remotes import Remote
+
+
+class Team:
+    """A remote, a project on it, and replicas that may come and go."""
+
+    def __init__(self, database: TeamDatabase, folder: Path, *, save_branch: str | None = None) -> None:
+        self.database = database
+        self.remote = Remote.made(folder / "remote.git")
+        self._folder = folder
+        self.projects = Projects(database)
+        self.project = self.projects.add("shop", repository=str(self.remote.folder), save_branch=save_branch).project
+        self.opened: list[Workspace] = []
+        self.keepers: list[Keeper] = []
+
+    def settings(self) -> Settings:
+        number = len(self.opened) + len(self.keepers)
+        return Settings(root=self._folder / f"server-{number}", semantic=Semantic(model="hashing"))
+
+    def replica(self) -> Workspace:
+        self.opened.append(open_project(self.database, self.project, settings=self.settings()))
+        return self.opened[-1]
+
+    def keeper(self, step: Callable[[str], None] = lambda name: None) -> Keeper:
+        self.keepers.append(Keeper(self.database, settings=self.settings(), step=step, domain="memory.example"))
+        return self.keepers[-1]
+
+    def round(self, keeper: Keeper | None = None) -> Round:
+        done = (keeper or self.keeper()).round("shop")
+        assert done is not None
+        return done
+
+    def close(self) -> None:
+        for workspace in self.opened:
+            workspace.close()
+        for keeper in self.keepers:
+            keeper.close()
+
+
+@pytest.fixture
+def team(database: TeamDatabase, tmp_path: Path) -> Iterator[Team]:
+    made = Team(database, tmp_path)
+    yield made
+    made.close()
+
+
+def stage(workspace: Workspace, path: str) -> tuple[Stage, str | None]:
+    outbox = workspace._runtime.whole.outbox
+    assert isinstance(outbox, Outbox)
+    found = outbox.deliveries([path])[path]
+    return found.stage, found.reason or found.commit
+
+
+def has_title(text: str | None, title: str) -> bool:
+    return bool(re.search(f'^title: "?{title}"?$', text or "", re.MULTILINE))
+
+
+def hurry(team: Team) -> None:
+    """What waits for its next try is tried now."""
+    with team.database.transaction() as session:
+        session.execute("UPDATE outbox SET due_at = now()")
+
+
+def titles(workspace: Workspace) -> set[str]:
+    return {memory.title for memory in workspace.list(limit=100).memories}
+
+
+def test_what_is_in_git_is_found_and_follows_what_people_push(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    assert team.round(keeper).brought.changed == 1
+    assert workspace.search("the first note").results[0].path == "memory/first.md"
+    team.remote.commit(
+        {"specs/001-x/memory/a.md": "# Alpha\n\nBeta gamma.\n", "memory/first.md": None, "src/code.py": "x = 1\n"}
+    )
+    done = team.round(keeper)
+    assert (done.brought.changed, done.brought.gone) == (1, 1)
+    assert titles(workspace) == {"Alpha"}
+    team.remote.commit({"memory/other.md": "# Other\n\nForced.\n"}, force=True)
+    team.round(keeper)
+    assert titles(workspace) == {"Other"}
+    assert team.round(keeper).brought.changed == 0
+
+
+def test_a_save_gets_into_git_as_its_users(team: Team) -> None:
+    workspace = team.replica()
+    saved = workspace.for_caller(Caller(user="ana <x>\n@local")).save(text="The gate opens at nine")
+    assert stage(workspace, saved.path)[0] is Stage.ACCEPTED
+    assert team.round().delivered == 1
+    assert stage(workspace, saved.path) == (Stage.IN_GIT, team.remote.tip())
+    assert "The gate opens at nine" in (team.remote.text(saved.path) or "")
+    author = team.remote.git("log", "-1", "--format=%an|%ae|%cn")
+    assert author == "ana=20=3Cx=3E=0A=40local|ana=20=3Cx=3E=0A=40local@memory.example|Spec Kit Memory"
+    assert team.round().delivered == 0
+    assert workspace.search("gate").results[0].id == saved.id, "what git has now is the same memory"
+
+
+def test_updates_and_removals_follow_in_order_and_others_edits_are_kept(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    team.round(keeper)
+    known = workspace.search("first note").results[0]
+    workspace.update(id=known.id, title="Renamed")
+    team.remote.commit({"memory/first.md": "# First\n\nSomebody wrote on.\n"})
+    assert team.round(keeper).delivered == 1
+    text = team.remote.text("memory/first.md") or ""
+    assert has_title(text, "Renamed")
+    assert "Somebody wrote on." in text
+    assert "Somebody wrote on." in workspace.load(known.id).text
+    saved = workspace.save(text="The gate opens at nine")
+    assert saved.id is not None
+    workspace.update(id=saved.id, title="Hours")
+    workspace.delete(id=saved.id, delete_file=True)
+    assert team.round(keeper).delivered == 3
+    assert team.remote.text(saved.path) is None
+    workspace.undo()
+    assert team.round(keeper).delivered == 1
+    assert has_title(team.remote.text(saved.path), "Hours")
+
+
+def test_a_changed_body_is_a_conflict_that_holds_up_its_path_alone(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    team.round(keeper)
+    known = workspace.search("first note").results[0]
+    workspace.delete(id=known.id, delete_file=True)
+    team.remote.commit({"memory/first.md": "# First\n\nStill needed.\n"})
+    other = workspace.save(text="The gate opens at nine")
+    done = team.round(keeper)
+    assert (done.delivered, done.failed) == (1, 1)
+    assert stage(workspace, "memory/first.md") == (Stage.FAILED, "conflict: the text was changed in git")
+    assert stage(workspace, other.path)[0] is Stage.IN_GIT
+    assert team.remote.text("memory/first.md") == "# First\n\nStill needed."
+    health = workspace.health()
+    assert [problem.message for problem in health.problems if problem.check == "saves"]
+
+
+def test_a_name_that_git_gives_to_another_text_is_not_taken_from_it(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    saved = workspace.save(text="The gate opens at nine")
+    assert saved.id is not None
+    workspace.update(id=saved.id, title="Hours")
+    team.remote.commit({saved.path: "# Mine\n\nA person was quicker.\n"})
+    team.round(keeper)
+    team.round(keeper)
+    moved = workspace.load(saved.id).memory
+    assert moved.path == saved.path.replace(".md", "-2.md")
+    assert "The gate opens at nine" in (team.remote.text(moved.path) or "")
+    assert has_title(team.remote.text(moved.path), "Hours")
+    assert team.remote.text(saved.path) == "# Mine\n\nA person was quicker."
+    assert titles(workspace) == {"First", "Hours", "Mine"}
+
+
+def test_others_who_push_at_the_same_moment_lose_nothing(team: Team) -> None:
+    pushes = iter(range(3))
+
+    def push(step: str) -> None:
+        if step == "committed" and (number := next(pushes, None)) is not None:
+            team.remote.commit({f"memory/person-{number}.md": f"# Person {number}\n\nText {number}.\n"})
+
+    workspace = team.replica()
+    saved = workspace.save(text="The gate opens at nine")
+    assert team.round(team.keeper(push)).delivered == 1
+    assert team.remote.text(saved.path)
+    assert all(team.remote.text(f"memory/person-{number}.md") for number in range(3))
+    assert len(team.remote.operations()) == 1
+
+
+def test_a_refused_push_is_tried_again_and_one_refused_file_stops_no_other(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    team.remote.hook(
+        'while read old new ref; do if git show "$new" --name-only --format= $old..$new | grep -q forbidden;'
+        " then echo no such names; exit 1; fi; done"
+    )
+    good = workspace.save(text="The gate opens at nine", on_similar="distinct")
+    bad = workspace.save(
+        context={"title": "Forbidden", "sessionSummary": "A quite different thing"}, on_similar="distinct"
+    )
+    assert "forbidden" in bad.path
+    last = workspace.save(text="Winter hours begin in November", on_similar="distinct")
+    done = team.round(keeper)
+    assert (done.delivered, done.waiting) == (2, 1)
+    reached, reason = stage(workspace, bad.path)
+    assert reached is Stage.ACCEPTED
+    assert "no such names" in (reason or "")
+    assert team.remote.text(good.path)
+    assert team.remote.text(last.path)
+    assert workspace.search("quite different thing").results[0].id == bad.id
+    assert any("no such names" in problem.message for problem in workspace.health().problems)
+    team.remote.hook("exit 0")
+    hurry(team)
+    assert team.round(keeper).delivered == 1
+    assert team.remote.text(bad.path)
+    assert len(team.remote.operations()) == 3
+
+
+def test_a_repository_that_is_away_is_said_and_takes_nothing_away(team: Team, tmp_path: Path) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    team.round(keeper)
+    away = tmp_path / "away"
+    team.remote.folder.rename(away)
+    saved = workspace.save(text="The gate opens at nine")
+    done = team.round(keeper)
+    assert done.problem
+    assert workspace.search("gate").results[0].id == saved.id
+    assert any(problem.check == "repository" for problem in workspace.health().problems)
+    away.rename(team.remote.folder)
+    assert team.round(keeper).delivered == 1
+    assert not any(problem.check == "repository" for problem in workspace.health().problems)
+
+
+class Killed(BaseException):
+    """As if the process had died here."""
+
+
+STEPS = ("leased", "fetched", "planned", "committed", "pushed", "delivered", "indexed")
+
+
+@pytest.mark.parametrize("last", STEPS)
+def test_a_worker_that_dies_at_any_step_leaves_everything_in_git_once(team: Team, last: str) -> None:
+    workspace = team.replica()
+    saved = [workspace.save(text=f"Note {word}", on_similar="distinct") for word in ("alpha", "beta")]
+    assert saved[0].id is not None
+    workspace.update(id=saved[0].id, title="Renamed")
+
+    def die(step: str) -> None:
+        if step == last:
+            raise Killed
+
+    with pytest.raises(Killed):
+        team.keeper(die).round("shop")
+    team.round()
+    assert len(team.remote.operations()) == len(set(team.remote.operations())) == 3
+    assert all(stage(workspace, one.path)[0] is Stage.IN_GIT for one in saved)
+    assert has_title(team.remote.text(saved[0].path), "Renamed")
+    assert workspace.ledger_verify().ok
+
+
+def test_two_workers_that_both_believe_in_their_lease_write_once(team: Team) -> None:
+    workspace = team.replica()
+    workspace.save(text="The gate opens at nine")
+    other = team.keeper()
+
+    def both(step: str) -> None:
+        if step == "committed":
+            with team.database.transaction() as session:
+                session.execute("DELETE FROM lease")
+            team.round(other)
+
+    assert team.round(team.keeper(both)).problem is None
+    assert len(team.remote.operations()) == 1
+
+
+def test_a_lease_is_one_replicas_until_it_runs_out(team: Team) -> None:
+    with lease.held(team.database, "shop", "one") as one, lease.held(team.database, "shop", "two") as two:
+        assert one is not None
+        assert two is None
+        assert team.keeper().round("shop") is None
+    with team.database.transaction() as session:
+        session.execute("INSERT INTO lease SELECT id, 'dead', now() - interval '1 second' FROM project")
+    assert team.keeper().round("shop") is not None
+
+
+def test_saves_go_to_their_own_branch_and_are_seen_over_the_other(database: TeamDatabase, tmp_path: Path) -> None:
+    team = Team(database, tmp_path, save_branch="memories")
+    try:
+        workspace, keeper = team.replica(), team.keeper()
+        saved = workspace.save(text="The gate opens at nine")
+        team.round(keeper)
+        assert team.remote.text(saved.path) is None
+        assert team.remote.text(saved.path, branch="memories")
+        team.remote.commit({"memory/first.md": "# First\n\nNewer on main.\n"})
+        team.round(keeper)
+        assert titles(workspace) == {"First", workspace.load(saved.id).memory.title}
+        assert "Newer on main" in workspace.search("newer on main").results[0].text
+    finally:
+        team.close()
+
+
+def test_a_path_on_its_way_is_not_touched_by_what_git_says_of_it(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    team.round(keeper)
+    team.remote.hook("exit 1")
+    known = workspace.search("first note").results[0]
+    workspace.update(id=known.id, title="Accepted")
+    team.remote.commit({"memory/first.md": "# First\n\nOlder than what is known.\n", "memory/b.md": "# B\n\nNew.\n"})
+    team.round(keeper)
+    assert titles(workspace) == {"Accepted", "B"}
+
+
+def test_a_keeper_in_the_background_puts_what_is_accepted_into_git(team: Team) -> None:
+    workspace, keeper, stopping = team.replica(), team.keeper(), threading.Event()
+    thread = threading.Thread(target=keeper.run, args=(stopping,))
+    thread.start()
+    try:
+        saved = workspace.save(text="The gate opens at nine")
+        for _ in range(600):
+            if stage(workspace, saved.path)[0] is Stage.IN_GIT:
+                break
+            stopping.wait(0.1)
+        assert team.remote.text(saved.path)
+    finally:
+        stopping.set()
+        thread.join(60)
