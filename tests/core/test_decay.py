@@ -113,6 +113,7 @@ def test_days_count_from_the_later_of_access_and_own_date() -> None:
     assert decay.days_since(ago(40), ago(3), NOW) == pytest.approx(3)
     assert decay.days_since(None, ago(3), NOW) == pytest.approx(3)
     assert decay.days_since(None, None, NOW) == 0.0
+    assert decay.days_since(ago(40), None, NOW) == 0.0, "one that is used is not older than one that is not"
     assert decay.days_since(None, ago(-9), NOW) == 0.0
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -856,3 +858,39 @@ def test_the_summary_counts_all_that_matched(place: Place) -> None:
     answer = place.open(model="none").search("zebra")
     assert answer.total_found == 200
     assert answer.summary.startswith(f"{len(answer.results)} of 200 memories")
+
+
+@pytest.mark.parametrize("model", ["half_life", "linear"])
+def test_a_document_without_a_date_of_its_own_has_no_age(place: Place, clock: Clock, model: str) -> None:
+    long_ago = (clock() - timedelta(days=400)).timestamp()
+    undated = place.memory("undated", "# The undated harbour\n\nThe harbour crane is undated.")
+    os.utime(undated, (long_ago, long_ago))
+    dated = (clock() - timedelta(days=400)).date()
+    place.memory("dated", "# The dated harbour\n\nThe harbour crane is dated.", created=dated)
+    workspace = place.open(decay=Decay(model=model))
+
+    def recency() -> dict[str, float]:
+        found = workspace.search("harbour crane", explain=True).results
+        parts = {result.title: result.explain for result in found if isinstance(result, Result)}
+        return {title.split()[1]: part["recency"] / max(part["tier"], 1e-9) for title, part in parts.items()}
+
+    first = recency()
+    assert first["undated"] > first["dated"]
+    cards = {card.title: card for card in workspace.list().memories}
+    assert cards["The undated harbour"].created_at is not None, "lists still know when its file was written"
+    workspace.load(memory_id=cards["The undated harbour"].id)
+    workspace.close()
+    clock.pass_(days=50)
+    workspace = place.open(decay=Decay(model=model))
+    assert recency()["undated"] == pytest.approx(first["undated"]), "use does not give it an age"
+    workspace.index(force=True)
+    place.memory("undated", "# The undated harbour\n\nThe harbour crane is undated, and was painted.")
+    workspace.index()
+    assert recency()["undated"] == pytest.approx(first["undated"]), "nor does an edit"
+
+
+def test_a_date_with_a_fraction_of_a_second_is_a_date(place: Place, clock: Clock) -> None:
+    place.memory("fine", "# Fine\n\nThe harbour crane.", created="2025-01-01T10:00:00.000001Z")
+    found = place.open().search("harbour crane", explain=True).results[0]
+    assert isinstance(found, Result)
+    assert found.explain["recency"] < found.explain["tier"], "it is older than a year"

@@ -24,6 +24,7 @@ from spec_kit_memory.core.memory import (
     Tier,
     Turn,
     VectorStatus,
+    file_time,
 )
 from spec_kit_memory.errors import BadPath, DatabaseBusy, FileMissing, OutsideScope
 from spec_kit_memory.files.discover import MemoryFile
@@ -562,7 +563,8 @@ def test_title_and_date_fall_back_to_the_file(sync: Sync, store: Index, aged: Wr
     sync.scan()
     [memory] = store.documents.find()
     assert memory.title == "my-note"
-    assert memory.attributes.created_at == OLD
+    assert memory.attributes.created_at == file_time(OLD)
+    assert memory.attributes.own_date is None
 
 
 def test_secrets_stay_out_of_the_index_and_the_file_is_named(sync: Sync, store: Index, aged: Write) -> None:

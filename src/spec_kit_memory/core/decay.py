@@ -100,10 +100,15 @@ def factor(
     return 0.5 ** (days / settings.half_life_days) if row.decays else 1.0
 
 
-def days_since(last_access: datetime | None, created_at: datetime | None, now: datetime) -> float:
-    """Days since the later of last access and the document's own date; a date to come counts as now."""
-    late = created_at if last_access is None or (created_at is not None and created_at > last_access) else last_access
-    return max(0.0, (now - late).total_seconds() / _DAY) if late is not None else 0.0
+def days_since(last_access: datetime | None, own_date: datetime | None, now: datetime) -> float:
+    """Days since the later of last access and the document's own date; a date to come counts as now.
+
+    A document without a date of its own has no age: to count from its last use would make it older than one never used.
+    """
+    if own_date is None:
+        return 0.0
+    late = own_date if last_access is None or own_date > last_access else last_access
+    return max(0.0, (now - late).total_seconds() / _DAY)
 
 
 def expiry(tier: Tier, created_at: datetime | None) -> datetime | None:

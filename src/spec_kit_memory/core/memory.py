@@ -269,10 +269,25 @@ class Attributes:
     weight: float = 0.5
     context_type: ContextType = ContextType.GENERAL
     triggers: tuple[str, ...] = ()
-    created_at: datetime | None = None  # the document's own date; else the file's mtime
+    created_at: datetime | None = None  # the document's own date; else `file_time`
     expires_at: datetime | None = None
     session_id: str | None = None
     channel: str | None = None
+
+    @property
+    def own_date(self) -> datetime | None:
+        """What the document says of itself; None where only its file has a time, which says nothing of its age."""
+        return None if self.created_at and self.created_at.microsecond == _FILE_TIME else self.created_at
+
+
+# Dates of documents are to the second. A file's time, which stands in for one, orders lists and is told apart by this
+# fraction, wherever it is kept: in the index, in history, in checkpoints, on either engine.
+_FILE_TIME = 1
+
+
+def file_time(modified_at: datetime) -> datetime:
+    """When a file was written, in the place of a date that its document does not have."""
+    return modified_at.replace(microsecond=_FILE_TIME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def recency(runtime: Runtime, memory: Memory, now: datetime) -> float:
     return decay.factor(
         memory.tier,
         model=runtime.settings.decay.model,
-        days=decay.days_since(memory.last_access, memory.attributes.created_at, now),
+        days=decay.days_since(memory.last_access, memory.attributes.own_date, now),
         state=runtime.state(memory),
         settings=runtime.settings.decay,
     )

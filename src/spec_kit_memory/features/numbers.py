@@ -75,7 +75,7 @@ def _curves(runtime: Runtime, memories: Iterable[Memory], now: datetime) -> Iter
     settings = runtime.settings.decay
     counts: dict[Tier, list[int]] = defaultdict(lambda: [0] * len(CURVE_DAYS))
     for memory in memories:
-        days = decay.days_since(memory.last_access, memory.attributes.created_at, now)
+        days = decay.days_since(memory.last_access, memory.attributes.own_date, now)
         counts[memory.tier][sum(days >= day for day in CURVE_DAYS) - 1] += 1
     for tier in Tier:
         if tier in counts:

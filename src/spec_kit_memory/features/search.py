@@ -400,7 +400,7 @@ def _recency(
     settings = runtime.settings.decay
     if not request.use_decay or query.historical or not settings.enabled:
         return 1.0
-    days = decay.days_since(memory.last_access, memory.attributes.created_at, now)
+    days = decay.days_since(memory.last_access, memory.attributes.own_date, now)
     return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
 
 

@@ -28,6 +28,7 @@ from spec_kit_memory.core.memory import (
     Stamp,
     Tier,
     Warning_,
+    file_time,
 )
 from spec_kit_memory.core.tiers import TABLE
 from spec_kit_memory.core.wording import counted
@@ -144,7 +145,7 @@ def resolve(
     else:
         warnings = (*warnings, *(Warning_(message, code="trigger") for message in phrases.doubts(front.triggers)))
     # To the second, as front matter has it: of two from one second the later saved is the newer.
-    created_at = front.created_at or modified_at.replace(microsecond=0)
+    created_at = front.created_at.replace(microsecond=0) if front.created_at else file_time(modified_at)
     attributes = Attributes(
         title=title,
         tier=tier,
@@ -175,7 +176,7 @@ def _tier(
 
 def _expiry(tier: Tier, created_at: datetime) -> datetime | None:
     days = TABLE[tier].expires_days if tier is Tier.TEMPORARY else None
-    return None if days is None else created_at + timedelta(days=days)
+    return None if days is None else created_at.replace(microsecond=0) + timedelta(days=days)
 
 
 def chat_path(conversation_id: str, *, scope: Scope) -> str:
