@@ -1,22 +1,28 @@
 """How do the two engines of the index compare? Both in one run, alternating, on the same synthetic passages.
 
-    python -m benchmarks.engines [--passages 10000] [--questions 200]
+    python -m benchmarks.engines [--passages 10000 100000] [--questions 200] [--seconds 10]
 
 Words are drawn by Zipf's law, vectors are random (384 dimensions): they tell about time and room, not about finding.
 PostgreSQL is the wheel's own server with its defaults, on this machine, over TCP: a server elsewhere adds its way.
+A search is both legs and the rows of what is shown. A cold command, memory, and readers beside writers are measured
+in processes of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import resource
+import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +46,23 @@ from tests import postgres_server
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 CHANGE = Change(Actor.USER, NOW, reason="benchmark")
+PROJECT = "benchmark"
+READERS, WRITERS = 8, 2
+TARGETS = {"p95": 1.3}
+LABELS = {
+    "texts, s": "indexing the texts, s",
+    "vectors, s": "storing the vectors, s",
+    "cold command": "a cold command: opening and one search, ms",
+    "its memory, MB": "memory of that command, MB",
+    "warm memory, MB": "memory of a process that has searched, MB",
+    "p50": "warm search p50, ms",
+    "p95": "warm search p95, ms",
+    "after a change": "search after one document changed, ms",
+    "reads": "8 readers beside 2 writers: searches a second",
+    "read p95": "their p95, ms",
+    "writes": "documents written a second meanwhile",
+    "write p95": "their p95, ms",
+}
 PER_DOCUMENT, WORDS, VOCABULARY, DIMENSIONS, LIMIT, BATCH = 10, 60, 30_000, 384, 100, 25
 
 
@@ -111,45 +134,165 @@ def timed(work: Callable[[], object]) -> float:
     return 1000 * (time.perf_counter() - start)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--passages", type=int, default=10_000)
-    parser.add_argument("--questions", type=int, default=200)
-    given = parser.parse_args()
+def spread(times: Sequence[float]) -> tuple[float, float]:
+    """p50 and p95."""
+    return statistics.median(times), statistics.quantiles(times, n=20)[18]
+
+
+# --- processes of their own ------------------------------------------------------------------
+
+
+def cold(place: str | Path) -> None:
+    """A command that asks once: from opening the index to the answer, and the most memory that took."""
+    asked = question(np.random.default_rng(1))
+    took = timed(lambda: search(open_index(place, project=PROJECT), asked))
+    print(json.dumps({"ms": took, "mb": _peak_mb()}))
+
+
+def warm(place: str | Path) -> None:
+    """A server that has its arrays: the most memory that it takes."""
+    index, random = open_index(place, project=PROJECT), np.random.default_rng(3)
+    index.warm()
+    for _ in range(30):
+        search(index, question(random))
+    print(json.dumps({"mb": _peak_mb()}))
+
+
+def read(place: str | Path, number: int, seconds: int) -> None:
+    index, random = open_index(place, project=PROJECT), np.random.default_rng(100 + number)
+    index.warm()
+    _wait_for_the_others()
+    times, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        asked = question(random)
+        times.append(timed(lambda asked=asked: search(index, asked)))  # type: ignore[misc]
+    print(json.dumps({"times": times}))
+
+
+def write(place: str | Path, number: int, seconds: int) -> None:
+    index, random = open_index(place, project=PROJECT), np.random.default_rng(200 + number)
+    _wait_for_the_others()
+    times, end = [], time.perf_counter() + seconds
+    for at in range(1_000_000):
+        if time.perf_counter() >= end:
+            break
+        made = replace(next(documents(PER_DOCUMENT, random)), path=f"memory/new/{number}-{at}.md")
+        times.append(timed(lambda made=made: index.documents.put(made, CHANGE)))  # type: ignore[misc]
+    print(json.dumps({"times": times}))
+
+
+def _wait_for_the_others() -> None:
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+
+def _peak_mb() -> float:
+    """Of this program alone: what the system counts for a process begins with what its parent had."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1e3
+
+
+def child(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.engines", "--child", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answered(process: subprocess.Popen[str]) -> Any:
+    out, _ = process.communicate("go\n", timeout=900)
+    return json.loads(out.splitlines()[-1])
+
+
+def crowd(place: str | Path, seconds: int) -> dict[str, float]:
+    """Readers and writers at once, each a process of its own: searches and writes a second, and their p95."""
+    readers = [child("read", place, number, seconds) for number in range(READERS)]
+    writers = [child("write", place, number, seconds) for number in range(WRITERS)]
+    for process in (*readers, *writers):
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    for process in (*readers, *writers):
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    reads = [one for process in readers for one in answered(process)["times"]]
+    writes = [one for process in writers for one in answered(process)["times"]]
+    found = {"reads": len(reads) / seconds, "read p95": spread(reads)[1]}
+    return found | {"writes": len(writes) / seconds, "write p95": spread(writes)[1]}
+
+
+# --- the whole ---------------------------------------------------------------------------
+
+
+def measure(passages: int, questions: int, seconds: int) -> dict[str, dict[str, float]]:
     server = postgres_server.started()
     folder = tempfile.TemporaryDirectory(prefix="skm-engines-")
+    opened: dict[str, Index] = {}
+    numbers: dict[str, dict[str, float]] = {}
     try:
         places: dict[str, str | Path] = {"SQLite": Path(folder.name) / "index.sqlite", "PostgreSQL": server.url()}
-        print(f"{given.passages:,} passages, {given.questions} questions, milliseconds unless said otherwise\n")
-        print("| | texts, s | vectors, s | size, MB | first search | p50 | p95 | one changed, then search |")
-        print("|---|---|---|---|---|---|---|---|")
-        times: dict[str, list[float]] = {name: [] for name in places}
-        row: dict[str, str] = {}
-        opened: dict[str, Index] = {}
         for name, place in places.items():
-            with_texts, with_vectors = fill(open_index(place, project="benchmark"), given.passages)
-            opened[name] = open_index(place, project="benchmark")
-            size = opened[name].care.stats()["size_bytes"] / 1e6
-            cold = timed(lambda index=opened[name]: search(index, question(np.random.default_rng(1))))  # type: ignore[misc]
-            row[name] = f"| {name} | {with_texts:.1f} | {with_vectors:.1f} | {size:.0f} | {cold:.0f} "
+            opened[name] = open_index(place, project=PROJECT)
+            texts, vectors = fill(opened[name], passages)
+            numbers[name] = {"texts, s": texts, "vectors, s": vectors}
+        server.execute("VACUUM ANALYZE")  # what its own process does within a minute or so
+        for name, place in places.items():
+            row = numbers[name]
+            row["size, MB"] = opened[name].care.stats()["size_bytes"] / 1e6
+            if name == "PostgreSQL":
+                row["size, MB"] = int(str(server.execute("SELECT pg_database_size('postgres')")[0][0])) / 1e6
+            runs = [answered(child("cold", place)) for _ in range(3)]
+            row["cold command"] = statistics.median(run["ms"] for run in runs)
+            row["its memory, MB"] = max(run["mb"] for run in runs)
+            row["warm memory, MB"] = answered(child("warm", place))["mb"]
+            opened[name].warm()
+        times: dict[str, list[float]] = {name: [] for name in places}
         random = np.random.default_rng(11)
-        for asked in [question(random) for _ in range(given.questions)]:
+        for asked in [question(random) for _ in range(questions)]:
             for name, index in opened.items():
                 times[name].append(timed(lambda index=index, asked=asked: search(index, asked)))  # type: ignore[misc]
         extra = next(documents(PER_DOCUMENT, np.random.default_rng(99)))
         for name, index in opened.items():
-            index.documents.put(extra, CHANGE)
-            after = timed(lambda index=index: search(index, question(np.random.default_rng(2))))  # type: ignore[misc]
-            cut = statistics.quantiles(times[name], n=20)
-            print(f"{row[name]}| {statistics.median(times[name]):.1f} | {cut[18]:.1f} | {after:.0f} |")
-        ratios = sorted(b / a for a, b in zip(times["SQLite"], times["PostgreSQL"], strict=True))
-        print(f"\nPostgreSQL against SQLite, question by question: median {statistics.median(ratios):.2f}")
-        print(f"most memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB")
+            numbers[name]["p50"], numbers[name]["p95"] = spread(times[name])
+            index.documents.put(replace(extra, path="memory/extra.md"), CHANGE)
+            asked = question(np.random.default_rng(2))
+            numbers[name]["after a change"] = timed(lambda index=index, asked=asked: search(index, asked))  # type: ignore[misc]
+        for name, place in places.items():
+            opened.pop(name).close()
+            if seconds:
+                numbers[name] |= crowd(place, seconds)
     finally:
         for index in opened.values():
             index.close()
         postgres_server.ended(server)
         folder.cleanup()
+    return numbers
+
+
+def show(passages: int, numbers: Mapping[str, Mapping[str, float]]) -> None:
+    names = list(numbers["SQLite"])
+    print(f"\n{passages:,} passages\n\n| | SQLite | PostgreSQL | ratio |\n|---|---|---|---|")
+    for name in names:
+        here, there = numbers["SQLite"][name], numbers["PostgreSQL"][name]
+        target = f" (target ≤ {TARGETS[name]})" if name in TARGETS else ""
+        print(f"| {LABELS.get(name, name)} | {here:,.1f} | {there:,.1f} | {there / here:.2f}{target} |", flush=True)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--child"]:
+        kind, place, *rest = sys.argv[2:]
+        where = place if place.startswith("postgresql") else Path(place)
+        {"cold": cold, "warm": warm, "read": read, "write": write}[kind](where, *map(int, rest))  # type: ignore[operator]
+        return
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--passages", type=int, nargs="+", default=[10_000])
+    parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--seconds", type=int, default=10, help="of readers beside writers; 0: not at all")
+    given = parser.parse_args()
+    for passages in given.passages:
+        show(passages, measure(passages, given.questions, given.seconds))
 
 
 if __name__ == "__main__":

@@ -289,10 +289,11 @@ def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
         " WHEN count(passage.vector_id) > 0 THEN 'partial' ELSE 'failed' END AS status"
         " FROM document AS one LEFT JOIN passage ON passage.project_id = @p"
         " AND passage.checkout_id = one.checkout_id AND passage.memory_id = one.memory_id"
+        " AND passage.memory_id = ANY(:ids::bigint[])"  # said to a planner that knows nothing of a new table
         " LEFT JOIN failure ON failure.project_id = @p AND failure.hash = passage.hash"
         " WHERE one.project_id = @p AND one.memory_id = ANY(:ids::bigint[]) GROUP BY 1, 2) AS counted"
         " WHERE document.project_id = @p AND document.checkout_id = counted.checkout_id"
-        " AND document.memory_id = counted.memory_id"
+        " AND document.memory_id = counted.memory_id AND document.memory_id = ANY(:ids::bigint[])"
         " AND (document.vector_status <> counted.status OR document.embedded <> counted.done)",
         {"most": _MOST_TRIES, "ids": list(memory_ids)},
     )
