@@ -142,6 +142,7 @@ class Result:
     created_at: datetime | None
     checkout: str | None = None  # "main": in a worktree, a memory of the main checkout; its path says where
     vault: str | None = None  # "personal": from the user's own vault and no project
+    project: str | None = None  # on a team server, of a search in several
     code: Code | None = None  # files that it names and that changed, went or moved since it was written
     question: str | None = None  # one of its own, where that matched best: it leads to the lines that are shown
     passages: tuple[ShownPassage, ...] = ()
@@ -177,6 +178,7 @@ class FlatResult:
     supersedes: tuple[int, ...] = ()
     checkout: str | None = None
     vault: str | None = None
+    project: str | None = None
     code: Code | None = None
     question: str | None = None
     already_sent: bool | None = None  # true: this session has its text
@@ -193,6 +195,7 @@ class Rule:
     title: str
     path: str
     text: str
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -32,7 +32,7 @@ from starlette.testclient import TestClient
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.serve.http import app as app_module
-from spec_kit_memory.serve.http.app import _names, application
+from spec_kit_memory.serve.http.app import application, own_names
 from spec_kit_memory.serve.http.auth import BearerToken, Token, is_loopback, kept_token, read_token
 from spec_kit_memory.serve.http.limits import Limits, _Few, calm_log, guarded, most_connections
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
@@ -285,9 +285,9 @@ def test_what_loopback_is(host: str, expected: bool) -> None:
 
 
 def test_a_server_that_others_reach_answers_to_its_own_names() -> None:
-    assert "192.0.2.7" in _names("192.0.2.7", [])
-    assert "[2001:db8::1]" in _names("2001:db8::1", [])
-    assert "memory.example" in _names("0.0.0.0", ["memory.example"])  # noqa: S104
+    assert "192.0.2.7" in own_names("192.0.2.7", [])
+    assert "[2001:db8::1]" in own_names("2001:db8::1", [])
+    assert "memory.example" in own_names("0.0.0.0", ["memory.example"])  # noqa: S104
 
 
 # --- a real server
@@ -521,7 +521,7 @@ def test_a_flood_of_messages_is_told_a_few_times_with_a_count(capsys: pytest.Cap
 
 
 def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
-    with app_module._listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+    with app_module.listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,6 +123,9 @@ def init(session: Invocation, folder: str | None, project: str | None) -> None:
     flag("--no-token", "Ask for no token on loopback: every user of this machine is let in."),
     click.Option(["--issuer"], metavar="URL", help="Authorization server whose access tokens are taken."),
     click.Option(["--audience"], metavar="URL", help="This server's own address, for which tokens must be made."),
+    flag("--team", "Serve many people and projects, with their index on PostgreSQL (--index)."),
+    click.Option(["--data"], type=click.Path(file_okay=False), help="Of a team server: its own folder."),
+    click.Option(["--rights"], type=click.Path(dir_okay=False), help="Of a team server: which claims give which role."),
     click.Option(["--allow-host"], multiple=True, metavar="HOST", help="More names this server is reached by."),
     click.Option(
         ["--tools"],
@@ -144,6 +147,9 @@ def serve(
     no_token: bool,
     issuer: str | None,
     audience: str | None,
+    team: bool,
+    data: str | None,
+    rights: str | None,
     allow_host: tuple[str, ...],
     tools: str,
     user_id: str | None,
@@ -157,6 +163,24 @@ def serve(
     }
     if (issuer or audience) and not http:
         raise BadParameter("--issuer and --audience are for a server over HTTP.", hint="Add --http.")
+    if (data or rights) and not team:
+        raise BadParameter("--data and --rights are for a team server.", hint="Add --team.")
+    if team:
+        _require_team(session, http, notices | {"--token-file": token_file, "--no-token": no_token or None})
+        from spec_kit_memory.serve.http.team_app import serve_team
+
+        serve_team(
+            flags=session.flags,
+            host=host,
+            port=port,
+            data=data,
+            lean=tools == "lean",
+            allowed_hosts=allow_host,
+            issuer=issuer,
+            audience=audience,
+            rights=rights,
+        )
+        return
     flags = session.flags | {name: value for name, value in notices.items() if value is not None}
     if http:
         from spec_kit_memory.serve.http.app import serve_http
@@ -177,6 +201,17 @@ def serve(
         from spec_kit_memory.serve.mcp.server import serve_stdio
 
         serve_stdio(workspace=session.workspace, flags=flags, lean=tools == "lean")
+
+
+def _require_team(session: Invocation, http: bool, others: Mapping[str, object]) -> None:
+    """Refuse what contradicts it: who asks, and what they see, is said by each token."""
+    if not http:
+        raise BadParameter("A team is served over HTTP.", hint="Add --http.")
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise BadParameter(f"{', '.join(given)} contradicts --team: each token says who asks.", hint="Leave it out.")
+    if session.workspace:
+        raise BadParameter("--workspace contradicts --team, which serves many.", hint="Add it with `skm team add`.")
 
 
 @command(

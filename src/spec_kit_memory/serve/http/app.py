@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from spec_kit_memory import settings
@@ -29,11 +29,12 @@ from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.settings.own_folders import personal_vault
 
 if TYPE_CHECKING:
+    from mcp.server.transport_security import TransportSecuritySettings
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from spec_kit_memory.serve.http.sign_in import TokenChecker
 
-__all__ = ["application", "serve_http", "serve_page"]
+__all__ = ["PATH", "application", "listen", "own_names", "run", "serve_http", "serve_page", "transport_security"]
 
 PATH = "/mcp"
 # A session that nobody used for so long is forgotten; its client starts another.
@@ -57,17 +58,9 @@ def application(
 
     With a `checker`, callers sign in and `token` is taken beside that.
     """
-    from mcp.server.transport_security import TransportSecuritySettings
-
     from spec_kit_memory.serve.mcp.server import build_server
 
-    names = _names(host, allowed_hosts)
-    security = TransportSecuritySettings(
-        allowed_hosts=[form for name in names for form in (name, f"{name}:*")],
-        allowed_origins=[
-            f"{scheme}://{name}{end}" for scheme in ("http", "https") for name in names for end in ("", ":*")
-        ],
-    )
+    security = transport_security(own_names(host, allowed_hosts))
     if checker:
         from spec_kit_memory.serve.http import sign_in
 
@@ -86,8 +79,27 @@ def application(
     )
     guarded: ASGIApp = BearerToken(app, token) if token else app
     if checker:
-        guarded = sign_in.SignIn(app, checker, largest_body_bytes=LARGEST_BODY_BYTES)
+        guarded = sign_in.SignIn(app, checker, audience=checker.audience, largest_body_bytes=LARGEST_BODY_BYTES)
     return _Doors(guarded, live, page) if page else guarded
+
+
+def transport_security(names: Sequence[str]) -> TransportSecuritySettings:
+    """What a request may call this server, and from where a browser may send one."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    return TransportSecuritySettings(
+        allowed_hosts=[form for name in names for form in (name, f"{name}:*")],
+        allowed_origins=[
+            f"{scheme}://{name}{end}" for scheme in ("http", "https") for name in names for end in ("", ":*")
+        ],
+    )
+
+
+class Closing(Protocol):
+    """What a server has open while it runs."""
+
+    def wake_soon(self) -> None: ...
+    def close(self, *, seconds: float) -> bool: ...
 
 
 class _Doors:
@@ -110,7 +122,7 @@ class _Doors:
         await self._page(scope, receive, send)
 
 
-def _names(host: str, allowed: Sequence[str]) -> list[str]:
+def own_names(host: str, allowed: Sequence[str]) -> list[str]:
     """What a client may call this server."""
     names = ["127.0.0.1", "localhost", "[::1]", *allowed]
     if not is_loopback(host):
@@ -148,13 +160,13 @@ def serve_http(
     checker = _checker(issuer, audience, scope=scope, no_token=no_token, token=token)
     if checker:
         allowed_hosts = [*allowed_hosts, urlsplit(checker.audience).hostname or ""]
-    listening = _listen(host, port)
+    listening = listen(host, port)
     live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
     value, bound = token.value if token else None, listening.getsockname()[1]
     page = None  # it does not know who signed in
     if checker is None:
         page = PageAccess(
-            names=_names(host, allowed_hosts),
+            names=own_names(host, allowed_hosts),
             token=value,
             open_to_all=token is None,
             port=bound,
@@ -162,7 +174,7 @@ def serve_http(
         )
     app = application(live, host=host, token=value, lean=lean, allowed_hosts=allowed_hosts, checker=checker, page=page)
     _announce(host, bound, token, page, checker)
-    _run(app, listening, live)
+    run(app, listening, live)
 
 
 def _refuse_personal(root: Path) -> None:
@@ -178,10 +190,10 @@ def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int,
     _refuse_personal(root)
     settings.load(root, overrides=flags)  # what is wrong with them is said here, and not on a page that cannot open
     host = "127.0.0.1"
-    listening = _listen(host, port)
+    listening = listen(host, port)
     bound = listening.getsockname()[1]
     live = LiveWorkspace(partial(open_at, workspace, flags), check=must_exist)
-    access = PageAccess(names=_names(host, ()), port=bound)
+    access = PageAccess(names=own_names(host, ()), port=bound)
     address = f"http://{host}:{bound}/?token={access.invite()}"
     sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
@@ -193,11 +205,11 @@ def serve_page(*, workspace: str | None, flags: Mapping[str, object], port: int,
         opening = threading.Timer(0.2, webbrowser.open, (address,))
         opening.daemon = True
         opening.start()
-    _run(_PageAlone(page_app(live, access)), listening, live)
+    run(_PageAlone(page_app(live, access)), listening, live)
 
 
 class _PageAlone:
-    """The page has nothing to start or stop: `_run` closes its workspace."""
+    """The page has nothing to start or stop: `run` closes its workspace."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -211,12 +223,13 @@ class _PageAlone:
             await self._app(scope, receive, send)
 
 
-def _run(app: ASGIApp, listening: socket.socket, live: LiveWorkspace) -> None:
+def run(app: ASGIApp, listening: socket.socket, live: Closing) -> None:
     import uvicorn
 
     from spec_kit_memory.serve.http.limits import BACKLOG, Limits, calm_log, guarded, most_connections
 
-    logging.basicConfig(handlers=[calm_log()], level=logging.WARNING)
+    if not logging.getLogger().handlers:
+        logging.basicConfig(handlers=[calm_log()], level=logging.WARNING)
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -326,7 +339,7 @@ def _ends_when_told(server: Any) -> Iterator[None]:
                 signal.signal(getattr(signal, name), before[name])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     family: Any = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)

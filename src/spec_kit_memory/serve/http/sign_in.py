@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl
 
 import anyio.to_thread
@@ -25,7 +25,7 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from pydantic import AnyHttpUrl, TypeAdapter
 
 from spec_kit_memory.caller import Caller
-from spec_kit_memory.errors import AccessDenied
+from spec_kit_memory.errors import AccessDenied, DatabaseBusy, DatabaseUnusable
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.http.issuer import ALGORITHMS, Issuer, IssuerUnavailable, checked_url
 from spec_kit_memory.serve.tools import BY_NAME, Tool
@@ -114,6 +114,7 @@ class TokenChecker:
     audience: str
     static_token: str | None = field(default=None, repr=False)
     now: Callable[[], float] = time.time
+    kept_claims: frozenset[str] = frozenset()  # what rights are given by
 
     async def verify_token(self, token: str) -> AccessToken | None:
         if self.static_token is not None and _same(token, self.static_token):
@@ -140,7 +141,7 @@ class TokenChecker:
             expires_at=expires_at,
             resource=self.audience,
             subject=subject,
-            claims={"iss": claims["iss"]},
+            claims={name: claims[name] for name in ("iss", *self.kept_claims) if name in claims},
         )
 
     def _claims(self, token: str) -> dict[str, Any]:
@@ -197,17 +198,22 @@ def _scopes(claims: Mapping[str, Any]) -> list[str]:
     return value.split() if isinstance(value, str) else [name for name in value if isinstance(name, str)]
 
 
+class Checker(Protocol):
+    async def verify_token(self, token: str) -> AccessToken | None: ...
+
+
 # --- requests --------------------------------------------------------------------------------------
 
 
 class SignIn:
     """Lets those requests through that carry a token for what they ask; says to all others what is needed."""
 
-    def __init__(self, app: ASGIApp, checker: TokenChecker, *, largest_body_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, checker: Checker, *, audience: str | None, largest_body_bytes: int) -> None:
+        """Without an `audience` there is no issuer to send anybody to: static tokens only."""
         self._app = app
         self._checker = checker
         self._largest = largest_body_bytes
-        self._metadata_url = str(build_resource_metadata_url(_url(checker.audience)))
+        self._metadata_url = str(build_resource_metadata_url(_url(audience))) if audience else ""
 
     @staticmethod
     def routes(issuer: Issuer, audience: str) -> list[Route]:
@@ -241,8 +247,10 @@ class SignIn:
             return
         try:
             access = await self._checker.verify_token(token.strip().decode("latin-1"))
-        except IssuerUnavailable:
-            text = "The issuer's keys cannot be fetched, so that no token can be checked now."
+        except (IssuerUnavailable, DatabaseUnusable, DatabaseBusy) as error:
+            is_issuer = isinstance(error, IssuerUnavailable)
+            where = "The issuer's keys cannot be fetched" if is_issuer else "The database does not answer"
+            text = f"{where}, so that no token can be checked now."
             await self._refuse(send, 503, text=text)
             return
         if access is None:
@@ -265,8 +273,9 @@ class SignIn:
         """As RFC 6750 and RFC 9728 have it; nothing of what was sent is repeated."""
         parts = [f'error="{error}", error_description="{text}"'] if error else []
         parts += [f'scope="{" ".join(scopes)}"'] if scopes else []
-        parts.append(f'resource_metadata="{self._metadata_url}"')
-        content: dict[str, str] = {"code": "E011", "message": text, "hint": f"{self._metadata_url} names the issuer."}
+        parts += [f'resource_metadata="{self._metadata_url}"'] if self._metadata_url else []
+        hint = f"{self._metadata_url} names the issuer." if self._metadata_url else "Ask the operator for a token."
+        content: dict[str, str] = {"code": "E011", "message": text, "hint": hint}
         body = json.dumps({"error": content}).encode()
         headers = [
             (b"content-type", b"application/json"),
@@ -274,7 +283,8 @@ class SignIn:
             (b"connection", b"close"),
         ]
         headers += [(b"retry-after", b"30")] if status == 503 else []
-        headers += [(b"www-authenticate", f"Bearer {', '.join(parts)}".encode())] if status in (400, 401, 403) else []
+        if status in (400, 401, 403):
+            headers.append((b"www-authenticate", f"Bearer {', '.join(parts)}".strip().encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 

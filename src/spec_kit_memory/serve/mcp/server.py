@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spec_kit_memory.answers import Answer
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["build_server", "serve_stdio"]
+__all__ = ["Served", "build_server", "described", "failure", "serve_stdio", "server_of", "success"]
 
 logger = logging.getLogger(__name__)
 
@@ -75,14 +75,19 @@ def build_server(
     the request's connection. `authorize` raises if that sender may not call the tool so.
     """
     tools = tuple(tool for tool in TOOLS if tool.lean or not lean)
-    served = _Served(live, tools, identify or _connected_caller, authorize)
+    who = identify or _connected_caller
+    return server_of(Served(live, tools, lambda ctx, caller, request: who(ctx, caller), authorize))
+
+
+def server_of(served: Any, *, schema_of: Callable[[Tool], dict[str, Any]] = input_schema) -> Server[Any]:
+    """The SDK's server over what answers each kind of request: a `Served`, or what routes to several."""
     server: Server[Any] = Server(
         NAME,
         version=__version__,
         title="Spec Kit Memory",
         instructions=INSTRUCTIONS,
         lifespan=_connected,
-        get_tool_input_schema=lambda name: input_schema(BY_NAME[name]) if name in BY_NAME else None,
+        get_tool_input_schema=lambda name: schema_of(BY_NAME[name]) if name in BY_NAME else None,
         on_list_tools=served.list_tools,
         on_call_tool=served.call_tool,
         on_list_resources=served.list_resources,
@@ -97,35 +102,36 @@ def build_server(
 
 
 @dataclass
-class _Served:
+class Served:
+    """One workspace, as requests of the protocol reach it. `identify` gets the verb's request where there is one."""
+
     live: LiveWorkspace
     tools: tuple[Tool, ...]
-    identify: Callable[[Context, Caller], Caller]
+    identify: Callable[[Context, Caller, Request | None], Caller]
     authorize: Callable[[Context, Tool, Request], None]
-    _limiter: anyio.CapacityLimiter | None = field(default=None, init=False)
+    limiter: anyio.CapacityLimiter | None = field(default=None, kw_only=True)
 
     async def wake_behind(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
         self.live.wake_soon()
         return result
 
-    async def _in_thread(self, ctx: Context, work: Callable[[Workspace], T]) -> T:
+    async def in_thread(self, ctx: Context, work: Callable[[Workspace], T], request: Request | None = None) -> T:
         """Work on the workspace as the sender of this request has it."""
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(WORKERS)
+        if self.limiter is None:
+            self.limiter = anyio.CapacityLimiter(WORKERS)
 
         def run() -> T:
             with self.live.use() as workspace:
-                return work(workspace.for_caller(self.identify(ctx, workspace.caller)))
+                return work(workspace.for_caller(self.identify(ctx, workspace.caller, request)))
 
         # Abandoned, not awaited, when the client cancels: a thread cannot be stopped, its answer can be dropped.
-        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._limiter)
+        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self.limiter)
 
     # --- tools
 
     async def list_tools(self, ctx: Context, params: Any) -> types.ListToolsResult:
-        structured = _is_structured(ctx)
-        return types.ListToolsResult(tools=[_described(tool, structured=structured) for tool in self.tools])
+        return types.ListToolsResult(tools=[described(tool, ctx, input_schema(tool)) for tool in self.tools])
 
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
@@ -138,10 +144,8 @@ class _Served:
             self.authorize(ctx, tool, request)
             result = await self._called(ctx, params, tool, request)
         except Exception as error:  # noqa: BLE001 - the edge: the client gets a code and a hint, never a traceback
-            result = _failure(error)
-        if isinstance(result, types.CallToolResult) and not _is_structured(ctx):
-            result.structured_content = None
-        return result
+            return failure(ctx, error)
+        return _for_protocol(ctx, result) if isinstance(result, types.CallToolResult) else result
 
     async def _called(
         self, ctx: Context, params: types.CallToolRequestParams, tool: Tool, request: Request
@@ -173,7 +177,7 @@ class _Served:
             workspace.record_sent(request.verb, tokens=(sent.structured_content or {})["meta"]["tokens"])
             return sent
 
-        return await self._in_thread(ctx, work)
+        return await self.in_thread(ctx, work, request)
 
     async def _scan(self, ctx: Context, request: IndexRequest) -> Answer:
         """A scan tells how far it is, and stops where it is when the client cancels."""
@@ -181,7 +185,7 @@ class _Served:
         progress = _Progress(ctx, stopped)
         whole = request.replace(cooldown=True, embed=False, progress=progress.step, cancelled=stopped.is_set)
         try:
-            return await self._in_thread(ctx, lambda workspace: getattr(workspace, request.verb)(whole))
+            return await self.in_thread(ctx, lambda workspace: getattr(workspace, request.verb)(whole), request)
         finally:
             stopped.set()
 
@@ -261,7 +265,7 @@ class _Served:
         from spec_kit_memory.serve import render
 
         try:
-            return await self._in_thread(ctx, work)
+            return await self.in_thread(ctx, work)
         except SpecKitMemoryError as error:
             rendered = render.error(error) | about
             raise MCPError(code=types.INVALID_PARAMS, message=error.message, data=rendered) from error
@@ -297,12 +301,18 @@ def _no_such_tool(name: str, tools: Sequence[Tool]) -> str:
     return f"Unknown tool: {name[:200]}.{suggestion} There are {', '.join(tool.name for tool in tools)}."
 
 
-def _described(tool: Tool, *, structured: bool) -> types.Tool:
+def _for_protocol(ctx: Context, result: types.CallToolResult) -> types.CallToolResult:
+    if not _is_structured(ctx):
+        result.structured_content = None
+    return result
+
+
+def described(tool: Tool, ctx: Context, schema: dict[str, Any]) -> types.Tool:
     return types.Tool(
         name=tool.name,
         description=tool.about,
-        input_schema=input_schema(tool),
-        output_schema=dict(OUTPUT_SCHEMA) if structured else None,
+        input_schema=schema,
+        output_schema=dict(OUTPUT_SCHEMA) if _is_structured(ctx) else None,
         annotations=types.ToolAnnotations.model_validate(behaviour(tool)),
         _meta={"anthropic/alwaysLoad": True} if tool.name in ALWAYS_LOADED else None,
     )
@@ -316,12 +326,16 @@ def _success(tool: Tool, request: Request, answer: Answer) -> types.CallToolResu
     return _result(render.envelope(answer, tool=tool.name, characters=room), is_error=False)
 
 
-def _failure(error: Exception) -> types.CallToolResult:
+def success(ctx: Context, tool: Tool, request: Request, answer: Answer) -> types.CallToolResult:
+    return _for_protocol(ctx, _success(tool, request, answer))
+
+
+def failure(ctx: Context, error: Exception) -> types.CallToolResult:
     from spec_kit_memory.serve import render
 
     if not isinstance(error, SpecKitMemoryError):
         logger.error("a call failed in a way nobody foresaw", exc_info=error)
-    return _result(render.error(error), is_error=True)
+    return _for_protocol(ctx, _result(render.error(error), is_error=True))
 
 
 def _result(content: dict[str, Any], *, is_error: bool) -> types.CallToolResult:

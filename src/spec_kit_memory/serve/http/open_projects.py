@@ -1,0 +1,121 @@
+"""Which projects does this replica have open? Those that were asked about, and the least used are let go."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
+
+if TYPE_CHECKING:
+    from spec_kit_memory.workspace import Workspace
+
+__all__ = ["OpenProjects", "ProjectHandle"]
+
+# What an open project takes: its connection and caches, and for each passage its vector, words and columns.
+PROJECT_BYTES = 4_000_000
+PASSAGE_BYTES = 3_000
+
+
+def weigh(workspace: Workspace) -> int:
+    """About how much memory a project takes, by what is in its index."""
+    return PROJECT_BYTES + PASSAGE_BYTES * workspace.stats(limit=1).totals.get("passages", 0)
+
+
+@dataclass
+class _Open:
+    live: LiveWorkspace
+    users: int = 0
+    size: int = PROJECT_BYTES
+    weighed: bool = field(default=False)
+
+
+class ProjectHandle:
+    """One project as a server uses it; opened with the first call, and again after it was let go."""
+
+    def __init__(self, projects: OpenProjects, name: str) -> None:
+        self._projects = projects
+        self._name = name
+
+    def use(self) -> AbstractContextManager[Workspace]:
+        return self._projects.use(self._name)
+
+    def wake_soon(self) -> None:
+        """Nothing is opened before it is asked about."""
+
+
+class OpenProjects:
+    """Safe from any thread. One that is in use is not let go, however many there are."""
+
+    def __init__(
+        self,
+        opener: Callable[[str], Workspace],
+        *,
+        most_bytes: int,
+        weigh: Callable[[Workspace], int] = weigh,
+        background: bool = True,
+    ) -> None:
+        self._opener = opener
+        self._most = most_bytes
+        self._weigh = weigh
+        self._background = background
+        self._lock = threading.Lock()
+        self._open: dict[str, _Open] = {}  # the last used is the last
+        self._closed = False
+
+    def handle(self, name: str) -> ProjectHandle:
+        return ProjectHandle(self, name)
+
+    @property
+    def names(self) -> list[str]:
+        with self._lock:
+            return list(self._open)
+
+    @contextmanager
+    def use(self, name: str) -> Iterator[Workspace]:
+        with self._lock:
+            entry = self._open.pop(name, None) or _Open(
+                LiveWorkspace(lambda: self._opener(name), background=self._background)
+            )
+            self._open[name] = entry
+            entry.users += 1
+        try:
+            with entry.live.use() as workspace:
+                if not entry.weighed:
+                    entry.size, entry.weighed = self._weigh(workspace), True
+                yield workspace
+        finally:
+            with self._lock:
+                entry.users -= 1
+                gone = self._beyond()
+            for one in gone:
+                one.live.close()
+
+    def _beyond(self) -> list[_Open]:
+        """Take out the least used ones that nobody uses now, until the rest fits; the last used one always stays."""
+        gone = []
+        for name in list(self._open)[:-1]:
+            if sum(one.size for one in self._open.values()) <= self._most:
+                break
+            if not self._open[name].users:
+                gone.append(self._open.pop(name))
+        return gone
+
+    def let_go(self, name: str) -> None:
+        """A project that is served no more."""
+        with self._lock:
+            entry = self._open.pop(name, None)
+        if entry is not None:
+            entry.live.close()
+
+    def close(self, *, seconds: float = 5.0) -> bool:
+        with self._lock:
+            entries, self._open = list(self._open.values()), {}
+        closed = [entry.live.close(seconds=seconds) for entry in entries]
+        return all(closed)
+
+    def wake_soon(self) -> None:
+        """For a server that opens its one workspace after its first answer: here nothing is opened unasked."""

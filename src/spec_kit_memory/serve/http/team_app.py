@@ -1,0 +1,301 @@
+"""How is a team served? One address for many people and projects: MCP, the page, calls of git hosts, and its own state.
+
+Everything but `/healthz`, `/readyz` and signed calls of git hosts needs a token. Any number of replicas share the
+database, and none keeps anything that another would miss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from spec_kit_memory import settings as settings_module
+from spec_kit_memory.core import jsonc
+from spec_kit_memory.errors import BadParameter, DatabaseBusy, DatabaseUnusable, FileMissing, MissingParameter
+from spec_kit_memory.serve.http.app import (
+    LARGEST_BODY_BYTES,
+    MOST_SESSIONS,
+    PATH,
+    SESSION_IDLE_SECONDS,
+    listen,
+    own_names,
+    run,
+    transport_security,
+)
+from spec_kit_memory.serve.http.metrics import JsonLines, Measured, Metrics
+from spec_kit_memory.serve.http.open_projects import OpenProjects
+from spec_kit_memory.serve.http.team_sign_in import ServedNames, TeamChecker, access_of
+from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.project_workspace import open_project
+from spec_kit_memory.team.projects import Projects
+from spec_kit_memory.team.rights import Grant, read_grants
+from spec_kit_memory.team.static_tokens import TokenCache, Tokens
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from spec_kit_memory.serve.http.sign_in import TokenChecker
+    from spec_kit_memory.workspace import Workspace
+
+__all__ = ["Team", "serve_team", "team_application"]
+
+LARGEST_CALL_BYTES = 1_000_000
+PAUSE_SECONDS = 10.0  # between two fetches that calls of a git host bring about
+METADATA = "/.well-known/"
+
+
+class Team:
+    """What the replicas of one server have in common, and what this one has open."""
+
+    def __init__(
+        self,
+        database: TeamDatabase,
+        settings: settings_module.Settings,
+        *,
+        jwt: TokenChecker | None = None,
+        grants: Sequence[Grant] = (),
+        background: bool = True,
+        opener: Callable[[str], Workspace] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.database = database
+        self.registry = Projects(database)
+        self.tokens = Tokens(database)
+        self.checker = TeamChecker(
+            TokenCache(self.tokens, clock=clock), ServedNames(self.registry, clock=clock), jwt, grants
+        )
+        self.projects = OpenProjects(
+            opener or (lambda name: open_project(database, self.registry.get(name), settings=settings)),
+            most_bytes=settings.index.memory_mb * 1_000_000,
+            background=background,
+        )
+        self.metrics = Metrics()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._called: dict[str, float] = {}
+
+    def is_ready(self) -> bool:
+        try:
+            with self.database.transaction() as session:
+                session.row("SELECT 1")
+        except (DatabaseBusy, DatabaseUnusable):
+            return False
+        return True
+
+    def call(self, name: str, body: bytes, signature: str) -> bool:
+        """A git host says that something was pushed. An unknown name and a bad signature are the same."""
+        secret = self.registry.hook_secret(name)
+        digest = hmac.new((secret or secrets.token_urlsafe(32)).encode(), body, hashlib.sha256).hexdigest()
+        same = hmac.compare_digest(f"sha256={digest}".encode(), signature.encode("utf-8", "replace"))
+        if secret is None or not same:
+            return False
+        with self._lock:
+            now, last = self._clock(), self._called.get(name)
+            is_due = last is None or now - last >= PAUSE_SECONDS
+            if is_due:
+                self._called[name] = now
+        if is_due:
+            self.registry.want_sync(name)
+        return True
+
+
+def team_application(
+    team: Team,
+    *,
+    host: str,
+    allowed_hosts: Sequence[str] = (),
+    lean: bool = False,
+    jwt: TokenChecker | None = None,
+    page: ASGIApp | None = None,
+) -> ASGIApp:
+    from spec_kit_memory.serve.http.sign_in import SignIn
+    from spec_kit_memory.serve.mcp.team_server import build_team_server
+
+    server = build_team_server(team.projects, access_of=access_of, lean=lean)
+    mcp: ASGIApp = server.streamable_http_app(
+        streamable_http_path=PATH,
+        transport_security=transport_security(own_names(host, allowed_hosts)),
+        host=host,
+        session_idle_timeout=SESSION_IDLE_SECONDS,
+        max_sessions=MOST_SESSIONS,
+        max_request_body_size=LARGEST_BODY_BYTES,
+        custom_starlette_routes=SignIn.routes(jwt.issuer, jwt.audience) if jwt else [],
+    )
+    audience = jwt.audience if jwt else None
+    signed_in = SignIn(mcp, team.checker, audience=audience, largest_body_bytes=LARGEST_BODY_BYTES)
+    return Measured(_TeamDoors(signed_in, _own_routes(team), page), team.metrics, kind_of=_kind)
+
+
+def _kind(path: str) -> str:
+    first = path.strip("/").partition("/")[0]
+    known = {"mcp": "mcp", "hooks": "hook", "healthz": "health", "readyz": "health", "metrics": "metrics"}
+    return known.get(first, "metadata" if path.startswith(METADATA) else "page")
+
+
+class _TeamDoors:
+    def __init__(self, mcp: ASGIApp, own: ASGIApp, page: ASGIApp | None) -> None:
+        self._mcp = mcp
+        self._own = own
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or _kind(scope["path"]) in ("mcp", "metadata"):
+            await self._mcp(scope, receive, send)
+        elif _kind(scope["path"]) != "page" or self._page is None:
+            await self._own(scope, receive, send)
+        else:
+            await self._page(scope, receive, send)
+
+
+# --- what the server says of itself ----------------------------------------------------------------
+
+
+def _own_routes(team: Team) -> ASGIApp:
+    async def health(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def ready(request: Request) -> Response:
+        if await anyio.to_thread.run_sync(team.is_ready):
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse("the database does not answer\n", status_code=503)
+
+    async def metrics(request: Request) -> Response:
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        given = secret.strip() if scheme.lower() == "bearer" else ""
+        token = await anyio.to_thread.run_sync(team.checker.token, given)
+        if token is None or not token.access.operator:
+            return PlainTextResponse(
+                "An operator's token is needed.\n", status_code=401, headers={"WWW-Authenticate": "Bearer"}
+            )
+        gauges = {"open_projects": len(team.projects.names), "projects": len(team.checker.names())}
+        return PlainTextResponse(team.metrics.text(gauges), media_type="text/plain; version=0.0.4")
+
+    async def hook(request: Request) -> Response:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LARGEST_CALL_BYTES:
+                return PlainTextResponse("At most 1 MB.\n", status_code=413)
+        name, signature = request.path_params["name"], request.headers.get("x-hub-signature-256", "")
+        taken = await anyio.to_thread.run_sync(team.call, name, body, signature)
+        if not taken:
+            return PlainTextResponse("The signature does not fit.\n", status_code=403)
+        return PlainTextResponse("It is read soon.\n", status_code=202)
+
+    async def unavailable(request: Request, error: Exception) -> Response:
+        return PlainTextResponse("The database does not answer.\n", status_code=503, headers={"Retry-After": "10"})
+
+    handlers: Mapping[Any, Any] = {DatabaseUnusable: unavailable, DatabaseBusy: unavailable}
+    return Starlette(
+        routes=[
+            Route("/healthz", health, methods=["GET"]),
+            Route("/readyz", ready, methods=["GET"]),
+            Route("/metrics", metrics, methods=["GET"]),
+            Route("/hooks/{name}", hook, methods=["POST"]),
+        ],
+        exception_handlers=handlers,
+    )
+
+
+# --- the command -----------------------------------------------------------------------------------
+
+
+def serve_team(
+    *,
+    flags: Mapping[str, object],
+    host: str,
+    port: int,
+    data: str | None = None,
+    lean: bool = False,
+    allowed_hosts: Sequence[str] = (),
+    issuer: str | None = None,
+    audience: str | None = None,
+    rights: str | None = None,
+) -> None:
+    """Serve until told to stop."""
+    folder = _data_folder(data)
+    settings = settings_module.load(folder, overrides=flags)
+    if not settings.on_server:
+        raise MissingParameter(
+            "A team server needs PostgreSQL.", hint="Name it: --index postgresql://HOST/DATABASE, or index.url."
+        )
+    grants = _grants(rights)
+    jwt = _jwt(issuer, audience, grants)
+    if rights and jwt is None:
+        raise BadParameter("--rights maps claims, and no issuer gives any.", hint="Add --issuer and --audience.")
+    team = Team(TeamDatabase(settings.index.url), settings, jwt=jwt, grants=grants)
+    if jwt:
+        allowed_hosts = [*allowed_hosts, urlsplit(jwt.audience).hostname or ""]
+    listening = listen(host, port)
+    bound = listening.getsockname()[1]
+    _log_json()
+    page = _page(team, host, bound, allowed_hosts)
+    app = team_application(team, host=host, allowed_hosts=allowed_hosts, lean=lean, jwt=jwt, page=page)
+    shown = f"[{host}]" if ":" in host else host
+    sys.stderr.write(f"Serving a team at http://{shown}:{bound}{PATH}, the page at http://{shown}:{bound}/\n")
+    sys.stderr.flush()
+    run(app, listening, team.projects)
+
+
+def _data_folder(data: str | None) -> Path:
+    """Where the server keeps what is its own; the settings of no repository are read there."""
+    folder = Path(data).expanduser() if data else None
+    if folder is None:
+        folder = settings_module.user_state_folder(otherwise="name one with --data") / "team"
+    try:
+        settings_module.make_private_folder(folder)
+    except OSError as error:
+        problem = f"The folder {str(folder)!r} cannot be used: {error}."
+        raise FileMissing(problem, hint="Name another with --data.") from error
+    return folder.resolve()
+
+
+def _grants(path: str | None) -> tuple[Grant, ...]:
+    if path is None:
+        return ()
+    try:
+        return read_grants(jsonc.read(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise FileMissing(f"The rights in {path!r} cannot be read: {error}.", hint="Name a JSON file.") from error
+
+
+def _jwt(issuer: str | None, audience: str | None, grants: Sequence[Grant]) -> TokenChecker | None:
+    if not issuer and not audience:
+        return None
+    if not issuer or not audience:
+        raise MissingParameter(
+            "Sign-in needs both --issuer and --audience.",
+            hint="Name the authorization server, and this server's own address as clients use it (…/mcp).",
+        )
+    from spec_kit_memory.serve.http.issuer import Issuer, checked_url
+    from spec_kit_memory.serve.http.sign_in import TokenChecker
+
+    kept = frozenset(grant.claim for grant in grants)
+    return TokenChecker(Issuer(issuer), checked_url(audience, option="--audience"), kept_claims=kept)
+
+
+def _page(team: Team, host: str, port: int, allowed_hosts: Sequence[str]) -> ASGIApp | None:
+    return None
+
+
+def _log_json() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+    for noisy in ("mcp", "httpx", "httpcore", "psycopg", "uvicorn", "anyio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

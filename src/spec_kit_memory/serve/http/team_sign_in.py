@@ -1,0 +1,112 @@
+"""Whose token is it, and what may they do in which project? Static and access tokens alike end in an `Access`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+
+from spec_kit_memory.errors import AccessDenied
+from spec_kit_memory.team.rights import LOCAL, Access, Grant, Role, User, role_of_scopes, roles_by_claims, scopes_of
+from spec_kit_memory.team.static_tokens import PREFIX, Token, TokenCache
+
+if TYPE_CHECKING:
+    from spec_kit_memory.serve.http.sign_in import TokenChecker
+    from spec_kit_memory.team.projects import Projects
+
+__all__ = ["ServedNames", "TeamChecker", "access_of"]
+
+BELIEVED_SECONDS = 2.0
+_ROLES = "spec-kit-memory/roles"  # among the claims of a checked token; no issuer's claim is kept under this name
+_OPERATOR = "spec-kit-memory/operator"
+
+
+class ServedNames:
+    """The projects that there are, looked up now and then: a removed one is gone for everybody within seconds."""
+
+    def __init__(self, projects: Projects, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._projects = projects
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: tuple[float, tuple[str, ...]] | None = None
+
+    def __call__(self) -> tuple[str, ...]:
+        with self._lock:
+            now = self._clock()
+            if self._seen is None or not 0 <= now - self._seen[0] < BELIEVED_SECONDS:
+                self._seen = now, tuple(project.name for project in self._projects.list())
+            return self._seen[1]
+
+
+@dataclass(frozen=True)
+class TeamChecker:
+    """The SDK's `TokenVerifier` of a team server. Rights are looked up with each request."""
+
+    tokens: TokenCache
+    names: ServedNames
+    jwt: TokenChecker | None = None
+    grants: Sequence[Grant] = field(default=())
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        if token.startswith(PREFIX):
+            return await anyio.to_thread.run_sync(self._static, token)
+        access = await self.jwt.verify_token(token) if self.jwt else None
+        if access is None or access.subject is None:
+            return None
+        return await anyio.to_thread.run_sync(self._signed_in, access)
+
+    def token(self, secret: str) -> Token | None:
+        return self.tokens.check(secret)
+
+    def access(self, token: Token) -> Access:
+        """Of a static token, in the projects that there are now."""
+        given, names = token.access, self.names()
+        roles = {name: role for name, role in given.roles.items() if name in names}
+        return Access(given.user, roles, operator=given.operator)
+
+    def _static(self, secret: str) -> AccessToken | None:
+        token = self.token(secret)
+        if token is None:
+            return None
+        access = self.access(token)
+        most = max(access.roles.values(), default=None)
+        return _access_token(access, scopes=scopes_of(most or Role.READER))
+
+    def _signed_in(self, access: AccessToken) -> AccessToken:
+        claims = access.claims or {}
+        roles = roles_by_claims(self.grants, {**claims, "sub": access.subject}, self.names())
+        user = User(str(claims["iss"]), str(access.subject))
+        return _access_token(Access(user, roles), scopes=access.scopes, expires_at=access.expires_at)
+
+
+def _access_token(access: Access, *, scopes: Sequence[str], expires_at: int | None = None) -> AccessToken:
+    roles = {name: role.label for name, role in access.roles.items()}
+    return AccessToken(
+        token="",
+        client_id=str(access.user),
+        scopes=list(scopes),
+        expires_at=expires_at,
+        subject=access.user.subject,
+        claims={"iss": access.user.issuer, _ROLES: roles, _OPERATOR: access.operator},
+    )
+
+
+def access_of(ctx: Any) -> Access:
+    """What the sender of a request may do; the scopes of its token are the most that it may."""
+    user = ctx.request.scope.get("user") if ctx.request is not None else None
+    if not isinstance(user, AuthenticatedUser):
+        raise AccessDenied("Nobody is signed in.", hint="Send a token.")
+    return read_access(user.access_token)
+
+
+def read_access(token: AccessToken) -> Access:
+    claims: Mapping[str, Any] = token.claims or {}
+    roles = {str(name): Role.named(str(role)) for name, role in dict(claims.get(_ROLES) or {}).items()}
+    user = User(str(claims.get("iss", LOCAL)), str(token.subject))
+    return Access(user, roles, ceiling=role_of_scopes(token.scopes), operator=bool(claims.get(_OPERATOR)))

@@ -1,0 +1,63 @@
+"""How do the answers of several projects become one? By how well each result answers, whatever project it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+from spec_kit_memory.answers import HeldBack, Rule, SearchAnswer
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.features.personal import joined_rules
+
+__all__ = ["joined_projects"]
+
+HELD_SHOWN = 3
+
+
+def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> SearchAnswer:
+    """Scores are 100 · match of the best, so that they can be compared between projects; ties by name and rank.
+
+    Each project keeps its own order: a memory that supersedes another stands above it, whatever its score.
+    """
+    ranked = []
+    for name, answer in answers.items():
+        reached = float("inf")
+        for rank, result in enumerate(answer.results):
+            reached = min(reached, result.score)  # never above what stands before it in its own project
+            ranked.append((-reached, name, rank, replace(result, project=name)))
+    results = tuple(row[3] for row in sorted(ranked, key=lambda row: row[:3])[:limit])
+    first = next(iter(answers.values()))
+    rules: tuple[Rule, ...] = ()
+    for name, answer in answers.items():
+        rules = joined_rules(rules, [replace(rule, project=name) for rule in answer.constitutional])
+    told = {name: sum(result.project == name for result in results) for name in answers}
+    parts = ", ".join(f"{count} in {name}" for name, count in told.items() if count)
+    where = f": {parts}" if parts else ""
+    return replace(
+        first,
+        summary=f"{counted(len(results), 'result')} of {counted(len(answers), 'project')}{where}",
+        advice=tuple(dict.fromkeys(hint for answer in answers.values() for hint in answer.advice)),
+        method="hybrid" if any(answer.method == "hybrid" for answer in answers.values()) else first.method,
+        results=results,
+        constitutional=rules,
+        total_found=sum(answer.total_found for answer in answers.values()),
+        concepts={},
+        held_back=_held_back([answer.held_back for answer in answers.values()]),
+        unavailable=tuple(
+            dict.fromkeys(f"{name}: {reason}" for name, answer in answers.items() for reason in answer.unavailable)
+        ),
+        stats={
+            key: sum(answer.stats.get(key, 0) for answer in answers.values())
+            for key in dict.fromkeys(key for answer in answers.values() for key in answer.stats)
+        },
+        freshness={},
+        tokens_saved=sum(answer.tokens_saved for answer in answers.values()),
+        contiguous=(),
+        explain={},
+    )
+
+
+def _held_back(parts: list[HeldBack]) -> HeldBack:
+    """All counts together. The best are named by id, which is a project's own, so none is named here."""
+    names = [field.name for field in fields(HeldBack) if field.name != "best"]
+    return HeldBack(**{name: sum(getattr(part, name) for part in parts) for name in names})

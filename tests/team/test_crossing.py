@@ -1,0 +1,315 @@
+"""Two projects, people on both kinds of sign-in: does anything of the other side come through, by any way in?
+
+Every tool, resource, prompt and completion is tried; one that is added without a case here fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from spec_kit_memory import settings as settings_module
+from spec_kit_memory.serve.http.issuer import Issuer
+from spec_kit_memory.serve.http.sign_in import TokenChecker
+from spec_kit_memory.serve.http.team_app import Team, team_application
+from spec_kit_memory.serve.mcp import resources
+from spec_kit_memory.serve.tools import BY_NAME, TOOLS
+from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.rights import NEEDED, Role, User, read_grants
+from tests.serve.test_http import HEADERS
+from tests.serve.test_sign_in import AUDIENCE, Authority
+
+ERA = "2026-07-28"
+GRANTS = read_grants(
+    [
+        {"claim": "groups", "value": f"{name}-{role}", "project": name, "role": role}
+        for name in ("shop", "bank")
+        for role in ("reader", "writer", "admin")
+    ]
+)
+SECRET = "kestrel vault combination nineteen"
+
+
+class Served:
+    def __init__(self, client: TestClient, team: Team, authority: Authority, folder: Path) -> None:
+        self.client, self.team, self.authority, self.folder = client, team, authority, folder
+
+    def token(self, kind: str, user: str, role: str, *projects: str) -> str:
+        if kind == "static":
+            return self.team.tokens.create(user, projects=projects, role=role)[1]
+        groups = [f"{name}-{role}" for name in projects]
+        return self.authority.token(sub=user, groups=groups, scope="memory:read memory:write memory:admin")
+
+    def user(self, kind: str, subject: str) -> User:
+        return User("local" if kind == "static" else self.authority.url, subject)
+
+    def ask(self, token: str, method: str, params: dict[str, Any], name: str = "") -> httpx2.Response:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": ERA,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        }
+        body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": {**params, "_meta": meta}}
+        headers = {"authorization": f"Bearer {token}", "mcp-protocol-version": ERA, "mcp-method": method}
+        headers |= {"mcp-name": name} if name else {}
+        return self.client.post("/mcp", headers={**HEADERS, **headers}, content=json.dumps(body))
+
+    def call(self, token: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        return self.result(self.ask(token, "tools/call", {"name": tool, "arguments": arguments}, tool))
+
+    def result(self, answer: httpx2.Response) -> dict[str, Any]:
+        text = answer.text
+        body = json.loads(text[text.index("{") :])
+        return dict(body.get("result", {}).get("structuredContent") or body.get("result") or body)
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture
+def served(database: TeamDatabase, tmp_path: Path, authority: Authority) -> Iterator[Served]:
+    data = tmp_path / "data"
+    data.mkdir()
+    own = settings_module.load(data, overrides={"semantic.model": "hashing", "watch": "off"})
+    jwt = TokenChecker(Issuer(authority.url), AUDIENCE, kept_claims=frozenset(("groups",)))
+    team = Team(database, own, jwt=jwt, grants=GRANTS, background=False)
+    for name, text in (("shop", "The till takes cards and cash."), ("bank", f"The {SECRET}.")):
+        notes = tmp_path / name / "specs" / f"001-{name}-vault" / "memory"
+        notes.mkdir(parents=True)
+        front = f"---\ntitle: Notes of the {name}\ntriggers: [{name} kestrel phrase]\n---\n"
+        (notes / "note.md").write_text(f"{front}# Notes of the {name}\n\n{text}\n", encoding="utf-8")
+        team.registry.add(name, repository=str(tmp_path / name))
+        with team.projects.use(name) as workspace:
+            workspace.index()
+            workspace.checkpoint_create(f"{name}-kestrel-checkpoint")
+    app = team_application(team, host="127.0.0.1", jwt=jwt, allowed_hosts=["memory.example.org"])
+    with TestClient(app, base_url="https://memory.example.org") as client:
+        yield Served(client, team, authority, tmp_path)
+    team.projects.close(seconds=5)
+
+
+KINDS = ("static", "signed in")
+# Arguments that would show or change something of the bank, as somebody would call it who knows what is there.
+CALLS: dict[str, dict[str, Any]] = {
+    "memory_search": {"query": SECRET, "includeArchived": True},
+    "memory_context": {"prompt": f"bank kestrel phrase {SECRET}", "specFolder": "001-bank-vault"},
+    "memory_load": {"specFolder": "001-bank-vault"},
+    "memory_get": {"path": "specs/001-bank-vault/memory/note.md", "from": 1, "count": 9},
+    "memory_match_triggers": {"prompt": "bank kestrel phrase"},
+    "memory_save": {"context": {"sessionSummary": "left by somebody else"}, "specFolder": "001-bank-vault"},
+    "memory_list": {"specFolder": "001-bank-vault"},
+    "memory_update": {"id": 1, "title": "Taken over"},
+    "memory_delete": {"id": 1},
+    "memory_validate": {"id": 1, "wasUseful": False},
+    "memory_stats": {},
+    "memory_health": {},
+    "memory_index_scan": {},
+    "memory_history": {"id": 1},
+    "memory_causal_link": {"sourceId": 1, "targetId": 1, "relation": "supports"},
+    "memory_causal_unlink": {"linkId": 1},
+    "memory_drift_why": {"memoryId": 1},
+    "checkpoint_create": {"name": "mine"},
+    "checkpoint_list": {},
+    "checkpoint_restore": {"name": "bank-kestrel-checkpoint"},
+    "checkpoint_delete": {"name": "bank-kestrel-checkpoint"},
+}
+TELLING = (SECRET, "Notes of the bank", "bank-kestrel-checkpoint", "bank kestrel phrase")
+
+
+def leaks(shown: object, *, asked: object = "") -> list[str]:
+    """What is told of the bank that the question did not say itself."""
+    text = json.dumps(shown).casefold()
+    return [word for word in TELLING if word.casefold() in text and word.casefold() not in json.dumps(asked).casefold()]
+
+
+def test_every_tool_has_a_case() -> None:
+    assert set(CALLS) == {tool.name for tool in TOOLS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_tool_shows_or_changes_another_project(served: Served, kind: str) -> None:
+    ana = served.token(kind, "ana", "admin", "shop")
+    with served.team.projects.use("bank") as workspace:
+        before = (workspace.ledger_head().head, workspace.list().memories)
+    for tool, arguments in CALLS.items():
+        here = served.call(ana, tool, **arguments)  # in her own project, by default
+        assert not leaks(here, asked=arguments), tool
+        there = served.call(ana, tool, project="bank", **arguments)
+        nowhere = served.call(ana, tool, project="nank", **arguments)
+        assert there["code"] == "E030", (tool, there)
+        assert json.dumps(there).replace("bank", "nank") == json.dumps(nowhere), tool
+        wide = served.call(ana, tool, projects=["shop", "bank"], **arguments)
+        assert wide["code"] == "E030", (tool, wide)
+        assert not leaks(wide, asked=arguments), tool
+    with served.team.projects.use("bank") as workspace:
+        assert (workspace.ledger_head().head, workspace.list().memories) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_resource_prompt_or_completion_shows_another_project(served: Served, kind: str) -> None:
+    ana = served.token(kind, "ana", "admin", "shop")
+    for uri in ("1", "folder/001-bank-vault", "constitutional", "999"):
+        there, nowhere = (
+            served.result(
+                served.ask(ana, "resources/read", {"uri": f"memory://{name}/{uri}"}, f"memory://{name}/{uri}")
+            )
+            for name in ("bank", "nank")
+        )
+        assert json.dumps(there).replace("bank", "nank") == json.dumps(nowhere).replace("bank", "nank"), uri
+        assert "error" in there
+    assert not leaks(served.result(served.ask(ana, "resources/list", {})))
+    assert not leaks(served.result(served.ask(ana, "resources/templates/list", {})))
+    for prompt in resources.PROMPTS:
+        given = {name: "bank-kestrel-checkpoint" for name, _, needed in prompt.arguments if needed}
+        own = served.result(served.ask(ana, "prompts/get", {"name": prompt.name, "arguments": given}, prompt.name))
+        assert not leaks(own, asked=given), prompt.name
+        given |= {"project": "bank"}
+        there = served.result(served.ask(ana, "prompts/get", {"name": prompt.name, "arguments": given}, prompt.name))
+        assert "error" in there, prompt.name
+    for argument in ("project", "specFolder", "name"):
+        for context in ({}, {"context": {"arguments": {"project": "bank"}}}):
+            ref = {"type": "ref/prompt", "name": "checkpoint"}
+            asked = {"ref": ref, "argument": {"name": argument, "value": "b"}, **context}
+            completed = served.result(served.ask(ana, "completion/complete", asked))
+            assert "bank" not in json.dumps(completed.get("completion", {})), argument
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_tool_needs_its_role(served: Served, kind: str) -> None:
+    for role in Role:
+        token = served.token(kind, f"{role.label}-person", role.label, "shop")
+        for tool, arguments in CALLS.items():
+            needed = NEEDED[BY_NAME[tool].verb]
+            answer = served.ask(token, "tools/call", {"name": tool, "arguments": arguments}, tool)
+            refused = answer.status_code == 403 or served.result(answer).get("code") == "E011"
+            assert refused == (role < needed), (role, tool, answer.text)
+        if role is not Role.ADMIN:
+            repair = served.ask(
+                token, "tools/call", {"name": "memory_health", "arguments": {"repair": True}}, "memory_health"
+            )
+            assert repair.status_code == 403 or served.result(repair).get("code") == "E011"
+
+
+def test_the_scope_of_an_access_token_holds_below_its_users_role(served: Served) -> None:
+    token = served.authority.token(sub="ana", groups=["shop-admin"], scope="memory:read")
+    assert served.ask(token, "tools/call", {"name": "memory_delete", "arguments": {"id": 1}}, "x").status_code == 403
+    assert served.call(token, "memory_list")["data"]["total"] == 1
+
+
+def test_who_may_use_several_projects_names_one_and_can_search_all(served: Served) -> None:
+    eve = served.token("static", "eve", "reader", "shop", "bank")
+    asked = served.call(eve, "memory_search", query="kestrel vault")
+    assert asked["code"] == "E031"
+    assert "bank, shop" in asked["message"]
+    one = served.call(eve, "memory_search", query="kestrel vault", project="bank")["data"]["results"]
+    assert [row["title"] for row in one] == ["Notes of the bank"]
+    both = served.call(eve, "memory_search", query="till and kestrel vault", projects=["all"])["data"]
+    assert {row["project"] for row in both["results"]} == {"shop", "bank"}
+    assert [row["score"] for row in both["results"]] == sorted((row["score"] for row in both["results"]), reverse=True)
+    narrow = served.call(eve, "memory_search", query="till and kestrel vault", projects="shop")["data"]
+    assert {row["title"] for row in narrow["results"]} == {"Notes of the shop"}
+    uri = f"memory://bank/{one[0]['id']}"
+    read = served.result(served.ask(eve, "resources/read", {"uri": uri}, uri))
+    assert read["contents"][0]["uri"] == uri
+    assert SECRET in read["contents"][0]["text"]
+    ref = {"type": "ref/prompt", "name": "search"}
+    names = served.ask(eve, "completion/complete", {"ref": ref, "argument": {"name": "project", "value": ""}})
+    assert served.result(names)["completion"]["values"] == ["bank", "shop"]
+
+
+def test_schemas_show_projects_only_to_who_needs_them(served: Served) -> None:
+    one = served.token("static", "ana", "reader", "shop")
+    several = served.token("static", "eve", "reader", "shop", "bank")
+    listed = served.result(served.ask(one, "tools/list", {}))["tools"]
+    assert not any({"project", "projects"} & set(tool["inputSchema"]["properties"]) for tool in listed)
+    listed = served.result(served.ask(several, "tools/list", {}))["tools"]
+    assert all("project" in tool["inputSchema"]["properties"] for tool in listed)
+    with_projects = [tool["name"] for tool in listed if "projects" in tool["inputSchema"]["properties"]]
+    assert with_projects == ["memory_search"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_ledger_names_who_did_it_and_ones_own_notes_are_nobody_elses(served: Served, kind: str) -> None:
+    ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "admin", "shop")
+    served.call(ana, "memory_validate", id=1, wasUseful=True)
+    entry = served.call(ben, "memory_history", id=1)["data"]["entries"][0]
+    assert entry["user"] == str(served.user(kind, "ana"))
+    own = served.folder / "shop" / "memory" / "users" / served.user(kind, "ana").id / "own.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("# Diary\n\nMy own kestrel.\n", encoding="utf-8")
+    with served.team.projects.use("shop") as workspace:
+        workspace.index()
+    assert served.call(ana, "memory_search", query="diary kestrel")["data"]["results"][0]["title"] == "Diary"
+    for tool in ("memory_search", "memory_list", "memory_stats", "memory_health", "memory_context"):
+        arguments = {"query": "diary kestrel"} if tool == "memory_search" else {}
+        assert "Diary" not in json.dumps(served.call(ben, tool, **arguments)), tool
+
+
+def test_a_token_that_was_revoked_or_is_no_token_is_refused(served: Served) -> None:
+    token, secret = served.team.tokens.create("ana", projects=["shop"], role="reader")
+    served.team.tokens.revoke(token.id)
+    for given in (secret, secret[:-1], "skmt_", "x" * 500, "eyJhbGciOiJub25lIn0.e30."):
+        answer = served.ask(given, "tools/list", {})
+        assert answer.status_code == 401, given
+        assert answer.headers["www-authenticate"].startswith("Bearer ")
+        assert given not in answer.text
+    assert served.client.post("/mcp?token=" + secret, headers=HEADERS, content="{}").status_code == 400
+    assert served.client.get("/healthz").status_code == 200
+    assert served.client.get("/readyz").text == "ok\n"
+
+
+def test_numbers_of_the_server_are_for_its_operator_and_name_nobody(served: Served) -> None:
+    ana = served.token("static", "ana", "admin", "shop", "bank")
+    served.call(ana, "memory_search", query="till", project="shop")
+    operator = served.team.tokens.create("ops", projects=[], role="operator")[1]
+    for given in ({}, {"authorization": f"Bearer {ana}"}, {"authorization": f"Basic {operator}"}):
+        assert served.client.get("/metrics", headers=given).status_code == 401
+    text = served.client.get("/metrics", headers={"authorization": f"Bearer {operator}"}).text
+    assert 'skm_requests_total{kind="mcp",status="200"} 1' in text
+    assert "skm_open_projects 2" in text
+    assert not any(word in text for word in ("shop", "bank", "ana", "/mcp"))
+    assert served.call(operator, "memory_list")["code"] == "E011"
+
+
+def test_calls_of_a_git_host_are_signed_and_others_learn_nothing(served: Served) -> None:
+    def call(name: str, body: bytes, secret: str) -> httpx2.Response:
+        signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        return served.client.post(f"/hooks/{name}", content=body, headers={"x-hub-signature-256": signature})
+
+    def wanted() -> object:
+        return served.team.registry.get("shop").wanted_at
+
+    secret = served.team.registry.hook_secret("shop") or ""
+    known, unknown = call("shop", b"{}", "wrong"), call("absent", b"{}", secret)
+    assert (known.status_code, known.text) == (unknown.status_code, unknown.text) == (403, known.text)
+    assert call("bank", b"{}", secret).status_code == 403
+    assert served.client.post("/hooks/shop", content=b"{}").status_code == 403
+    assert call("shop", b"x" * 1_000_001, secret).status_code == 413
+    before = wanted()
+    assert call("shop", b"{}", secret).status_code == 202
+    first = wanted()
+    assert first != before
+    assert call("shop", b"{}", secret).status_code == 202
+    assert wanted() == first  # one fetch in ten seconds
+
+
+def test_a_project_that_is_removed_is_gone_for_everybody(database: TeamDatabase, served: Served) -> None:
+    now = [0.0]
+    team = Team(database, settings_module.load(served.folder / "data"), clock=lambda: now[0], background=False)
+    secret = team.tokens.create("ana", projects=["shop"], role="reader")[1]
+    token = team.checker.token(secret)
+    assert token is not None
+    assert team.checker.access(token).projects == ["shop"]
+    team.registry.remove("shop")
+    now[0] += 3
+    assert team.checker.access(token).projects == []
