@@ -41,6 +41,7 @@ from spec_kit_memory.serve.http.metrics import JsonLines, Measured, Metrics
 from spec_kit_memory.serve.http.open_projects import OpenProjects
 from spec_kit_memory.serve.http.team_sign_in import ServedNames, TeamChecker, access_of
 from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.keeper import Keeper
 from spec_kit_memory.team.project_workspace import open_project
 from spec_kit_memory.team.projects import Projects
 from spec_kit_memory.team.rights import Grant, read_grants
@@ -249,7 +250,13 @@ def serve_team(
     shown = f"[{host}]" if ":" in host else host
     sys.stderr.write(f"Serving a team at http://{shown}:{bound}{PATH}, the page at http://{shown}:{bound}/\n")
     sys.stderr.flush()
-    run(app, listening, team.projects)
+    stopping = threading.Event()
+    keeper = Keeper(team.database, settings=settings, domain=urlsplit(jwt.audience).hostname or "" if jwt else "")
+    threading.Thread(target=keeper.run, args=(stopping,), name="keeper", daemon=True).start()
+    try:
+        run(app, listening, team.projects)
+    finally:
+        stopping.set()
 
 
 def _data_folder(data: str | None) -> Path:

@@ -14,7 +14,7 @@ from mcp.server.auth.provider import AccessToken
 
 from spec_kit_memory.errors import AccessDenied
 from spec_kit_memory.team.rights import LOCAL, Access, Grant, Role, User, role_of_scopes, roles_by_claims, scopes_of
-from spec_kit_memory.team.static_tokens import PREFIX, Token, TokenCache
+from spec_kit_memory.team.static_tokens import PREFIX, StaticToken, TokenCache
 
 if TYPE_CHECKING:
     from spec_kit_memory.serve.http.sign_in import TokenChecker
@@ -61,10 +61,10 @@ class TeamChecker:
             return None
         return await anyio.to_thread.run_sync(self._signed_in, access)
 
-    def token(self, secret: str) -> Token | None:
+    def token(self, secret: str) -> StaticToken | None:
         return self.tokens.check(secret)
 
-    def access(self, token: Token) -> Access:
+    def access(self, token: StaticToken) -> Access:
         """Of a static token, in the projects that there are now."""
         given, names = token.access, self.names()
         roles = {name: role for name, role in given.roles.items() if name in names}

@@ -22,7 +22,7 @@ from spec_kit_memory.parameters import Request
 from spec_kit_memory.requests import SearchRequest
 from spec_kit_memory.serve.mcp.server import WORKERS, Context, Served, described, failure, server_of, success
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Tool, input_schema, read_arguments
-from spec_kit_memory.team.joined_projects import joined_projects
+from spec_kit_memory.team.project_answers import joined_projects
 from spec_kit_memory.team.rights import Access, Role
 
 if TYPE_CHECKING:
