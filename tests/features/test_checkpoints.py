@@ -29,6 +29,7 @@ from spec_kit_memory.errors import (
     RestoreFailed,
 )
 from spec_kit_memory.files import checkpoint_file as shelf
+from spec_kit_memory.files.checkpoint_shelf import File, FolderShelf
 from spec_kit_memory.settings import Isolation, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Clock, Place
@@ -67,8 +68,10 @@ def searched(workspace: Workspace) -> list[Any]:
 
 
 def file_of(workspace: Workspace, name: str) -> Path:
-    found, _ = shelf.headers(workspace.settings, workspace.settings.scope)
-    return next(one.place.path for one in found if one.name == name)
+    found, _ = shelf.headers(FolderShelf(workspace.settings), workspace.settings.scope)
+    place = next(one.place for one in found if one.name == name)
+    assert isinstance(place, File)
+    return place.place.path
 
 
 def rows_of(workspace: Workspace, name: str) -> list[dict[str, Any]]:
@@ -295,7 +298,9 @@ def test_a_path_that_became_a_link_elsewhere_is_not_written_through(filled: Plac
 def test_any_name_is_a_safe_file_name_or_is_refused(tmp_path: Path, name: str) -> None:
     from spec_kit_memory.core.memory import Scope
 
-    path = shelf.place_of(Settings(root=tmp_path), name, Scope()).path
+    slot = shelf.place_of(FolderShelf(Settings(root=tmp_path)), name, Scope())
+    assert isinstance(slot, File)
+    path = slot.place.path
     assert path.parent == tmp_path / ".spec-kit-memory" / "checkpoints"
     assert path.name.isascii()
     assert len(path.name) <= 120
@@ -767,7 +772,7 @@ def test_a_killed_writer_leaves_no_checkpoint_and_its_remains_are_removed(filled
         "import sys, os, signal\n"
         "from pathlib import Path\n"
         "from spec_kit_memory.settings import Settings, Semantic\n"
-        "from spec_kit_memory.files import checkpoint_file\n"
+        "from spec_kit_memory.files import checkpoint_file, checkpoint_shelf\n"
         "from spec_kit_memory.workspace import Workspace, utc_now\n"
         "space = Workspace(Settings(root=Path(sys.argv[1]), semantic=Semantic(model='hashing')))\n"
         "def rows():\n"
@@ -775,7 +780,8 @@ def test_a_killed_writer_leaves_no_checkpoint_and_its_remains_are_removed(filled
         "        if number == 2:\n"
         "            os.kill(os.getpid(), signal.SIGKILL)\n"
         "        yield row\n"
-        "checkpoint_file.write(space.settings, checkpoint_file.Checkpoint(name='dead', created=utc_now()), rows())\n"
+        "shelf = checkpoint_shelf.FolderShelf(space.settings)\n"
+        "checkpoint_file.write(shelf, checkpoint_file.Checkpoint(name='dead', created=utc_now()), rows())\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(filled.root)], check=False, timeout=60)
     assert done.returncode < 0
@@ -798,7 +804,9 @@ def test_a_file_is_written_row_by_row(tmp_path: Path) -> None:
     peaks = []
     for count in (500, 5_000):
         tracemalloc.start()
-        made = shelf.write(Settings(root=tmp_path), shelf.Checkpoint(name=f"n{count}", created=Clock()()), rows(count))
+        made = shelf.write(
+            FolderShelf(Settings(root=tmp_path)), shelf.Checkpoint(name=f"n{count}", created=Clock()()), rows(count)
+        )
         shelf.read(made.place).verify()
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()

@@ -130,7 +130,7 @@ def test_by_sql_too_a_transaction_sees_its_own_project_only(
             " AND column_name = 'project_id' ORDER BY 1"
         )
     ]
-    assert len(tables) == 26
+    assert len(tables) == 27
     with psycopg.connect(server.url()) as connection:
         for table in tables:
             with connection.transaction(force_rollback=True):
@@ -182,6 +182,7 @@ STATEMENT = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE)\b")
 TABLES = (
     "memory|usage|override|citation|link|history|ledger|session|document|alias|passage|trigger|claim|model|vector|token_state"
     "|failure|bad_file|content|counter|posting|outbox|checkout|identity|served"
+    "|failure|bad_file|content|counter|posting|outbox|checkout|identity|state_file"
 )
 NAMES_PROJECT = re.compile(r"@p\b|connection\.project|conditions\.MEMORY")
 NAMED = re.compile(rf'\b(?:FROM|INTO|UPDATE|JOIN) "?(?:{TABLES})\b')

@@ -14,7 +14,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spec_kit_memory import filesystem
 from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import (
     CheckpointAnswer,
@@ -44,6 +43,7 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import file_changes, git
 from spec_kit_memory.files.checkpoint_file import Checkpoint, OpenedCheckpoint
+from spec_kit_memory.files.checkpoint_shelf import Shelf, shelf_of
 from spec_kit_memory.index.contract import EVERYTHING
 from spec_kit_memory.requests import (
     CheckpointCreateRequest,
@@ -60,6 +60,10 @@ _NOT_COMPARED = frozenset(
     ("kind", "text", "said", "raw_hash", "stamp", "last_access", "updated_at", "passages", "warnings")
 )
 _CALLED = {"content_hash": "text", "confidence": "validations", "validation_count": "validations", "claims": "links"}
+
+
+def _shelf(runtime: Runtime) -> Shelf:
+    return shelf_of(runtime.settings, runtime.whole)
 
 
 # --- make -----------------------------------------------------------------------
@@ -98,7 +102,7 @@ def safety(runtime: Runtime, prefix: str, *, spec_folder: str | None = None) -> 
         yield checkpoint.name
     except Exception:  # not where somebody interrupts: it may have been done by then
         with suppress(SpecKitMemoryError):  # the error that led here is the one to tell
-            shelf.remove(checkpoint.place)
+            checkpoint.place.remove()
         raise
     with suppress(SpecKitMemoryError):  # what it is for is done; the next one makes room
         _prune(runtime, keep={checkpoint.name})
@@ -149,12 +153,12 @@ def _make(
 ) -> Checkpoint:
     runtime.flush()  # counts that are not written yet belong to the snapshot too
     scope = runtime.scope
-    with shelf.alone(runtime.settings):
-        existing, _ = shelf.headers(runtime.settings, scope)
+    with _shelf(runtime).alone():
+        existing, _ = shelf.headers(_shelf(runtime), scope)
         used_names = {checkpoint.name for checkpoint in existing}
         name = _free(name, used_names) if automatic else name
         # A file that cannot be read may be of a newer version: it is not written over.
-        if name in used_names or filesystem.exists(shelf.place_of(runtime.settings, name, scope)):
+        if name in used_names or shelf.place_of(_shelf(runtime), name, scope).exists():
             raise CheckpointExists(
                 f"there is a checkpoint {name!r} already", hint="choose another name, or delete that one first"
             )
@@ -170,7 +174,7 @@ def _make(
             scope=scope,
         )
         with closing(runtime.store.care.snapshot(where or _where(spec_folder))) as rows:
-            return shelf.write(runtime.settings, planned, rows)
+            return shelf.write(_shelf(runtime), planned, rows)
 
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,11 +209,11 @@ def _checked(name: str) -> str:
 def _prune(runtime: Runtime, *, keep: set[str]) -> tuple[str, ...]:
     """Beyond the limit the oldest automatic one goes, then the oldest."""
     dropped: list[str] = []
-    with shelf.alone(runtime.settings):
-        existing, _ = shelf.headers(runtime.settings, runtime.scope)
+    with _shelf(runtime).alone():
+        existing, _ = shelf.headers(_shelf(runtime), runtime.scope)
         for checkpoint in sorted(existing, key=lambda checkpoint: (not checkpoint.automatic, checkpoint.age)):
             if len(existing) - len(dropped) > MOST and checkpoint.name not in keep:
-                shelf.remove(checkpoint.place)
+                checkpoint.place.remove()
                 dropped.append(checkpoint.name)
     return tuple(dropped)
 
@@ -222,7 +226,7 @@ def _where(spec_folder: str | None) -> Filter:
 
 
 def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAnswer:
-    existing, bad = shelf.headers(runtime.settings, runtime.scope)
+    existing, bad = shelf.headers(_shelf(runtime), runtime.scope)
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     chosen = [checkpoint for checkpoint in existing if folder is None or checkpoint.spec_folder == folder]
     return CheckpointListAnswer(
@@ -250,7 +254,7 @@ def _row(checkpoint: Checkpoint) -> CheckpointRow:
 def find(runtime: Runtime, name: str) -> OpenedCheckpoint:
     """The checkpoint of that name; of two in different scopes this session's own."""
     spelled, scope = _spelled(name), runtime.scope
-    existing, bad = shelf.headers(runtime.settings, scope)
+    existing, bad = shelf.headers(_shelf(runtime), scope)
     matching = sorted(
         (checkpoint for checkpoint in existing if checkpoint.name == spelled),
         key=lambda checkpoint: checkpoint.scope != scope,
@@ -259,7 +263,7 @@ def find(runtime: Runtime, name: str) -> OpenedCheckpoint:
         return shelf.read(matching[0].place)
     for error in bad:
         # The header cannot be read, but the file is the one that this name would have.
-        if error.details.get("path") == str(shelf.place_of(runtime.settings, spelled, scope)):
+        if error.details.get("path") == str(shelf.place_of(_shelf(runtime), spelled, scope)):
             raise error
     names = ", ".join(checkpoint.name for checkpoint in existing[:5])
     raise CheckpointNotFound(
@@ -268,14 +272,14 @@ def find(runtime: Runtime, name: str) -> OpenedCheckpoint:
 
 
 def delete(runtime: Runtime, request: CheckpointDeleteRequest) -> CheckpointAnswer:
-    with shelf.alone(runtime.settings):
+    with _shelf(runtime).alone():
         try:
             gone = find(runtime, request.name).header
         except RestoreFailed:  # it cannot be restored any more, but its file is there under that name
             name = _spelled(request.name)
-            shelf.remove(shelf.place_of(runtime.settings, name, runtime.scope))
+            shelf.place_of(_shelf(runtime), name, runtime.scope).remove()
             return CheckpointAnswer(summary=f"deleted checkpoint {name}, which could not be read", name=name)
-        shelf.remove(gone.place)
+        gone.place.remove()
     return CheckpointAnswer(
         summary=f"deleted checkpoint {gone.name}", name=gone.name, memories=gone.memories, size_bytes=gone.size_bytes
     )
@@ -463,7 +467,7 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
             filed = file_restore.write_back(runtime, files, changes, operation=restored, reason=file_reason)
     except Exception:
         with suppress(SpecKitMemoryError):
-            shelf.remove(safety.place)  # nothing changed, so there is nothing to go back to
+            safety.place.remove()  # nothing changed, so there is nothing to go back to
         raise
     pruned: tuple[str, ...] = ()
     with suppress(SpecKitMemoryError):  # the restore is done; the next checkpoint makes room

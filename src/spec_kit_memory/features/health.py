@@ -18,6 +18,7 @@ from spec_kit_memory.features import code_state, freshness, index_workspace, rem
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import locks, write_counters
+from spec_kit_memory.files.checkpoint_shelf import shelf_of
 from spec_kit_memory.files.scan_report import Differences
 from spec_kit_memory.index.contract import Tally
 from spec_kit_memory.requests import HealthRequest, StatsRequest
@@ -327,7 +328,7 @@ def _at_hand(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterato
 
 def _unreadable(runtime: Runtime, unfinished: list[str], *, whole: bool) -> list[str]:
     """Which checkpoints could not be restored: their headers, and as far as there is time all of them."""
-    good, bad = shelf.headers(runtime.settings, runtime.scope)
+    good, bad = shelf.headers(shelf_of(runtime.settings, runtime.whole), runtime.scope)
     messages = [error.message for error in bad]
     left = QUICK_CHECKPOINT_BYTES
     for header in good:

@@ -144,6 +144,20 @@ def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
 
 
 def _cool_down(runtime: Runtime) -> None:
+    """For all servers of a workspace."""
+    rows, now = runtime.whole.state_files, runtime.now()
+    left = _left_by_stamp(runtime) if rows is None else rows.seconds_left("scan", now, pause_seconds=COOLDOWN_SECONDS)
+    if not 0 < left <= COOLDOWN_SECONDS:
+        return
+    seconds = int(left) + 1
+    raise CoolingDown(
+        f"the last scan was {counted(COOLDOWN_SECONDS - seconds, 'second')} ago",
+        hint=advise("wait-to-scan", seconds=seconds),
+        seconds_left=seconds,
+    )
+
+
+def _left_by_stamp(runtime: Runtime) -> float:
     """One stamp file per workspace: its mtime is when a tool last scanned."""
     stamp = runtime.settings.state_folder / "last-scan"
     now = runtime.now().timestamp()
@@ -153,15 +167,10 @@ def _cool_down(runtime: Runtime) -> None:
         if not 0 < left <= COOLDOWN_SECONDS:
             filesystem.rewrite(place, b"")
             filesystem.set_time(place, int(now * 1e9))
-            return
+            return 0.0
     except OSError as error:
         raise disk_error(error, stamp) from error
-    seconds = int(left) + 1
-    raise CoolingDown(
-        f"the last scan was {counted(COOLDOWN_SECONDS - seconds, 'second')} ago",
-        hint=advise("wait-to-scan", seconds=seconds),
-        seconds_left=seconds,
-    )
+    return left
 
 
 def _missing_vectors(

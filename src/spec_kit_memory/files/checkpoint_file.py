@@ -9,27 +9,23 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
-import os
 import re
 import unicodedata
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from spec_kit_memory import filesystem
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.core.scope import below
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import BadPath, DatabaseBusy, OutsideScope, RestoreFailed, SpecKitMemoryError, TooLarge
-from spec_kit_memory.files import disk, locks, paths
+from spec_kit_memory.errors import BadPath, OutsideScope, RestoreFailed, SpecKitMemoryError, TooLarge
+from spec_kit_memory.files.checkpoint_shelf import SUFFIX, File, FolderShelf, Shelf, Slot
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
@@ -39,34 +35,27 @@ __all__ = [
     "VERSION",
     "Checkpoint",
     "OpenedCheckpoint",
-    "alone",
     "covers",
     "folder",
     "headers",
     "next_sequence",
     "place_of",
     "read",
-    "remove",
     "write",
 ]
 
 FORMAT = "spec-kit-memory checkpoint"
 VERSION = 1  # raised when an older program could not read the lines
-SUFFIX = ".jsonl.gz"
-FOLDER = "checkpoints"
 HINT = advise("other-checkpoints")
 
 # Most of a file is vectors, which hardly shrink: more effort gains two percent.
 _LEVEL = 3
-_BUFFER = 1 << 20
 _LONGEST_LINE = 64 << 20
 _LONGEST_HEADER = 4 << 20  # read of every file whenever they are listed
-_MOST_FILES = 1_000  # far more than are ever kept; a repository may bring any number
 _LAST_SEQUENCE = 2**53
 # A file that unpacks to more than this was not written by us. Real ones shrink to a third or a twentieth.
 _MOST_RATIO = 100
 _MOST_SLACK = 256 << 20
-_LOCK_SECONDS = 120.0
 _PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
 
@@ -85,7 +74,7 @@ class Checkpoint:
     automatic: bool = False
     scope: Scope = field(default_factory=Scope)
     memories: int = 0
-    place: Place = field(default_factory=lambda: Place(Path()))
+    place: Slot = field(default_factory=lambda: File(Place(Path())))
     size_bytes: int = 0
 
     @property
@@ -95,52 +84,21 @@ class Checkpoint:
 
 
 def folder(settings: Settings) -> Place:
-    """Resolved whenever it is used: a repository may bring a link in its place."""
-    try:
-        return paths.state_folder(settings, FOLDER)
-    except OSError as error:
-        raise disk_error(error, settings.state_folder / FOLDER) from error
-
-
-@contextmanager
-def alone(settings: Settings) -> Iterator[None]:
-    """One process at a time makes and prunes checkpoints, so that a name is given once."""
-    place = _make_folder(settings)
-    with locks.Lock(settings, FOLDER, ".lock") as lock:
-        try:
-            is_locked = lock.wait(seconds=_LOCK_SECONDS)
-        except OSError as error:
-            raise disk_error(error, (place / ".lock").path) from error
-        if not is_locked:
-            raise DatabaseBusy("another process is making a checkpoint", hint="try again in a moment")
-        for name in filesystem.names(place):
-            if name.endswith(filesystem.TEMPORARY):
-                disk.remove_if_dead(place / name)
-        yield
-
-
-def _make_folder(settings: Settings) -> Place:
-    disk.ensure_state_folder(settings)
-    place = folder(settings)
-    try:
-        filesystem.make_folders(place, mode=0o700)
-    except OSError as error:
-        raise disk_error(error, place.path) from error
-    return place
+    return FolderShelf(settings).folder
 
 
 # --- names and scopes -----------------------------------------------------------
 
 
-def place_of(settings: Settings, name: str, scope: Scope) -> Place:
+def place_of(shelf: Shelf, name: str, scope: Scope) -> Slot:
     """A file name that every system can have. Names of another case or scope never share a file."""
     plain = _PLAIN_NAME.fullmatch(name) and not _DEVICE.fullmatch(name) and not name.endswith(".")
     if plain and scope == Scope():
-        return folder(settings) / f"{name}{SUFFIX}"
+        return shelf.slot(f"{name}{SUFFIX}")
     ascii_only = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", ascii_only).strip("-")[:60] or "checkpoint"
     mark = hashlib.sha256(json.dumps([name, _plain_scope(scope)]).encode()).hexdigest()[:16]
-    return folder(settings) / f"{slug}~{mark}{SUFFIX}"
+    return shelf.slot(f"{slug}~{mark}{SUFFIX}")
 
 
 def covers(scope: Scope, other: Scope) -> bool:
@@ -162,23 +120,13 @@ def _plain_scope(scope: Scope) -> dict[str, Any]:
 # --- writing --------------------------------------------------------------------
 
 
-def write(settings: Settings, checkpoint: Checkpoint, rows: Iterable[Mapping[str, Any]]) -> Checkpoint:
+def write(shelf: Shelf, checkpoint: Checkpoint, rows: Iterable[Mapping[str, Any]]) -> Checkpoint:
     """Write all of it or nothing. The first row says how many memories follow."""
-    _make_folder(settings)
-    target = place_of(settings, checkpoint.name, checkpoint.scope)
-    try:
-        with filesystem.staging(target, mode=0o600) as staged:
-            with io.BufferedWriter(staged.file(), buffer_size=_BUFFER) as raw:
-                _write_lines(raw, checkpoint, rows)
-            staged.finish()
-            staged.install()
-        try:
-            filesystem.sync(target.parent)
-        except OSError:
-            filesystem.remove(target)  # refused is not there
-            raise
-    except OSError as error:
-        raise disk_error(error, target.path) from error
+    if isinstance(shelf, FolderShelf):
+        shelf.make()
+    target = place_of(shelf, checkpoint.name, checkpoint.scope)
+    with target.writing() as raw:
+        _write_lines(raw, checkpoint, rows)
     return read(target).header
 
 
@@ -273,8 +221,9 @@ class OpenedCheckpoint:
             raise _bad(place, "it was changed after it was written: its hash does not fit its content")
 
 
-def read(place: Place) -> OpenedCheckpoint:
+def read(place: Slot | Place) -> OpenedCheckpoint:
     """Open a checkpoint and read its header only."""
+    place = File(place) if isinstance(place, Place) else place
     lines = _unpacked(place, longest=_LONGEST_HEADER)
     first = next(lines, None)
     lines.close()
@@ -296,7 +245,7 @@ def read(place: Place) -> OpenedCheckpoint:
         raise _bad(place, f"its header is damaged: {error!r}") from error
 
 
-def _checkpoint(header: Mapping[str, Any], place: Place) -> Checkpoint:
+def _checkpoint(header: Mapping[str, Any], place: Slot) -> Checkpoint:
     scope = header["scope"]
     prefixes = scope["prefixes"]
     texts = [header["name"], header["description"], *(prefixes or ())]
@@ -316,7 +265,7 @@ def _checkpoint(header: Mapping[str, Any], place: Place) -> Checkpoint:
         scope=Scope(scope["user"], scope["project"], None if prefixes is None else tuple(prefixes)),
         memories=int(header["memories"]),
         place=place,
-        size_bytes=filesystem.look(place).st_size,
+        size_bytes=place.size(),
     )
 
 
@@ -329,12 +278,12 @@ def next_sequence(checkpoints: Iterable[Checkpoint]) -> int:
     return min(_LAST_SEQUENCE, 1 + max((checkpoint.sequence for checkpoint in checkpoints), default=0))
 
 
-def _unpacked(place: Place, *, longest: int = _LONGEST_LINE) -> Generator[bytes, None, None]:
+def _unpacked(place: Slot, *, longest: int = _LONGEST_LINE) -> Generator[bytes, None, None]:
     """Lines of a file that may be anything: cut off, foreign, or made to fill the memory."""
     try:
         total = 0
-        with os.fdopen(filesystem.open_reading(place), "rb") as raw, gzip.GzipFile(fileobj=raw, mode="rb") as packed:
-            most = os.fstat(raw.fileno()).st_size * _MOST_RATIO + _MOST_SLACK
+        with place.reading() as (raw, size), gzip.GzipFile(fileobj=raw, mode="rb") as packed:
+            most = size * _MOST_RATIO + _MOST_SLACK
             while line := packed.readline(longest + 1):
                 total += len(line)
                 if len(line) > longest or total > most:
@@ -347,10 +296,10 @@ def _unpacked(place: Place, *, longest: int = _LONGEST_LINE) -> Generator[bytes,
     except gzip.BadGzipFile as error:
         raise _bad(place, "it is not a gzip file, or is damaged") from error
     except OSError as error:
-        raise disk_error(error, place.path) from error
+        raise disk_error(error, str(place)) from error
 
 
-def _parsed(line: bytes, place: Place, number: int) -> dict[str, Any]:
+def _parsed(line: bytes, place: Slot, number: int) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -360,18 +309,18 @@ def _parsed(line: bytes, place: Place, number: int) -> dict[str, Any]:
     return value
 
 
-def _bad(place: Place, reason: str) -> RestoreFailed:
+def _bad(place: Slot, reason: str) -> RestoreFailed:
     return RestoreFailed(f"{place.name} cannot be used: {reason}", hint=HINT, path=str(place))
 
 
 # --- all of them ----------------------------------------------------------------
 
 
-def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[SpecKitMemoryError]]:
+def headers(shelf: Shelf, scope: Scope) -> tuple[list[Checkpoint], list[SpecKitMemoryError]]:
     """What a session of that scope may see, newest first, and files that cannot be read."""
     checkpoints: list[Checkpoint] = []
     bad: list[SpecKitMemoryError] = []
-    for place in _files(settings):
+    for place in shelf.slots():
         try:
             header = read(place).header
         except (RestoreFailed, BadPath, OutsideScope) as error:  # a link or a pipe is no checkpoint
@@ -381,23 +330,3 @@ def headers(settings: Settings, scope: Scope) -> tuple[list[Checkpoint], list[Sp
             checkpoints.append(header)
     checkpoints.sort(key=lambda checkpoint: checkpoint.age, reverse=True)
     return checkpoints, bad
-
-
-def _files(settings: Settings) -> list[Place]:
-    place = folder(settings)
-    try:
-        names = [name for name in filesystem.names(place) if name.endswith(SUFFIX) and not name.startswith(".")]
-        return [place / name for name in names[:_MOST_FILES]]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise disk_error(error, place.path) from error
-
-
-def remove(place: Place) -> None:
-    try:
-        filesystem.remove(place)
-        with suppress(OSError):  # it is gone; only a power cut could bring it back
-            filesystem.sync(place.parent)
-    except OSError as error:
-        raise disk_error(error, place.path) from error

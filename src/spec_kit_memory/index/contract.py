@@ -57,6 +57,7 @@ __all__ = [
     "Rebuilt",
     "Record",
     "Remark",
+    "StateFiles",
     "Stored",
     "TableReport",
     "Tally",
@@ -178,6 +179,11 @@ class Index(Protocol):
         ...
 
     @property
+    def state_files(self) -> StateFiles | None:
+        """Where checkpoints and pauses are kept; None: in the workspace's state folder."""
+        ...
+
+    @property
     def read_only(self) -> bool:
         """It cannot be written: reads work, writes raise DatabaseUnusable."""
         ...
@@ -259,6 +265,25 @@ class Outbox(Protocol):
         ...
 
     def backlog(self) -> Backlog: ...
+
+
+class StateFiles(Protocol):
+    """What a workspace keeps beside its index, for all processes and machines that share it."""
+
+    def sizes(self, kind: str) -> dict[str, int]:
+        """The names that there are, with their bytes."""
+        ...
+
+    def parts(self, kind: str, name: str) -> Iterator[bytes]: ...
+    def writing(self, kind: str, name: str) -> AbstractContextManager[Callable[[bytes], None]]:
+        """Takes the bytes piece by piece; they are there as a whole when the block is left, or not at all."""
+        ...
+
+    def remove(self, kind: str, name: str) -> bool: ...
+    def alone(self, kind: str) -> AbstractContextManager[None]: ...
+    def seconds_left(self, name: str, at: datetime, *, pause_seconds: int) -> float:
+        """How long it still has to rest; 0: it may go, and rests from now on. One of several callers may."""
+        ...
 
 
 class Documents(Protocol):

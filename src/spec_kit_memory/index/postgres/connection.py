@@ -14,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import DatabaseCorrupt, DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.arrays.feed import Counters
@@ -43,6 +45,7 @@ _NETWORK: Mapping[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 45_000,
 }
+_EVERYONE = "set_config('skm.everyone', 'on', true)"
 _PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z_]+)\b|@p\b|@c\b|@vector\b|%")
 
 Values = Sequence[Any] | Mapping[str, Any]
@@ -74,6 +77,11 @@ def _translated(sql: str, project: int, checkout: int, extension: str) -> str:
         return f"%({found[1]})s"
 
     return _PLACEHOLDER.sub(one, sql)
+
+
+def _literal(text: str) -> str:
+    quoted = clean(text).replace("'", "''").replace("\\", "\\\\")
+    return f"E'{quoted}'"
 
 
 def _storable(values: Values) -> Values:
@@ -218,6 +226,7 @@ class Connection:
 
 class _Threads(threading.local):
     reading: Connection | None = None
+    reads_as = ""
     joined: Connection | None = None
     writing = False
     bulk = 0
@@ -282,7 +291,9 @@ class Database:
         self.where = failures.masked(url)
         self.busy_seconds = busy_seconds
         self._threads = _Threads()
-        self._closed = False
+        self._open = threading.Event()  # shared with the views
+        self._open.set()
+        self._user = _EVERYONE
         with self.translated(), psycopg.connect(url, autocommit=True, connect_timeout=10, **_NETWORK) as raw:
             opened = schema.open_project(raw, project, self.where, checkout=checkout, read_only=read_only)
         self.project = opened.project
@@ -295,13 +306,18 @@ class Database:
             f" set_config('skm.checkout', '{opened.checkout:d}', true)"
         )
 
+    def within(self, scope: Scope | None) -> Database:
+        """The same database for a scope: the server does not show its reads what is somebody else's own."""
+        view = copy(self)
+        view._user = _EVERYONE if scope is None else f"set_config('skm.user', {_literal(scope.user or '')}, true)"
+        return view
+
     # --- connections
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Connection]:
-        connection = Connection(
-            lambda: self._begun(f"{begin}; {self._begin}"), self.project, self.checkout, self._extension
-        )
+    def _transaction(self, begin: str, *, user: str | None = None) -> Iterator[Connection]:
+        whole = f"{begin}; {self._begin}, {user or self._user}"
+        connection = Connection(lambda: self._begun(whole), self.project, self.checkout, self._extension)
         try:
             yield connection
         finally:
@@ -325,7 +341,7 @@ class Database:
         raise AssertionError("unreachable")
 
     def _taken(self) -> tuple[Pool, Raw]:
-        if self._closed:
+        if not self._open.is_set():
             raise DatabaseUnusable(f"the index {self.where} was closed", hint="open the workspace again")
         return taken(self.url)
 
@@ -355,17 +371,19 @@ class Database:
 
     @contextmanager
     def _reading(self, *, own: bool) -> Iterator[Connection]:
-        known = self._threads.joined if own and self._threads.joined else self._threads.reading
+        mine = self._threads.reading if self._threads.reads_as == self._user else None
+        known = self._threads.joined if own and self._threads.joined else mine
         if known is not None:
             with self.translated():
                 yield known
             return
         with self.translated(), self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
-            self._threads.reading = connection
+            before = self._threads.reading, self._threads.reads_as
+            self._threads.reading, self._threads.reads_as = connection, self._user
             try:
                 yield connection
             finally:
-                self._threads.reading = None
+                self._threads.reading, self._threads.reads_as = before
 
     @contextmanager
     def apart(self) -> Iterator[Connection]:
@@ -402,7 +420,8 @@ class Database:
         )
         self._threads.writing = True
         try:
-            with self.translated(), self._transaction(begin) as connection:
+            # What a person writes may concern others' links and copies: who may is judged before, memory by memory.
+            with self.translated(), self._transaction(begin, user=_EVERYONE) as connection:
                 locked = "SELECT (SELECT max(number) FROM version) FROM counter WHERE project_id = @p FOR UPDATE"
                 schema.require_known(first(connection, locked)[0], self.where)
                 yield connection
@@ -413,6 +432,19 @@ class Database:
             _written[key] = _written.get(key, 0) + 1
             _recent.pop(key, None)
             self._threads.writing = False
+
+    @contextmanager
+    def beside(self, *, seconds: float) -> Iterator[Connection]:
+        """A write that touches no memory: writers do not wait for it, nor it for them."""
+        if self.read_only:
+            raise DatabaseUnusable(
+                f"{self.where} can only be read", hint="set index.url to a server that can be written"
+            )
+        begin = f"BEGIN; SET LOCAL lock_timeout = {int(seconds * 1000)}"
+        with self.translated(), self._transaction(begin) as connection:
+            yield connection
+            if connection.has_begun:
+                connection.raw.execute("COMMIT")
 
     def _commit(self, connection: Connection) -> None:
         """The answer to a commit can be lost on its way: then the ledger says whether it was made.
@@ -486,12 +518,12 @@ class Database:
             yield
         finally:
             self._threads.bulk -= 1
-            if not self._threads.bulk and not self._closed and not self.read_only and not self._threads.joined:
+            if not self._threads.bulk and self._open.is_set() and not self.read_only and not self._threads.joined:
                 with self.writing() as connection:
                     connection.execute("UPDATE counter SET synced = synced + 1 WHERE project_id = @p")
 
     def close(self) -> None:
-        self._closed = True
+        self._open.clear()
 
     @contextmanager
     def translated(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from spec_kit_memory.index.postgres.export import PostgresTables
 from spec_kit_memory.index.postgres.maintenance import Care
 from spec_kit_memory.index.postgres.outbox import Outbox
 from spec_kit_memory.index.postgres.record import Record
+from spec_kit_memory.index.postgres.state_files import StateFiles
 from spec_kit_memory.index.postgres.vectors import Vectors
 from spec_kit_memory.index.postgres.view import Shared
 
@@ -45,6 +46,7 @@ class PostgresIndex:
         self.record = Record(shared, scope)
         self.vectors = Vectors(shared, scope)
         self.care = Care(shared, scope)
+        self.state_files = StateFiles(shared.database)
         self._changes: tuple[int, int] = (-1, 0)  # a generation, and the one in which this scope last changed
 
     @property

@@ -84,7 +84,7 @@ _DELETIONS = (
 class Care(Statistics, Checkpoints):
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
-        with self._database.reading() as connection:
+        with self._shared.database.reading() as connection:  # all of it: a scope is told that something is wrong
             found["sessions"] = _old_sessions(connection, now) if now else []
             for name, sql, said in _FAULTS:
                 count = first(connection, f"SELECT count(*) FROM ({sql}) AS found")[0]

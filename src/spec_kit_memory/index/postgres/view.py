@@ -66,5 +66,5 @@ class View:
 
     def __init__(self, shared: Shared, scope: Scope | None) -> None:
         self._shared = shared
-        self._database = shared.database
+        self._database = shared.database.within(scope)
         self._scope = scope

@@ -24,6 +24,8 @@ __all__ = ["SqliteIndex"]
 
 
 class SqliteIndex:
+    state_files = None  # they lie beside it
+
     def __init__(
         self,
         path: Path,

@@ -1,0 +1,94 @@
+"""Where are the files of a workspace's state, when its index is on a server? In rows, a megabyte each."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.postgres.connection import Database, fetch
+
+__all__ = ["StateFiles"]
+
+_PART = 1 << 20
+_LOCK_SECONDS = 120.0
+
+
+class StateFiles:
+    """Each belongs to a checkout, and is as it was written or not there."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def sizes(self, kind: str) -> dict[str, int]:
+        sql = (
+            "SELECT name, sum(length(data))::bigint FROM state_file WHERE project_id = @p AND kind = ?"
+            " GROUP BY name ORDER BY name"
+        )
+        with self._database.reading() as connection:
+            return dict(fetch(connection, sql, (kind,)))
+
+    def parts(self, kind: str, name: str) -> Iterator[bytes]:
+        """One after the other, each read by itself: nobody holds a moment of the server for a whole file."""
+        sql = "SELECT data FROM state_file WHERE project_id = @p AND kind = ? AND name = ? AND part = ?"
+        part = 0
+        while True:
+            with self._database.reading() as connection:
+                found = connection.binary(sql, (kind, name, part)).fetchone()
+            if found is None:
+                return
+            yield found[0]
+            part += 1
+
+    @contextmanager
+    def writing(self, kind: str, name: str) -> Iterator[Callable[[bytes], None]]:
+        """All that is written in the block or nothing; nobody who writes memories waits for it."""
+        with self._database.beside(seconds=_LOCK_SECONDS) as connection:
+            connection.execute("DELETE FROM state_file WHERE project_id = @p AND kind = ? AND name = ?", (kind, name))
+            buffer = bytearray()
+            count = 0
+            sql = "INSERT INTO state_file (project_id, kind, name, part, data) VALUES (@p, ?, ?, ?, ?)"
+
+            def put(part: bytes) -> None:
+                nonlocal count
+                connection.binary(sql, (kind, name, count, part))
+                count += 1
+
+            def write(data: bytes) -> None:
+                buffer.extend(data)
+                while len(buffer) >= _PART:
+                    put(bytes(buffer[:_PART]))
+                    del buffer[:_PART]
+
+            yield write
+            put(bytes(buffer))
+
+    def remove(self, kind: str, name: str) -> bool:
+        with self._database.beside(seconds=_LOCK_SECONDS) as connection:
+            sql = "DELETE FROM state_file WHERE project_id = @p AND kind = ? AND name = ?"
+            return connection.execute(sql, (kind, name)).changed > 0
+
+    @contextmanager
+    def alone(self, kind: str) -> Iterator[None]:
+        """One process of the checkout at a time; the lock ends with its transaction, however that ends."""
+        key = zlib.crc32(f"{self._database.project}/{self._database.checkout}/{kind}".encode())
+        with self._database.beside(seconds=_LOCK_SECONDS) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(?, ?)", (self._database.project % 2**31, key - 2**31))
+            yield
+
+    def seconds_left(self, name: str, at: datetime, *, pause_seconds: int) -> float:
+        """How long it still has to rest; 0: it may go, and rests from now on. One of several callers may."""
+        now = rows.micros(at) or 0
+        sql = (
+            "INSERT INTO state_file (project_id, kind, name, part, data, at) VALUES (@p, 'rest', :name, 0, '', :now)"
+            " ON CONFLICT (project_id, checkout_id, kind, name, part) DO UPDATE SET at = excluded.at"
+            " WHERE state_file.at <= :now - :pause OR state_file.at > :now RETURNING 1"
+        )
+        with self._database.beside(seconds=_LOCK_SECONDS) as connection:
+            pause = pause_seconds * 1_000_000
+            if connection.execute(sql, {"name": name, "now": now, "pause": pause}).get:
+                return 0.0
+            last = "SELECT at FROM state_file WHERE project_id = @p AND kind = 'rest' AND name = ?"
+            return float(connection.execute(last, (name,)).get + pause - now) / 1e6
