@@ -29,7 +29,7 @@ from spec_kit_memory.errors import (
     RestoreFailed,
 )
 from spec_kit_memory.files import checkpoint_file as shelf
-from spec_kit_memory.files.checkpoint_shelf import File, FolderShelf
+from spec_kit_memory.files.checkpoint_shelf import FileSlot, FolderShelf
 from spec_kit_memory.settings import Isolation, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Clock, Place
@@ -70,7 +70,7 @@ def searched(workspace: Workspace) -> list[Any]:
 def file_of(workspace: Workspace, name: str) -> Path:
     found, _ = shelf.headers(FolderShelf(workspace.settings), workspace.settings.scope)
     place = next(one.place for one in found if one.name == name)
-    assert isinstance(place, File)
+    assert isinstance(place, FileSlot)
     return place.place.path
 
 
@@ -299,7 +299,7 @@ def test_any_name_is_a_safe_file_name_or_is_refused(tmp_path: Path, name: str) -
     from spec_kit_memory.core.memory import Scope
 
     slot = shelf.place_of(FolderShelf(Settings(root=tmp_path)), name, Scope())
-    assert isinstance(slot, File)
+    assert isinstance(slot, FileSlot)
     path = slot.place.path
     assert path.parent == tmp_path / ".spec-kit-memory" / "checkpoints"
     assert path.name.isascii()

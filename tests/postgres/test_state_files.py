@@ -14,7 +14,7 @@ import pytest
 
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import CheckpointExists, CheckpointNotFound, CoolingDown, DatabaseUnusable, RestoreFailed
-from spec_kit_memory.files.checkpoint_shelf import FolderShelf, RowShelf, Shelf
+from spec_kit_memory.files.checkpoint_shelf import CheckpointShelf, FolderShelf, RowShelf
 from spec_kit_memory.index.postgres import schema
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from spec_kit_memory.settings.keys import IndexPlace, Semantic, Settings
@@ -31,7 +31,7 @@ def store(server: Server) -> Iterator[PostgresIndex]:
 
 
 @pytest.fixture(params=["folder", "rows"])
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointShelf:
     if request.param == "rows":
         return RowShelf(request.getfixturevalue("store").state_files)
     folder = FolderShelf(Settings(root=tmp_path))
@@ -40,7 +40,7 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
 
 
 @pytest.mark.parametrize("size", [0, 10, 3 << 20])
-def test_a_shelf_gives_back_what_was_put(shelf: Shelf, size: int) -> None:
+def test_a_shelf_gives_back_what_was_put(shelf: CheckpointShelf, size: int) -> None:
     data = bytes(range(256)) * (size // 256 + 1)
     slot = shelf.slot("one.jsonl.gz")
     assert not slot.exists()
@@ -56,7 +56,7 @@ def test_a_shelf_gives_back_what_was_put(shelf: Shelf, size: int) -> None:
     assert shelf.slots() == []
 
 
-def test_what_fails_in_the_middle_is_not_there(shelf: Shelf) -> None:
+def test_what_fails_in_the_middle_is_not_there(shelf: CheckpointShelf) -> None:
     slot = shelf.slot("half.jsonl.gz")
     with suppress(ZeroDivisionError), slot.writing() as raw:
         raw.write(bytes(3 << 20))
@@ -64,7 +64,7 @@ def test_what_fails_in_the_middle_is_not_there(shelf: Shelf) -> None:
     assert not slot.exists()
 
 
-def test_what_is_written_again_is_the_new_one(shelf: Shelf) -> None:
+def test_what_is_written_again_is_the_new_one(shelf: CheckpointShelf) -> None:
     slot = shelf.slot("one.jsonl.gz")
     for text in (b"x" * (2 << 20), b"short"):
         with slot.writing() as raw:

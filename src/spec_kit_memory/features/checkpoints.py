@@ -43,7 +43,7 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import file_changes, git
 from spec_kit_memory.files.checkpoint_file import Checkpoint, OpenedCheckpoint
-from spec_kit_memory.files.checkpoint_shelf import Shelf, shelf_of
+from spec_kit_memory.files.checkpoint_shelf import CheckpointShelf, shelf_of
 from spec_kit_memory.index.contract import EVERYTHING
 from spec_kit_memory.requests import (
     CheckpointCreateRequest,
@@ -62,7 +62,7 @@ _NOT_COMPARED = frozenset(
 _CALLED = {"content_hash": "text", "confidence": "validations", "validation_count": "validations", "claims": "links"}
 
 
-def _shelf(runtime: Runtime) -> Shelf:
+def _shelf(runtime: Runtime) -> CheckpointShelf:
     return shelf_of(runtime.settings, runtime.whole)
 
 

@@ -25,7 +25,7 @@ from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.core.scope import below
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadPath, OutsideScope, RestoreFailed, SpecKitMemoryError, TooLarge
-from spec_kit_memory.files.checkpoint_shelf import SUFFIX, File, FolderShelf, Shelf, Slot
+from spec_kit_memory.files.checkpoint_shelf import SUFFIX, CheckpointShelf, FileSlot, FolderShelf, Slot
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import Settings
@@ -74,7 +74,7 @@ class Checkpoint:
     automatic: bool = False
     scope: Scope = field(default_factory=Scope)
     memories: int = 0
-    place: Slot = field(default_factory=lambda: File(Place(Path())))
+    place: Slot = field(default_factory=lambda: FileSlot(Place(Path())))
     size_bytes: int = 0
 
     @property
@@ -90,7 +90,7 @@ def folder(settings: Settings) -> Place:
 # --- names and scopes -----------------------------------------------------------
 
 
-def place_of(shelf: Shelf, name: str, scope: Scope) -> Slot:
+def place_of(shelf: CheckpointShelf, name: str, scope: Scope) -> Slot:
     """A file name that every system can have. Names of another case or scope never share a file."""
     plain = _PLAIN_NAME.fullmatch(name) and not _DEVICE.fullmatch(name) and not name.endswith(".")
     if plain and scope == Scope():
@@ -120,7 +120,7 @@ def _plain_scope(scope: Scope) -> dict[str, Any]:
 # --- writing --------------------------------------------------------------------
 
 
-def write(shelf: Shelf, checkpoint: Checkpoint, rows: Iterable[Mapping[str, Any]]) -> Checkpoint:
+def write(shelf: CheckpointShelf, checkpoint: Checkpoint, rows: Iterable[Mapping[str, Any]]) -> Checkpoint:
     """Write all of it or nothing. The first row says how many memories follow."""
     if isinstance(shelf, FolderShelf):
         shelf.make()
@@ -223,7 +223,7 @@ class OpenedCheckpoint:
 
 def read(place: Slot | Place) -> OpenedCheckpoint:
     """Open a checkpoint and read its header only."""
-    place = File(place) if isinstance(place, Place) else place
+    place = FileSlot(place) if isinstance(place, Place) else place
     lines = _unpacked(place, longest=_LONGEST_HEADER)
     first = next(lines, None)
     lines.close()
@@ -316,7 +316,7 @@ def _bad(place: Slot, reason: str) -> RestoreFailed:
 # --- all of them ----------------------------------------------------------------
 
 
-def headers(shelf: Shelf, scope: Scope) -> tuple[list[Checkpoint], list[SpecKitMemoryError]]:
+def headers(shelf: CheckpointShelf, scope: Scope) -> tuple[list[Checkpoint], list[SpecKitMemoryError]]:
     """What a session of that scope may see, newest first, and files that cannot be read."""
     checkpoints: list[Checkpoint] = []
     bad: list[SpecKitMemoryError] = []

@@ -20,7 +20,7 @@ from spec_kit_memory.settings import Settings
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-__all__ = ["FOLDER", "SUFFIX", "File", "FolderShelf", "Row", "RowShelf", "Shelf", "Slot", "shelf_of"]
+__all__ = ["FOLDER", "SUFFIX", "CheckpointShelf", "FileSlot", "FolderShelf", "RowShelf", "RowSlot", "Slot", "shelf_of"]
 
 SUFFIX = ".jsonl.gz"
 FOLDER = "checkpoints"
@@ -47,7 +47,7 @@ class Slot(Protocol):
     def remove(self) -> None: ...
 
 
-class Shelf(Protocol):
+class CheckpointShelf(Protocol):
     def slot(self, name: str) -> Slot: ...
     def slots(self) -> list[Slot]: ...
     def alone(self) -> AbstractContextManager[None]:
@@ -55,7 +55,7 @@ class Shelf(Protocol):
         ...
 
 
-def shelf_of(settings: Settings, index: Index) -> Shelf:
+def shelf_of(settings: Settings, index: Index) -> CheckpointShelf:
     rows = index.state_files
     return FolderShelf(settings) if rows is None else RowShelf(rows)
 
@@ -64,7 +64,7 @@ def shelf_of(settings: Settings, index: Index) -> Shelf:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class FileSlot:
     place: Place
 
     def __str__(self) -> str:
@@ -131,14 +131,14 @@ class FolderShelf:
             raise disk_error(error, place.path) from error
         return place
 
-    def slot(self, name: str) -> File:
-        return File(self.folder / name)
+    def slot(self, name: str) -> FileSlot:
+        return FileSlot(self.folder / name)
 
     def slots(self) -> list[Slot]:
         place = self.folder
         try:
             names = [name for name in filesystem.names(place) if name.endswith(SUFFIX) and not name.startswith(".")]
-            return [File(place / name) for name in names[:_MOST_FILES]]
+            return [FileSlot(place / name) for name in names[:_MOST_FILES]]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -164,7 +164,7 @@ class FolderShelf:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowSlot:
     rows: StateFiles
     name: str
 
@@ -194,11 +194,11 @@ class Row:
 class RowShelf:
     rows: StateFiles
 
-    def slot(self, name: str) -> Row:
-        return Row(self.rows, name)
+    def slot(self, name: str) -> RowSlot:
+        return RowSlot(self.rows, name)
 
     def slots(self) -> list[Slot]:
-        return [Row(self.rows, name) for name in self.rows.sizes(FOLDER)]
+        return [RowSlot(self.rows, name) for name in self.rows.sizes(FOLDER)]
 
     def alone(self) -> AbstractContextManager[None]:
         return self.rows.alone(FOLDER)
