@@ -145,7 +145,7 @@ def test_a_copy_of_somebody_else_is_never_a_second_name(store: Index) -> None:
 
 def test_an_untrusted_copy_adds_no_triggers_to_a_trusted_memory(store: Index) -> None:
     store.documents.put(entry("memory/x.md"), BY_USER)
-    copy = store.documents.put(entry("memory/y.md", triggers=["always"], trusted=False), BY_USER)
+    copy = store.documents.put(entry("memory/y.md", triggers=["always"], source=Source.CUSTOM, trusted=False), BY_USER)
     assert copy.created
     assert store.documents.triggers() == []
 
@@ -403,6 +403,7 @@ def test_an_id_is_never_given_twice(factory: Factory) -> None:
 
 def test_overrides_win_over_the_file_and_survive_it(store: Index) -> None:
     store.documents.put(entry("chat://1", title="Old", source=Source.CHAT), BY_USER)
+    store.record.amend(1, BY_USER, vouched=True)  # a conversation has no triggers before
     memory = store.record.amend(
         1, change(minutes=1), overrides={"title": "New name", "tier": Tier.CRITICAL, "triggers": ["a phrase"]}
     )

@@ -181,8 +181,7 @@ def test_what_is_recorded_cannot_be_changed_by_sql(
 STATEMENT = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE)\b")
 TABLES = (
     "memory|usage|override|citation|link|history|ledger|session|document|alias|passage|trigger|claim|model|vector|token_state"
-    "|failure|bad_file|content|counter|posting|outbox|checkout|identity|served"
-    "|failure|bad_file|content|counter|posting|outbox|checkout|identity|state_file"
+    "|failure|bad_file|content|counter|posting|outbox|checkout|identity|served|state_file"
 )
 NAMES_PROJECT = re.compile(r"@p\b|connection\.project|conditions\.MEMORY")
 NAMED = re.compile(rf'\b(?:FROM|INTO|UPDATE|JOIN) "?(?:{TABLES})\b')
