@@ -187,3 +187,22 @@ def test_an_interrupt_when_the_old_name_is_gone_keeps_the_new_one(tmp_path: Path
     with filesystem.using(Interrupted()), pytest.raises(KeyboardInterrupt):
         filesystem.move_new(Place(tmp_path, ("old",)), Place(tmp_path, ("new",)))
     assert (tmp_path / "new").read_text() == "the only copy"
+
+
+@pytest.mark.parametrize("change", ["append", "rewrite", "lock"])
+def test_a_file_with_a_second_name_is_not_written_where_it_stands(base: Path, change: str) -> None:
+    (base / "other").write_bytes(b"precious")
+    os.link(base / "other", base / "inner/second")
+    with pytest.raises(filesystem.Redirected):
+        CHANGES[change](base_place(base, "inner", "second"))
+    assert (base / "other").read_bytes() == b"precious"
+
+
+def test_a_disk_that_cannot_be_read_is_not_an_empty_one(base: Path) -> None:
+    class Broken(filesystem.System):
+        def before_reading(self, call: str, path: str) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    with filesystem.using(Broken()), pytest.raises(OSError, match="Input/output error"):
+        filesystem.exists(base_place(base, "nothing"))
+    assert not filesystem.exists(base_place(base, "nothing"))

@@ -9,8 +9,9 @@ the user's own choice: links on the way to it are followed.
 On systems without calls relative to a handle (Windows) every name on the way is looked at just before the call, and
 a link among them is refused; one that is swapped in between that look and the call is not noticed there.
 
-Whatever fails is an `OSError`. All calls that change something go through one `System`, and `using` puts another one
-in its place for tests: one that fails, shortens or delays the n-th call, or that dies there.
+Whatever fails is an `OSError`. All calls that change something go through one `System`, which is also told before
+anything is read, and `using` puts another one in its place for tests: one that fails, shortens or delays the n-th
+call, or that dies there.
 """
 
 from __future__ import annotations
@@ -149,6 +150,9 @@ class System:
     def before(self, call: str, path: str) -> None:
         """Called before every call that changes something, with its name and what it is about."""
 
+    def before_reading(self, call: str, path: str) -> None:
+        """Called before files and folders are looked at, opened, read or listed."""
+
     def create(self, name: str, flags: int, mode: int, handle: int | None) -> int:
         self.before("create", name)
         return os.open(name, flags, mode, dir_fd=handle)
@@ -232,6 +236,7 @@ class _Spot:
         return name if self.handle is not None else str(self.place.path.parent / name)
 
     def look(self) -> os.stat_result:
+        _system.before_reading("look", self.name)
         return os.stat(self.name, dir_fd=self.handle, follow_symlinks=False)
 
     def refuse_link(self) -> None:
@@ -241,6 +246,7 @@ class _Spot:
                 raise Redirected(self.place.path)
 
     def open(self, flags: int) -> int:
+        _system.before_reading("open", self.name)
         try:
             return os.open(self.name, flags | _NOFOLLOW | _NEVER_WAIT | _CLOSED_ON_EXEC | _BINARY, dir_fd=self.handle)
         except OSError:
@@ -316,12 +322,20 @@ def look(place: Place) -> os.stat_result:
 
 
 def exists(place: Place) -> bool:
-    """Does anything stand there that can be seen? A way that leads elsewhere now has nothing of ours."""
+    """Does anything stand there that can be seen? A way that leads elsewhere now has nothing of ours.
+
+    Of a disk that cannot be read nobody knows: that is an error and not a no.
+    """
     try:
         look(place)
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno in _NOTHING_THERE:
+            return False
+        raise
     return True
+
+
+_NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EINVAL)
 
 
 def is_writable(place: Place) -> bool:
@@ -338,9 +352,13 @@ def open_reading(place: Place) -> int:
     return _checked(place, descriptor)
 
 
-def _checked(place: Place, descriptor: int) -> int:
+def _checked(place: Place, descriptor: int, *, written: bool = False) -> int:
+    """A file that is `written` where it stands has no other name: whatever has that one would be changed with it."""
     try:
-        _require_regular(place, os.fstat(descriptor))
+        facts = os.fstat(descriptor)
+        _require_regular(place, facts)
+        if written and facts.st_nlink > 1:
+            raise Redirected(place.path)
     except BaseException:
         os.close(descriptor)
         raise
@@ -358,12 +376,14 @@ def read(place: Place, *, limit: int) -> tuple[bytes, os.stat_result]:
     """At most `limit` bytes of a regular file, and what was known of it when it was opened."""
     descriptor = open_reading(place)
     with os.fdopen(descriptor, "rb") as file:
+        _system.before_reading("read", place.name)
         return file.read(limit), os.fstat(descriptor)
 
 
 def names(folder: Place) -> list[str]:
     """What a folder holds, sorted."""
     with _folder(folder) as opened:
+        _system.before_reading("list", folder.name)
         return sorted(os.listdir(opened))
 
 
@@ -371,8 +391,10 @@ def names(folder: Place) -> list[str]:
 def listed(folder: Place) -> Iterator[Iterator[os.DirEntry[str]]]:
     """What a folder holds, in any order. Entries can be looked at only inside, while the folder is open, and their
     `path` is not one."""
-    with _folder(folder) as opened, os.scandir(opened) as entries:
-        yield entries
+    with _folder(folder) as opened:
+        _system.before_reading("list", folder.name)
+        with os.scandir(opened) as entries:
+            yield entries
 
 
 # --- changing ------------------------------------------------------------------------------
@@ -417,7 +439,7 @@ def open_lock(place: Place, *, make: bool = True) -> int:
             if not make:
                 raise
             descriptor = _system.create(spot.name, flags | os.O_CREAT, 0o600, spot.handle)
-    return _checked(place, descriptor)
+    return _checked(place, descriptor, written=True)
 
 
 def rewrite(place: Place, data: bytes) -> None:
@@ -434,7 +456,7 @@ def append(place: Place, data: bytes) -> int:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NOFOLLOW | _NEVER_WAIT | _CLOSED_ON_EXEC | _BINARY
     with _spot(place) as spot:
         spot.refuse_link()
-        descriptor = _checked(place, _system.create(spot.name, flags, 0o600, spot.handle))
+        descriptor = _checked(place, _system.create(spot.name, flags, 0o600, spot.handle), written=True)
     try:
         write_all(descriptor, data)
         return os.fstat(descriptor).st_size

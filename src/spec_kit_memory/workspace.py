@@ -674,6 +674,10 @@ class Workspace:
             if not self._unread:
                 raise
             raise MemoryNotFound(error.message, hint=(self._unread, *error.advice), **error.details) from error
+        except OSError as error:  # a disk that fails where nobody expected it
+            from spec_kit_memory.files.file_errors import disk_error
+
+            raise disk_error(error, error.filename or self.settings.root) from error
         if not isinstance(answer, answers.Answer):
             return answer
         meta = replace(

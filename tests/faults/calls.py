@@ -6,6 +6,7 @@ to it in place of the real ones. WAL shared memory is mapped by SQLite itself an
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterator
@@ -17,12 +18,29 @@ import apsw
 from spec_kit_memory import filesystem
 from spec_kit_memory.filesystem import System
 
-__all__ = ["BROKEN", "FULL", "KILLED", "NEEDS_SPACE", "Calls", "Fault", "Recorder", "watched"]
+__all__ = [
+    "BROKEN",
+    "FULL",
+    "INTERRUPTED",
+    "KILLED",
+    "NEEDS_SPACE",
+    "OURS",
+    "READS",
+    "Calls",
+    "Fault",
+    "Recorder",
+    "stuttering",
+    "watched",
+]
 
 KILLED = 99  # how a process ends that was to die at a call
 # What a full disk refuses: names can still be changed and removed.
 NEEDS_SPACE = frozenset(("create", "write", "mkdir", "link", "fsync", "sqlite write", "sqlite sync", "sqlite create"))
-BROKEN, FULL = errno.EIO, errno.ENOSPC
+BROKEN, FULL, INTERRUPTED = errno.EIO, errno.ENOSPC, errno.EINTR
+READS = frozenset(("look", "open", "read", "list", "sqlite read"))  # counted only by a fault that is about them
+OURS = frozenset(
+    ("create", "write", "truncate", "fsync", "rename", "link", "unlink", "mkdir", "rmdir", "utime", "chmod")
+)
 
 
 class ShortWriteError(OSError):
@@ -46,7 +64,8 @@ class Calls:
         if not self.armed:
             return
         fault = self.fault
-        if fault is not None and fault.only is not None and call not in fault.only:
+        counted = fault.only if fault is not None and fault.only is not None else None
+        if (call in READS) if counted is None else (call not in counted):
             return
         self.names.append(call)
         number = len(self.names)
@@ -84,8 +103,7 @@ class Fault:
         def happen(call: str, path: str) -> None:
             raise KeyboardInterrupt
 
-        changing = ("create", "write", "truncate", "fsync", "rename", "link", "unlink", "mkdir", "rmdir")
-        return cls(happen, only=frozenset((*changing, "utime", "chmod")))
+        return cls(happen, only=OURS)
 
     @classmethod
     def death(cls) -> Fault:
@@ -115,6 +133,9 @@ class _System(System):
         self._calls, self._recorder = calls, recorder
 
     def before(self, call: str, path: str) -> None:
+        self._calls.before(call, path)
+
+    def before_reading(self, call: str, path: str) -> None:
         self._calls.before(call, path)
 
     def create(self, name: str, flags: int, mode: int, handle: int | None) -> int:
@@ -183,6 +204,7 @@ def _folder(name: str, handle: int | None) -> tuple[int, str]:
 # --- SQLite's calls --------------------------------------------------------------------------------
 
 _KINDS = {
+    "sqlite read": apsw.SQLITE_IOERR_READ,
     "sqlite write": apsw.SQLITE_IOERR_WRITE,
     "sqlite sync": apsw.SQLITE_IOERR_FSYNC,
     "sqlite truncate": apsw.SQLITE_IOERR_TRUNCATE,
@@ -249,6 +271,11 @@ class _File(apsw.VFSFile):
         self._inode_number = _inode(path) if path else 0
         self._read_only = bool(flags[0] & apsw.SQLITE_OPEN_READONLY)
 
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        if self._path and (error := self._vfs.fails("sqlite read", self._path)):
+            raise error
+        return super().xRead(amount, offset)
+
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         if not self._path:  # a temporary file of SQLite's own
             super().xWrite(data, offset)
@@ -300,6 +327,53 @@ def watched(calls: Calls, recorder: Recorder | None = None) -> Iterator[None]:
             yield
     finally:
         vfs.unregister()
+
+
+# --- system calls of SQLite ------------------------------------------------------------------------
+
+
+@contextmanager
+def stuttering() -> Iterator[list[int]]:
+    """Every call with which SQLite reads or writes is interrupted by a signal first, and then does half of the work.
+
+    A list with the number of both, for whoever wants to know that it happened.
+    """
+    vfs = apsw.VFS("stuttering", "unix")
+    counts = [0, 0]
+    replaced: dict[str, object] = {}
+    library = ctypes.CDLL(None, use_errno=True)
+    try:
+        for name in ("pread", "pread64", "read", "pwrite", "pwrite64", "write"):
+            if not vfs.xGetSystemCall(name):
+                continue
+            placed = (ctypes.c_longlong,) if name.startswith("p") else ()
+            arguments = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, *placed)
+            kind = ctypes.CFUNCTYPE(ctypes.c_ssize_t, *arguments, use_errno=True)
+            real = getattr(library, name)
+            real.argtypes, real.restype = arguments, ctypes.c_ssize_t
+            replaced[name] = call = kind(_stutter(real, counts))
+            vfs.xSetSystemCall(name, ctypes.cast(call, ctypes.c_void_p).value or 0)
+        yield counts
+    finally:
+        for name in replaced:
+            vfs.xSetSystemCall(name, 0)
+        vfs.unregister()
+
+
+def _stutter(real: Callable[..., int], counts: list[int]) -> Callable[..., int]:
+    again = False
+
+    def call(descriptor: int, buffer: int, size: int, *offset: int) -> int:
+        nonlocal again
+        again = not again
+        if again:
+            counts[0] += 1
+            ctypes.set_errno(errno.EINTR)
+            return -1
+        counts[1] += size > 1
+        return real(descriptor, buffer, max(1, size // 2), *offset)
+
+    return call
 
 
 def inode_of(path: Path) -> int:

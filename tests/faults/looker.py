@@ -1,6 +1,6 @@
-"""A program for `sweep`: which memories does another process see right now?
+"""A program for `sweep`: another process, which looks at a workspace or brings its index in step with the files.
 
-It reads the root of a workspace from each line of its input and prints one line of JSON for it.
+It reads `look` or `scan` and the root of a workspace from each line of its input and prints one line of JSON for it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from spec_kit_memory.errors import SpecKitMemoryError
 from tests.faults import operations
 
 
-def cards(root: Path) -> object:
+def answer(what: str, root: Path) -> object:
     try:
         with operations.open_at(root, busy_seconds=0.05) as workspace:
-            found = workspace.list(limit=100, max_tokens=50_000).memories
-            return [[card.id, card.path, card.title] for card in sorted(found, key=lambda card: card.id)]
+            if what == "scan":
+                workspace.index()
+                return "scanned"
+            memories = workspace.list(limit=100, max_tokens=50_000).memories
+            return [[card.id, card.path, card.title] for card in sorted(memories, key=lambda card: card.id)]
     except SpecKitMemoryError as error:
         return f"{error.code} {error}"
 
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(cards(Path(line.rstrip("\n")))) + "\n")
+        verb, _, place = line.rstrip("\n").partition(" ")
+        sys.stdout.write(json.dumps(answer(verb, Path(place))) + "\n")
         sys.stdout.flush()

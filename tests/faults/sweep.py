@@ -12,6 +12,7 @@ import random
 import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,19 @@ from typing import Any
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.workspace import Workspace
 from tests.faults import operations
-from tests.faults.calls import BROKEN, FULL, KILLED, NEEDS_SPACE, Calls, Fault, watched
+from tests.faults.calls import (
+    BROKEN,
+    FULL,
+    INTERRUPTED,
+    KILLED,
+    NEEDS_SPACE,
+    OURS,
+    READS,
+    Calls,
+    Fault,
+    stuttering,
+    watched,
+)
 from tests.faults.operations import OPERATIONS, Operation
 from tests.faults.power_cut import POLICIES, Disk
 
@@ -35,9 +48,16 @@ FAULTS: Mapping[str, Callable[[], Fault]] = {
     "broken from then on": lambda: Fault.error(BROKEN, lasting=True),
     "shortened": Fault.short,
     "interrupted": Fault.interrupt,
+    "EINTR": lambda: Fault.error(INTERRUPTED, only=OURS),
+    "a read fails": lambda: Fault.error(BROKEN, only=READS),
+    "reads fail from then on": lambda: Fault.error(BROKEN, lasting=True, only=READS),
 }
-KILL, CUT, SEEN = "killed", "power cut", "seen by another process"
-KINDS = (*FAULTS, KILL, CUT, SEEN)
+# SystemError: apsw cannot say what a VFS in Python raised while a backup ended.
+_ENDINGS = (SpecKitMemoryError, KeyboardInterrupt, SystemError)
+KILL, CUT, SEEN, LATE = "killed", "power cut", "seen by another process", "late, and another process scans"
+READING = ("a read fails", "reads fail from then on")
+STUTTER = "EINTR and half a read or write in SQLite"
+KINDS = (*FAULTS, KILL, CUT, SEEN, LATE, STUTTER)
 
 
 @dataclass(frozen=True)
@@ -103,6 +123,8 @@ def sweep(ready: Ready, kind: str, pick: Pick, place: Path) -> Tried:
     place.mkdir(parents=True, exist_ok=True)
     if kind == CUT:
         return _power_cuts(ready, pick, place)
+    if kind == STUTTER:
+        return _stuttering(ready, place)
     tried = Tried(_count(ready, place / "count", FAULTS[kind]() if kind in FAULTS else None))
     for at in pick(tried.calls):
         root = _fresh(ready, place / str(at))
@@ -111,6 +133,8 @@ def sweep(ready: Ready, kind: str, pick: Pick, place: Path) -> Tried:
                 problem = _killed(ready, root, at)
             case "seen by another process":
                 problem = _seen(ready, root, at)
+            case "late, and another process scans":
+                problem = _late(ready, root, at)
             case _:
                 problem = _failed(ready, root, at, kind)
         tried.points += 1
@@ -133,14 +157,18 @@ def _failed(ready: Ready, root: Path, at: int, kind: str) -> str:
             with _opened(root, ready.operation, calls) as workspace:
                 try:
                     ready.operation.act(workspace)
-                except (SpecKitMemoryError, KeyboardInterrupt) as caught:
+                except _ENDINGS as caught:
                     error = caught
                     calls.armed = fault.lasting
                 if error and not fault.lasting and not ready.operation.resumes:
                     calls.armed = False
                     now = _at_once(ready, workspace, error)
-        except (SpecKitMemoryError, KeyboardInterrupt) as caught:  # of opening
+        except _ENDINGS as caught:  # of opening
             error = error or caught
+        except OSError as caught:  # nobody is told the next step by that
+            where = traceback.extract_tb(caught.__traceback__)
+            ours = [f"{one.name}:{one.lineno}" for one in where if "spec_kit_memory" in one.filename]
+            now = f"a bare {caught!r} at {ours[-5:]}"
     call = calls.names[at - 1] if calls.reached else "not reached"
     if isinstance(error, SpecKitMemoryError) and error.code not in REFUSALS:
         return f"({call}) {error.code} {error}"
@@ -213,6 +241,36 @@ def _seen(ready: Ready, root: Path, at: int) -> str:
     return _verdict(ready, root, acknowledged=True, error=None)
 
 
+def _late(ready: Ready, root: Path, at: int) -> str:
+    """The call is late, and meanwhile another process brings the index in step with the files."""
+    seen: list[Any] = []
+
+    def happen(call: str, path: str) -> None:
+        seen.append(_looker().scan(root))
+
+    calls = Calls(at, Fault(happen))
+    try:
+        with watched(calls), _opened(root, ready.operation, calls) as workspace:
+            ready.operation.act(workspace)
+    except SpecKitMemoryError as error:
+        return f"({calls.names[at - 1]}) it was only late, and was refused: {error.code} {error}; {seen}"
+    if not seen or not (seen[0] == "scanned" or str(seen[0]).startswith("E025")):
+        return f"({calls.names[at - 1]}) the other process: {seen}"
+    return _verdict(ready, root, acknowledged=True, error=None)
+
+
+def _stuttering(ready: Ready, place: Path) -> Tried:
+    """Each read and write of SQLite is interrupted and then cut short: it goes on, and nobody notices."""
+    root = _fresh(ready, place / "stuttering")
+    with stuttering() as counts, _opened(root, ready.operation, Calls()) as workspace:
+        ready.operation.act(workspace)
+    tried = Tried(counts[0], counts[0])
+    if problem := _verdict(ready, root, acknowledged=True, error=None):
+        tried.problems.append(f"{ready.name}, {STUTTER}: {problem}")
+    shutil.rmtree(root)
+    return tried
+
+
 def _cards(state: Mapping[str, Any]) -> list[Any]:
     """Of each memory that is there its id, path and title."""
     return [[row[0], row[1], row[4]] for row in state["memories"] if row[9] == "live"]
@@ -265,6 +323,8 @@ def _completed(ready: Ready, root: Path) -> str:
 
 
 def _plain(state: Mapping[str, Any], name: str, ready: Ready) -> Any:
+    if name == "memories":  # a file that could not be read the first time is numbered after the others
+        return sorted(str(row[1:]) for row in state[name])
     if name != "files":
         return state[name]
     return {path: found for path, found in state[name].items() if Path(path).name not in ready.operation.optional}
@@ -286,9 +346,15 @@ class _Looker:
         )
 
     def look(self, root: Path) -> Any:
+        return self._asked("look", root)
+
+    def scan(self, root: Path) -> Any:
+        return self._asked("scan", root)
+
+    def _asked(self, what: str, root: Path) -> Any:
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(f"{root}\n")
+        self._process.stdin.write(f"{what} {root}\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 

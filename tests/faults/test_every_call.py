@@ -1,4 +1,5 @@
-"""Each call that changes something on disk, ours or SQLite's, may fail, be cut short, or be the last one.
+"""Each call that changes something on disk or reads it, ours or SQLite's, may fail, be late, be cut short, or be the
+last one.
 
 A sample of the calls of every operation, with each kind of fault; `python -m benchmarks.faults` tries all of them.
 """
@@ -21,11 +22,12 @@ from tests.faults import operations, sweep
 from tests.faults.calls import Calls, watched
 from tests.faults.operations import OPERATIONS
 from tests.faults.power_cut import EVERYTHING, Disk
-from tests.faults.sweep import CUT, KILL, KINDS, Ready
+from tests.faults.sweep import CUT, KILL, KINDS, LATE, READING, Ready
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks, and its VFS stands on the one of Unix")
 
 MOST = int(os.environ.get("SKM_TEST_FAULTS", "4"))  # calls of each operation and kind, besides the first and the last
+RARER = (CUT, LATE, *READING, "EINTR")  # tried in four ways each, or cheap to break and many
 # Refused as a whole while somebody else writes. Others read first, come in several steps, or only touch files.
 AT_ONCE = [
     name
@@ -62,7 +64,7 @@ def ready(quick_disk: Path) -> Iterator[dict[str, Ready]]:
 def test_whatever_a_call_does_the_operation_is_done_or_undone(
     ready: dict[str, Ready], tmp_path: Path, name: str, kind: str
 ) -> None:
-    most = MOST // 2 if kind == CUT else MOST  # each moment of a power cut is tried in four ways
+    most = MOST // 2 if kind in RARER else MOST
     tried = sweep.sweep(ready[name], kind, sweep.some(most, seed=f"{name} {kind}"), tmp_path / "tried")
     assert tried.problems == []
     # Linking, say, changes no file of ours: there is nothing to interrupt then.

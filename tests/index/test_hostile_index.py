@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import struct
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,8 +12,8 @@ from typing import Any
 import apsw
 import pytest
 
-from spec_kit_memory.errors import DatabaseCorrupt
-from spec_kit_memory.index.sqlite import schema
+from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, DatabaseUnusable
+from spec_kit_memory.index.sqlite import companions, schema
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
 from tests.faults import operations
 
@@ -93,3 +96,73 @@ def test_the_triggers_are_those_that_opening_an_index_compares_with() -> None:
         found = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')").fetchall()
         assert schema.digest_of(found) == schema.TRIGGERS
         assert set(found) <= schema.known_triggers()
+
+
+# --- files beside the index ------------------------------------------------------------------
+
+
+def _hard_link(place: Path, victim: Path) -> None:
+    os.link(victim, place)
+
+
+def _link(place: Path, victim: Path) -> None:
+    place.symlink_to(victim)
+
+
+def _pipe(place: Path, victim: Path) -> None:
+    os.mkfifo(place)
+
+
+def _folder(place: Path, victim: Path) -> None:
+    place.mkdir()
+
+
+def _journal(place: Path, victim: Path) -> None:
+    """A journal that is played back, and that names a file which old versions of SQLite delete after that."""
+    magic, name = bytes.fromhex("d9d505f920a163d7"), str(victim).encode()
+    head = magic + struct.pack(">IIIII", 0, 0, 1, 512, 4096)
+    end = struct.pack(">I", 0x40000000 // 4096 + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
+    place.write_bytes(head.ljust(512, b"\0") + end)
+
+
+STRANGERS = [
+    *((ending, make) for ending in companions.ENDINGS for make in (_hard_link, _link, _pipe, _folder)),
+    ("", _hard_link),
+    ("-journal", _journal),
+]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes among files here")
+@pytest.mark.parametrize(("ending", "make"), STRANGERS, ids=lambda value: getattr(value, "__name__", value))
+def test_what_stands_in_place_of_a_file_of_sqlite_is_neither_waited_for_nor_written(
+    tmp_path: Path, ending: str, make: Callable[[Path, Path], None]
+) -> None:
+    root, victim = (tmp_path / "work").resolve(), tmp_path / "victim.txt"
+    root.mkdir()
+    operations.build(root)
+    victim.write_bytes(b"precious")
+    place = root / f".spec-kit-memory/index.sqlite{ending}"
+    place.unlink(missing_ok=True)
+    make(place, victim)
+    for act in (
+        lambda: operations.open_at(root).list(),
+        lambda: operations.open_at(root).index(rebuild=True),
+        lambda: operations.open_at(root).save(text="The potoroo eats truffles."),
+    ):
+        with pytest.raises((AccessDenied, DatabaseCorrupt, DatabaseUnusable), match=r"index\.sqlite"):
+            act()
+        assert victim.read_bytes() == b"precious"
+    place.rmdir() if place.is_dir() else place.unlink()
+    with operations.open_at(root) as workspace:
+        workspace.index()
+        assert workspace.search("numbat termites").results
+
+
+def test_an_index_that_is_a_link_to_another_file_of_the_workspace_is_not_rebuilt_over_it(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    (root / ".spec-kit-memory").mkdir()
+    (root / "package.json").write_text("{}", encoding="utf-8")
+    (root / ".spec-kit-memory/index.sqlite").symlink_to("../package.json")
+    with pytest.raises(AccessDenied, match="which is no index"):
+        operations.open_at(root)
+    assert (root / "package.json").read_text(encoding="utf-8") == "{}"

@@ -59,7 +59,7 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
             written_to="nothing",
         )
     place = apply(runtime, memory, changes, operation_id=part_of.id if part_of else operation.new_id())
-    after = runtime.store.documents.get(memory_id)
+    after = runtime.read_again(replace(memory, attributes=replace(memory.attributes, **changes)))
     reason = remarks.held_back(runtime, after)
     return UpdateAnswer(
         summary=f"{after.title} (#{memory_id}): changed {', '.join(sorted(changes))} in the {place}",
@@ -300,7 +300,7 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
             # Its front matter counts now (or no longer): read it again.
             change = runtime.change("trusted text read again", done)
             runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
-    after = runtime.store.documents.get(memory.id)
+    after = runtime.read_again(replace(memory, trusted=trusted))
     outcome = "is trusted: its triggers and tier count" if trusted else "is no longer trusted"
     return UpdateAnswer(
         summary=f"{after.title} (#{after.id}) {outcome}",

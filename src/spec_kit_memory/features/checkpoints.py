@@ -81,7 +81,9 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
         description=redact.redact(request.description or "").text,
         metadata=request.metadata or {},
     )
-    pruned = _prune(runtime, keep={checkpoint.name})
+    pruned: tuple[str, ...] = ()
+    with suppress(SpecKitMemoryError):  # it is made; the next one makes room
+        pruned = _prune(runtime, keep={checkpoint.name})
     dropped = f"; {', '.join(pruned)} made room for it" if pruned else ""
     amount = counted(checkpoint.memories, "memory")
     return CheckpointAnswer(

@@ -19,10 +19,11 @@ from typing import Any
 from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import CHAT, Memory, Source
 from spec_kit_memory.core.operation import Operation
-from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import discover, disk, file_changes, paths
 from spec_kit_memory.files.file_changes import Changes, FileMove, Step, Write
+from spec_kit_memory.files.file_errors import is_failing
 from spec_kit_memory.filesystem import Place
 
 # Files of these sources are the user's project; others are only read.
@@ -83,6 +84,8 @@ def _planned(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> _File:
     try:
         return _File(path, content_hash, *_write_of(runtime, row, drawer))
     except SpecKitMemoryError as error:
+        if is_failing(error) or isinstance(error, DatabaseBusy | DatabaseCorrupt | DatabaseUnusable):
+            raise
         return _File(path, content_hash, problem=error.message)
 
 
@@ -121,7 +124,9 @@ def _former_place(runtime: Runtime, previous: Mapping[str, Any], drawer: str) ->
         return None
     try:
         move = file_changes.discard(runtime.settings, previous["path"], scope=runtime.scope, to=drawer)
-    except SpecKitMemoryError:
+    except SpecKitMemoryError as error:
+        if is_failing(error):
+            raise
         return None
     return move if move is not None and move.digest == previous["raw_hash"] else None
 

@@ -15,7 +15,16 @@ from spec_kit_memory.answers import IndexAnswer, SkippedFiles, UnreadFile
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import VectorStatus
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import AccessDenied, BadSpecFolder, CoolingDown, OutsideScope, SpecKitMemoryError
+from spec_kit_memory.errors import (
+    AccessDenied,
+    BadSpecFolder,
+    CoolingDown,
+    DatabaseBusy,
+    DatabaseCorrupt,
+    DatabaseUnusable,
+    OutsideScope,
+    SpecKitMemoryError,
+)
 from spec_kit_memory.features import remarks
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import paths, vector_queue
@@ -140,7 +149,10 @@ def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
         if failure is not None:
             runtime.meaning.failed(failure)
             runtime.embed_soon()
-    return runtime.store.documents.get(memory_id).vector_status
+    try:
+        return runtime.store.documents.get(memory_id).vector_status
+    except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable):  # the memory is kept, and what lacks is found again
+        return VectorStatus.PENDING
 
 
 def _cool_down(runtime: Runtime) -> None:

@@ -72,7 +72,7 @@ def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
     if problem:
         raise Invalid(problem, hint="nothing was changed")
     trashed = file_changes.retried(lambda: _join(runtime, old=old, new=new))
-    return Merged(runtime.store.documents.get(into), old, trashed)
+    return Merged(runtime.read_again(new), old, trashed)
 
 
 def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:

@@ -394,6 +394,14 @@ class Runtime:
             user=self.caller.user,
         )
 
+    def read_again(self, expected: Memory) -> Memory:
+        """A memory after it was changed; where it cannot be read, as it is expected to be: the change is done, and
+        must not look refused for want of an answer."""
+        try:
+            return self.store.documents.get(expected.id)
+        except (DatabaseBusy, DatabaseUnusable, DatabaseCorrupt):
+            return expected
+
     def used(self, memory_ids: Iterable[int]) -> None:
         """Count an access of each; written in batches."""
         if self.caller.observer:

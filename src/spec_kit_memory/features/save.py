@@ -217,8 +217,9 @@ def _write(
     if on_similar == "merge":
         answer = _joined(runtime, answer, memory_id)
     status = index_workspace.embed_memory(runtime, memory_id)
-    problems = remarks.of(runtime, [runtime.store.documents.get(memory_id)])[memory_id]
-    answer = replace(answer, warnings=(*answer.warnings, *problems))
+    with suppress(SpecKitMemoryError):
+        problems = remarks.of(runtime, [runtime.store.documents.get(memory_id)])[memory_id]
+        answer = replace(answer, warnings=(*answer.warnings, *problems))
     try:
         # The memory is kept by now: what fails here is told, and no reason to save it again.
         if not runtime.accepts:  # one file that every save of everybody changes would be nothing but conflicts
@@ -396,20 +397,23 @@ def _session_saved(runtime: Runtime, session_id: str | None) -> None:
 
 
 def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) -> SaveAnswer:
-    memory = runtime.store.documents.get(result.memory_id)
-    summary = f"saved {answer.title} as memory {memory.id} in {paths.stored_form(runtime.settings, path)}"
+    memory_id = result.memory_id
+    summary = f"saved {answer.title} as memory {memory_id} in {paths.stored_form(runtime.settings, path)}"
     if result.alias:
-        summary = f"the same text is memory {memory.id} already ({memory.path}); the new file is another name of it"
+        known = ""
+        with suppress(SpecKitMemoryError):  # it is kept by now
+            known = f" ({runtime.store.documents.get(memory_id).path})"
+        summary = f"the same text is memory {memory_id} already{known}; the new file is another name of it"
     if answer.redacted:
         count = sum(answer.redacted.values())
         summary += f"; {counted(count, 'secret was', 'secrets were')} replaced"
     return replace(
         answer,
         summary=summary,
-        id=memory.id,
+        id=memory_id,
         path=paths.stored_form(runtime.settings, path),
         created=result.created,
-        duplicate_of=memory.id if result.alias else None,
+        duplicate_of=memory_id if result.alias else None,
     )
 
 

@@ -34,7 +34,7 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
 )
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import Invalid
+from spec_kit_memory.errors import Invalid, SpecKitMemoryError
 from spec_kit_memory.features import file_restore, file_undo, freshness, index_workspace, link_undo, undo_restore
 from spec_kit_memory.features.file_undo import Former
 from spec_kit_memory.features.runtime import Runtime
@@ -134,8 +134,10 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
         except _Impossible as reason:
             passed.append(f"{_name(act)} cannot be taken back: {reason}")
             continue
-        _embed(runtime, done.memory_ids)
-        before = next(walk, None)
+        before = None
+        with suppress(SpecKitMemoryError):  # it is done: what comes now is more than was asked for
+            _embed(runtime, done.memory_ids)
+            before = next(walk, None)
         again = f"say it again for the change before: {_name(before)}" if before else "nothing else is left to undo"
         return UndoAnswer(
             summary=done.summary,
@@ -259,9 +261,10 @@ def _formers(runtime: Runtime, step: UndoStep, memory: Memory) -> list[Former]:
 
 def _read_again(runtime: Runtime, memory: Memory) -> list[str]:
     """The file may say something else by now; without one the memory does not last."""
-    if memory.source in file_restore.WRITTEN and not freshness.stands(runtime, memory.path):
-        return [f"{memory.path} has no file; the next scan takes it out again unless you save it"]
-    freshness.refresh(runtime, memory.path)
+    with suppress(SpecKitMemoryError, OSError):  # it is back; the next read of it or the next scan looks again
+        if memory.source in file_restore.WRITTEN and not freshness.stands(runtime, memory.path):
+            return [f"{memory.path} has no file; the next scan takes it out again unless you save it"]
+        freshness.refresh(runtime, memory.path)
     return []
 
 

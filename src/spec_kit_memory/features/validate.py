@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import ValidateAnswer
@@ -45,7 +46,7 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
         _mark(runtime, memory, was_useful=was_useful, outdated=request.outdated, part_of=done)
     if promote:
         amend.update(runtime, UpdateRequest(memory_id, importance_tier=Tier.CRITICAL), part_of=done)
-    memory = runtime.store.documents.get(memory_id)
+    memory = runtime.read_again(replace(memory, confidence=confidence, validation_count=count))
     reason = remarks.held_back(runtime, memory)
     hints: list[Text] = [reason] if reason else []
     if offered and not promote:

@@ -14,6 +14,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
@@ -127,7 +128,12 @@ def write(shelf: CheckpointShelf, checkpoint: Checkpoint, rows: Iterable[Mapping
     target = place_of(shelf, checkpoint.name, checkpoint.scope)
     with target.writing() as raw:
         _write_lines(raw, checkpoint, rows)
-    return read(target).header
+    try:
+        return read(target).header
+    except SpecKitMemoryError:  # refused is not there
+        with suppress(SpecKitMemoryError):
+            target.remove()
+        raise
 
 
 def _write_lines(raw: IO[bytes], checkpoint: Checkpoint, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -241,7 +247,9 @@ def read(place: Slot | Place) -> OpenedCheckpoint:
         )
     try:
         return OpenedCheckpoint(_checkpoint(header, place))
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, OSError) as error:
+    except OSError as error:
+        raise disk_error(error, str(place)) from error
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise _bad(place, f"its header is damaged: {error!r}") from error
 
 

@@ -154,9 +154,10 @@ class FolderShelf:
                 raise disk_error(error, (place / ".lock").path) from error
             if not is_locked:
                 raise DatabaseBusy("another process is making a checkpoint", hint="try again in a moment")
-            for name in filesystem.names(place):
-                if name.endswith(filesystem.TEMPORARY):
-                    disk.remove_if_dead(place / name)
+            with suppress(OSError):  # what a dead writer left can wait
+                for name in filesystem.names(place):
+                    if name.endswith(filesystem.TEMPORARY):
+                        disk.remove_if_dead(place / name)
             yield
 
 

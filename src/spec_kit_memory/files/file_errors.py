@@ -10,7 +10,7 @@ from spec_kit_memory.advice import advise, joined
 from spec_kit_memory.errors import AccessDenied, BadPath, FileMissing, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.filesystem import NotAFile, Redirected
 
-__all__ = ["disk_error", "in_file", "is_read_only", "printable"]
+__all__ = ["disk_error", "in_file", "is_failing", "is_read_only", "printable"]
 
 _NO_FILE = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)
 
@@ -47,6 +47,12 @@ def is_read_only(error: SpecKitMemoryError) -> bool:
     """Was it refused because this user may not write there, and not because writing failed?"""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def is_failing(error: SpecKitMemoryError) -> bool:
+    """Could the disk not do it, so that nothing is known of the file? A refusal says something of it."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno == errno.EIO
 
 
 def in_file(error: SpecKitMemoryError) -> str:

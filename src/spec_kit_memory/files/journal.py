@@ -83,9 +83,16 @@ def take(settings: Settings, name: str) -> JournalRecord | None:
         descriptor = filesystem.create(record, mode=0o600)
     except FileExistsError:
         return None
-    if filesystem.try_lock(descriptor) and _is_same(descriptor, record):
-        return JournalRecord(record, descriptor)
-    os.close(descriptor)  # a recovery took it for a dead one's
+    taken = JournalRecord(record, descriptor)
+    try:
+        if filesystem.try_lock(descriptor) and _is_same(descriptor, record):
+            return taken
+    except OSError:  # nobody knows whether it is ours still, and nothing relies on it yet
+        with suppress(OSError):
+            taken.remove()
+        taken.close()
+        raise
+    taken.close()  # a recovery took it for a dead one's
     return None
 
 

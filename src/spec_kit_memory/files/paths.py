@@ -27,6 +27,7 @@ from spec_kit_memory.files import worktree
 from spec_kit_memory.files.file_errors import disk_error, printable
 from spec_kit_memory.filesystem import Place, Redirected
 from spec_kit_memory.settings import STATE_FOLDER, Settings
+from spec_kit_memory.settings.trust import INDEX_NAMES
 
 __all__ = [
     "absolute",
@@ -272,6 +273,8 @@ def index_file(settings: Settings) -> Path:
             f"{settings.index_path} is a link to {real}, outside the workspace",
             hint="remove the link; the index is made again",
         )
+    if not real.name.endswith(INDEX_NAMES):  # a rebuild writes a new index over whatever cannot be read as one
+        raise AccessDenied(f"{settings.index_path} is a link to {real}, which is no index", hint="remove the link")
     return real
 
 

@@ -102,7 +102,7 @@ def save(
                 record.remove()
                 _remove_folders(made_folders)
             raise _failed(settings, scope, error, claim.final.path) from error
-        result = _indexed(settings, scope, claim, disk.read(claim.pending), index)
+        result = _indexed(settings, scope, claim, index)
         step("indexed")
         final = _named(settings, scope, claim)
         step("renamed")
@@ -136,18 +136,17 @@ def _write_pending(place: Place, data: bytes, step: Step) -> None:
     step("written")
 
 
-def _indexed(
-    settings: Settings, scope: Scope, claim: _Claim, text: FileText, index: Callable[[Path, FileText], T]
-) -> T:
+def _indexed(settings: Settings, scope: Scope, claim: _Claim, index: Callable[[Path, FileText], T]) -> T:
     try:
-        return index(claim.final.path, text)
-    except SpecKitMemoryError as error:
+        return index(claim.final.path, disk.read(claim.pending))
+    except (SpecKitMemoryError, OSError) as problem:
+        error = disk_error(problem, claim.pending.path) if isinstance(problem, OSError) else problem
         outcome = _keep(settings, scope, claim)
         raise type(error)(
             f"{error.message} The text is kept in {outcome.as_posix()}.",
             hint=(*error.advice, advise("then-index")),
             **{**error.details, "path": outcome.as_posix()},
-        ) from error
+        ) from problem
     except BaseException as error:
         error.add_note(f"The text is kept in {_keep(settings, scope, claim).as_posix()}; the next scan finds it.")
         raise
@@ -238,11 +237,17 @@ def _claim(settings: Settings, folder: Place, stem: str, is_taken: Callable[[Pat
         if record is None:
             continue
         claim = _Claim(record, final)
-        # Looked at after the claim: a save that finished before it has made the file by now.
-        if not filesystem.exists(claim.pending) and not filesystem.exists(final) and not is_taken(final.path):
-            return claim
-        record.remove()
-        record.close()
+        free = False
+        try:
+            # Looked at after the claim: a save that finished before it has made the file by now.
+            free = not (filesystem.exists(claim.pending) or filesystem.exists(final) or is_taken(final.path))
+            if free:
+                return claim
+        finally:
+            if not free:
+                with contextlib.suppress(OSError):
+                    record.remove()
+                record.close()
     raise too_many(first.path)
 
 

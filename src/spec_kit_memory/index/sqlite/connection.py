@@ -27,7 +27,7 @@ from spec_kit_memory.advice import advise
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.sqlite import failures, log, schema
+from spec_kit_memory.index.sqlite import companions, failures, log, schema
 from spec_kit_memory.index.sqlite.busy import wait_at_most
 
 __all__ = ["BUSY_SECONDS", "Database", "fetch", "first"]
@@ -207,6 +207,7 @@ class Database:
         return connection
 
     def _connect(self, flags: int) -> apsw.Connection:
+        companions.refuse_foreign(self.path)
         # The path is real: a link in it now was put there since, and may lead anywhere.
         flags |= apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
         return self._configured(apsw.Connection(self._name(), flags=flags))
@@ -264,10 +265,10 @@ class Database:
         connection.execute("BEGIN IMMEDIATE")
         try:
             schema.migrate(connection, str(self.path), first_id=self.first_id)
+            connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            _roll_back(connection)
             raise
-        connection.execute("COMMIT")
 
     # --- noticing forks, replaced and cut off files
 
@@ -671,7 +672,7 @@ class _Reading:
         if error is not None:
             failures.note_errno(error, self._connection)
         try:
-            if not self._inner:
+            if not self._inner and self._connection.in_transaction:  # a failed read may have ended it
                 self._connection.execute("ROLLBACK")
         except apsw.Error as also:
             raise self._database._as_ours(also) from error or also

@@ -21,7 +21,7 @@ from spec_kit_memory.core.memory import Change
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import Rebuilt, TableReport
-from spec_kit_memory.index.sqlite import log, schema
+from spec_kit_memory.index.sqlite import companions, log, schema
 from spec_kit_memory.index.sqlite.connection import Database, fetch
 from spec_kit_memory.index.sqlite.pages import page_size
 from spec_kit_memory.index.sqlite.salvage import index_remaining, salvage
@@ -128,6 +128,7 @@ class _Old:
         return self._before is not None
 
     def __enter__(self) -> _Old:
+        companions.refuse_foreign(self._path)
         try:
             try:
                 self._begin()

@@ -1,0 +1,80 @@
+"""A read that fails, ours or SQLite's: the answer is an error or the right one, and the next answer is right."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec_kit_memory import answer_json
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.workspace import Workspace
+from tests.faults import operations
+from tests.faults.calls import BROKEN, READS, Calls, Fault, watched
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="its VFS stands on the one of Unix")
+
+# Asking counts as use, which scores and their sentence follow.
+_PASSING = frozenset(("meta", "accessCount", "uses", "lastAccess", "lastAccessed", "sessionId", "score", "summary"))
+EVERY = int(os.environ.get("SKM_TEST_READS", "5"))  # every so many calls of each question
+REFUSALS = frozenset(("E010", "E011", "E014", "E020", "E025"))
+QUESTIONS: dict[str, Callable[[Workspace], Any]] = {
+    "search": lambda workspace: workspace.search("numbat termites", limit=3),
+    "search in a folder": lambda workspace: workspace.search("text", spec_folder="001-core", include_content=True),
+    "list": lambda workspace: workspace.list(limit=100),
+    "load": lambda workspace: workspace.load(operations.id_of(workspace, "plan.md")),
+    "triggers": lambda workspace: workspace.triggers("numbat food, please"),
+    "context": lambda workspace: workspace.context(),
+    "history": lambda workspace: workspace.history(operations.id_of(workspace, "plan.md")),
+    "checkpoints": lambda workspace: workspace.checkpoint_list(),
+    "diff": lambda workspace: workspace.checkpoint_diff("then"),
+    "verify": lambda workspace: workspace.ledger_verify(),
+    "folders": lambda workspace: workspace.folders(),
+    "changes": lambda workspace: workspace.changes(),
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    operations.build(tmp_path)
+    with operations.open_at(tmp_path) as workspace:
+        workspace.checkpoint_create("then")
+        workspace.update(operations.id_of(workspace, "plan.md"), trigger_phrases=["numbat food"])
+    return tmp_path
+
+
+def _told(answer: Any) -> str:
+    """What an answer says, without what differs each time it is asked for."""
+    return json.dumps(_lasting(answer_json.value(answer)), sort_keys=True, default=str)
+
+
+def _lasting(said: Any) -> Any:
+    if isinstance(said, dict):
+        return {name: _lasting(value) for name, value in said.items() if name not in _PASSING}
+    return [_lasting(value) for value in said] if isinstance(said, list) else said
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_answer_is_right_or_an_error_whatever_cannot_be_read(root: Path, name: str) -> None:
+    ask = QUESTIONS[name]
+    counting = Calls(0, Fault.error(BROKEN, only=READS))
+    with watched(counting), operations.open_at(root) as workspace:
+        counting.armed = True
+        wanted = _told(ask(workspace))
+        counting.armed = False
+    assert counting.names
+    for at in range(1, len(counting.names) + 1, EVERY):
+        calls = Calls(at, Fault.error(BROKEN, only=READS))
+        with watched(calls), operations.open_at(root) as workspace:
+            calls.armed = True
+            try:
+                told = _told(ask(workspace))
+            except SpecKitMemoryError as error:
+                told = wanted if error.code in REFUSALS else f"{error.code} {error}"
+            assert told == wanted, (at, calls.names[at - 1 : at])
+            calls.armed = False
+            assert _told(ask(workspace)) == wanted, f"after call {at} failed once"
