@@ -1,0 +1,196 @@
+"""How large is the house, and how far is it from one door to the index? Counts of the source, as Markdown rows.
+
+`python -m tools.house` counts this checkout, `--source DIR` another one (the folder that has `src/`), with the same
+ruler. `--hops` runs a search and a save in a workspace made for it and counts the modules between `Workspace` and the
+statements that SQLite runs; it needs the package of that checkout to be importable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = "spec_kit_memory"
+ENGINES = ("sqlite", "postgres", "arrays")
+
+HOPS = """
+import sys, tempfile
+from pathlib import Path
+from spec_kit_memory import Workspace
+from spec_kit_memory.settings import load
+
+deepest = {}
+
+def profile(frame, event, argument):
+    if event != "c_call" or getattr(argument, "__name__", "") not in ("execute", "executemany"):
+        return
+    path = []
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith("spec_kit_memory") and (not path or path[-1] != name):
+            path.append(name)
+        frame = frame.f_back
+    if len(set(path)) > len(set(deepest.get(verb, ()))):
+        deepest[verb] = path
+
+root = Path(tempfile.mkdtemp())
+(root / ".spec-kit-memory").mkdir()
+(root / "specs" / "001-a").mkdir(parents=True)
+(root / "specs" / "001-a" / "spec.md").write_text("# Ferries\\n\\nThe ferry leaves at nine.\\n")
+settings = load(root, flags={"semantic.enabled": False}) if "flags" in load.__code__.co_varnames else load(root)
+with Workspace(settings) as workspace:
+    workspace.index()
+    for verb, call in (
+        ("search", lambda: workspace.search("ferry")),
+        ("save", lambda: workspace.save(text="The ferry leaves at ten from Monday on.", spec_folder="001-a")),
+    ):
+        sys.setprofile(profile)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+for verb, path in deepest.items():
+    print(verb, len(set(path)), " ".join(reversed([name.removeprefix("spec_kit_memory.") for name in path])))
+"""
+
+
+def modules_of(source: Path) -> dict[str, tuple[str, ast.Module]]:
+    package = source / "src" / PACKAGE
+    found = {}
+    for path in sorted(package.rglob("*.py")):
+        name = ".".join((PACKAGE, *path.relative_to(package).with_suffix("").parts)).removesuffix(".__init__")
+        text = path.read_text(encoding="utf-8")
+        found[name] = (text, ast.parse(text))
+    return found
+
+
+def imported(tree: ast.Module, names: frozenset[str], *, lazy_only: bool = False) -> Iterator[str]:
+    """Own modules that a module imports; what stands under TYPE_CHECKING is never loaded."""
+
+    def walk(node: ast.AST, *, lazy: bool) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.ImportFrom) and child.module and (lazy or not lazy_only):
+                for alias in child.names:
+                    full = f"{child.module}.{alias.name}"
+                    yield full if full in names else child.module
+            elif isinstance(child, ast.Import) and (lazy or not lazy_only):
+                yield from (alias.name for alias in child.names)
+            yield from walk(child, lazy=lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    yield from walk(tree, lazy=False)
+
+
+def cycles(graph: dict[str, set[str]]) -> int:
+    """How many groups of modules import each other (Tarjan's strongly connected components of two and more)."""
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    groups = 0
+
+    def visit(name: str) -> None:
+        nonlocal groups
+        index[name] = lowest[name] = len(index)
+        stack.append(name)
+        for target in graph[name]:
+            if target not in index:
+                visit(target)
+                lowest[name] = min(lowest[name], lowest[target])
+            elif target in stack:
+                lowest[name] = min(lowest[name], index[target])
+        if lowest[name] == index[name]:
+            group = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            groups += len(group) > 1
+
+    for name in graph:
+        if name not in index:
+            visit(name)
+    return groups
+
+
+def swallows_everything(node: ast.AST) -> bool:
+    if not isinstance(node, ast.ExceptHandler):
+        return False
+    names = {ast.unparse(part) for part in ast.walk(node.type)} if node.type else {"Exception"}
+    return bool(names & {"Exception", "BaseException"}) and not any(isinstance(n, ast.Raise) for n in ast.walk(node))
+
+
+def contract_methods(modules: dict[str, tuple[str, ast.Module]]) -> int:
+    """What an engine implements: methods of the parts and not of the handle that leads to them (`Index`).
+
+    An overloaded one counts once. In 0.1 the contract was one class, in the package `store`.
+    """
+    name = next(name for name in (f"{PACKAGE}.index.contract", f"{PACKAGE}.store") if name in modules)
+    methods = {
+        (node.name, method.name)
+        for node in modules[name][1].body
+        if isinstance(node, ast.ClassDef)
+        and node.name != "Index"
+        and any("Protocol" in ast.unparse(base) for base in node.bases)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("__")
+    }
+    return len(methods)
+
+
+def counts(source: Path) -> dict[str, int]:
+    modules = modules_of(source)
+    names = frozenset(modules)
+    graph = {
+        name: {target for target in imported(tree, names) if target in names and target != name}
+        for name, (_, tree) in modules.items()
+    }
+    outside_engines = [name for name in modules if not any(f".index.{engine}." in name for engine in ENGINES)]
+    homes = Counter(name.rsplit(".", 1)[-1] for name in outside_engines)
+    classes = Counter(
+        node.name
+        for name in outside_engines
+        for node in modules[name][1].body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not name.endswith(".core.operation")
+    )
+    lengths = [
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for _, tree in modules.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return {
+        "modules": len(modules),
+        "lines": sum(text.count("\n") for text, _ in modules.values()),
+        "functions": len(lengths),
+        "lines of the median function": sorted(lengths)[len(lengths) // 2],
+        "lines of the longest function": max(lengths),
+        "lines of the longest module": max(text.count("\n") for text, _ in modules.values()),
+        "module names used twice": sum(count > 1 for count in homes.values()),
+        "class names used twice": sum(count > 1 for count in classes.values()),
+        "import cycles, lazy imports counted": cycles(graph),
+        "lazy imports": sum(len(list(imported(tree, names, lazy_only=True))) for _, tree in modules.values()),
+        "broad excepts that swallow": sum(
+            swallows_everything(node) for _, tree in modules.values() for node in ast.walk(tree)
+        ),
+        "methods of the index contract": contract_methods(modules),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--source", type=Path, default=Path(__file__).parents[1], help="a checkout")
+    parser.add_argument("--hops", action="store_true", help="also run a search and a save, and count the modules")
+    options = parser.parse_args()
+    for name, count in counts(options.source).items():
+        print(f"| {name} | {count:,} |")
+    if options.hops:
+        environ = {"PYTHONPATH": str(options.source / "src"), "PATH": ""}
+        done = subprocess.run([sys.executable, "-c", HOPS], capture_output=True, text=True, env=environ, check=False)
+        print(done.stdout or done.stderr)
+
+
+if __name__ == "__main__":
+    main()
