@@ -575,3 +575,20 @@ def test_no_file_mentions_the_machine_it_was_written_on() -> None:
         if found := mention.search(text):
             line = text.count("\n", 0, found.start()) + 1
             pytest.fail(f"{path.relative_to(ROOT)}:{line} mentions {found[0]}")
+
+
+# --- the page -------------------------------------------------------------------------
+
+
+def test_the_architecture_page_names_nothing_that_is_gone() -> None:
+    """A newcomer opens what it names."""
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    files = [path.relative_to(ROOT).as_posix() for path in written_files()]
+    for name in sorted(set(re.findall(r"`(\w[\w.]*/[\w./]*|\w+\.py)`", page))):
+        ending = name if name.endswith("/") or "." in name.rpartition("/")[2] else f"{name}."
+        assert any(f"/{ending}" in f"/{path}" for path in files), f"ARCHITECTURE.md names {name}"
+    for room, section in re.findall(r"^## `(core|features|files)/`.*?\n(.*?)(?=^## )", page, re.MULTILINE | re.DOTALL):
+        there = {path.stem for path in (SOURCE / room).glob("*.py")}
+        listed = [line for line in section.splitlines() if line.startswith("- **")]
+        named = {word for line in listed for word in re.findall(r"`([a-z]\w*)`", line)}
+        assert named <= there | {"core", "within"}, f"ARCHITECTURE.md names of {room}/ {sorted(named - there)}"
