@@ -223,6 +223,18 @@ def crowd(place: str | Path, seconds: int) -> dict[str, float]:
     return found | {"writes": len(writes) / seconds, "write p95": spread(writes)[1]}
 
 
+def backed_up(server: postgres_server.Server, folder: Path) -> str:
+    """How long a backup of the server's database takes, and bringing it back beside it."""
+    programs, file = postgres_server.binaries(), folder / "index.dump"
+    there = ["-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres"]
+    server.execute("CREATE DATABASE restored")
+    dump = [str(programs / "pg_dump"), *there, "-Fc", "-f", str(file), "postgres"]
+    load = [str(programs / "pg_restore"), *there, "-d", "restored", "--exit-on-error", str(file)]
+    dumped, loaded = (timed(lambda command=command: subprocess.run(command, check=True)) for command in (dump, load))  # type: ignore[misc]
+    server.execute("DROP DATABASE restored")
+    return f"pg_dump {dumped / 1e3:.1f} s, {file.stat().st_size / 1e6:.0f} MB; pg_restore {loaded / 1e3:.1f} s"
+
+
 # --- the whole ---------------------------------------------------------------------------
 
 
@@ -259,6 +271,7 @@ def measure(passages: int, questions: int, seconds: int) -> dict[str, dict[str, 
             index.documents.put(replace(extra, path="memory/extra.md"), CHANGE)
             asked = question(np.random.default_rng(2))
             numbers[name]["after a change"] = timed(lambda index=index, asked=asked: search(index, asked))  # type: ignore[misc]
+        print(f"\n{passages:,} passages: {backed_up(server, Path(folder.name))}", flush=True)
         for name, place in places.items():
             opened.pop(name).close()
             if seconds:

@@ -86,7 +86,9 @@ def copy(source: Index, target: Index) -> dict[str, int]:
     """Rows by table. Refused unless the target is empty; compared before it counts."""
     with source.exported() as old, target.imported() as new:
         if next(new.rows(TABLES[1]), None) is not None or next(new.rows(TABLES[7]), None) is not None:
-            raise DatabaseUnusable("the target project is not empty", hint="name another project, or drop that one")
+            raise DatabaseUnusable(
+                "the target project is not empty", hint="name another project (index.project), or another database"
+            )
         counts = {}
         for table in TABLES:
             page: list[tuple[Any, ...]] = []
