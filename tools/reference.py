@@ -215,10 +215,9 @@ def answer_section(shape: type) -> Iterator[str]:
         for each in dataclasses.fields(shape)
         if each.name != "unsaid" and not (issubclass(shape, answers.Answer) and each.name in inherited)
     ]
-    about = inspect.getdoc(shape) or ""
     yield f"## {shape.__name__}\n"
-    if about and not about.startswith(shape.__name__ + "("):
-        yield about + "\n"
+    if shape.__doc__:
+        yield inspect.cleandoc(shape.__doc__) + "\n"
     yield from table(("field", "kind"), ((field_name(each), type_name(hints[each.name])) for each in fields))
     yield ""
 

@@ -8,12 +8,13 @@ with None and empty optional fields left out, and those named in `unsaid`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import date, datetime
 from typing import Any, cast
 
 from spec_kit_memory.advice import Text
 from spec_kit_memory.core.citations import Code
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.links import Step
 from spec_kit_memory.core.memory import (
     ContextType,

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from spec_kit_memory.core.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     from spec_kit_memory.core.memory import Memory

@@ -11,10 +11,11 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
+from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.memory import ContextType, Scope, Tier
 
 STATE_FOLDER = ".spec-kit-memory"
