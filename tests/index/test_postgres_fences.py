@@ -212,3 +212,36 @@ def _literal(node: ast.AST) -> str:
     if isinstance(node, ast.FormattedValue):
         return ast.unparse(node.value)
     return ""
+
+
+def test_every_key_begins_with_the_project_and_every_row_is_guarded(
+    pair: tuple[PostgresIndex, PostgresIndex], server: Server
+) -> None:
+    """So that tables can be partitioned or distributed by it, and no table is forgotten."""
+    own = (
+        f"SELECT c.oid, c.relname, a.attnum FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
+        f" WHERE c.relnamespace = '{schema.NAME}'::regnamespace AND c.relkind = 'r' AND a.attname = 'project_id'"
+    )
+    keys = server.execute(
+        f"SELECT t.relname, i.indexrelid::regclass::text FROM ({own}) t JOIN pg_index i ON i.indrelid = t.oid"
+        " WHERE i.indkey[0] <> t.attnum"
+    )
+    assert keys == []
+    links = server.execute(
+        f"SELECT t.relname, k.conname FROM ({own}) t JOIN pg_constraint k ON k.conrelid = t.oid"
+        " WHERE k.contype = 'f' AND k.conkey[1] <> t.attnum"
+    )
+    assert links == []
+    unguarded = server.execute(
+        f"SELECT t.relname FROM ({own}) t JOIN pg_class c ON c.oid = t.oid WHERE NOT c.relrowsecurity"
+        f" AND has_table_privilege('{schema.ROLE}', c.oid, 'SELECT, INSERT, UPDATE, DELETE')"
+    )
+    assert unguarded == [], "what a transaction may touch is guarded"
+    owners = server.execute(
+        f"SELECT t.relname FROM ({own}) t JOIN pg_class c ON c.oid = t.oid WHERE NOT c.relforcerowsecurity ORDER BY 1"
+    )
+    assert owners == [("lease",), ("outbox",), ("served",)], "only the operator's own tables show their owner all rows"
+    rights = server.execute(
+        f"SELECT rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole FROM pg_roles WHERE rolname = '{schema.ROLE}'"
+    )
+    assert rights == [(False,)]

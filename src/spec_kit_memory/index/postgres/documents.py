@@ -25,6 +25,7 @@ from spec_kit_memory.core.memory import (
     Relation,
     Scope,
     Stamp,
+    owner_of,
 )
 from spec_kit_memory.core.scope import allows
 from spec_kit_memory.errors import OutsideScope
@@ -94,7 +95,17 @@ class Documents(Queries):
         cleared: Sequence[str] = (),
         cited: Mapping[int, Citations] = NO_CITATIONS,
     ) -> None:
+        bad, cleared = (
+            [one for one in bad if self._allows_path(one.path)],
+            [path for path in cleared if self._allows_path(path)],
+        )
         with self._database.writing() as connection:
+            if self._scope is not None:
+                cited = {
+                    memory_id: files
+                    for memory_id, files in cited.items()
+                    if (memory := load(connection, memory_id)) and allowed(self._scope, memory)
+                }
             for path, stamp in stamps.items():
                 self._touch(connection, path, stamp)
             connection.executemany(
@@ -112,7 +123,12 @@ class Documents(Queries):
             if cited:  # texts changed
                 text_index.prune_spare_vectors(connection)
 
+    def _allows_path(self, path: str) -> bool:
+        return allows(self._scope, path=path, owner=owner_of(path), project=None)
+
     def _touch(self, connection: Connection, path: str, stamp: Stamp) -> None:
+        if not self._allows_path(path):
+            return
         values = (stamp.size, stamp.mtime_ns, stamp.seen_ns)
         connection.execute(
             "UPDATE alias SET size = ?, mtime_ns = ?, seen_ns = ? WHERE project_id = @p AND path = ?", (*values, path)
