@@ -6,7 +6,9 @@ All secrets here are made up and put together from pieces, so that this file hol
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -486,4 +488,30 @@ def test_a_text_of_nothing_but_telling_words_loses_the_lines_that_they_are_in() 
 def test_a_long_log_that_counts_tokens_stays_as_it_is() -> None:
     line = '{"prompt_tokens": 12, "completion_tokens": 34, "total_tokens": 46}\n'
     text = line * 3_000
+    assert redact(text).text == text
+
+
+# --- more of them than anybody writes ----------------------------------------------------------------------------
+
+CROWDS = {
+    "lines": lambda number: f"password: {made_up(number)}\n",
+    "one line": lambda number: f"password={made_up(number)} ",
+    "sentences": lambda number: f"the password is {made_up(number)}, ",
+    "JSON in a string": lambda number: f'\\"password\\":\\"{made_up(number)}\\",\\n',
+}
+
+
+def made_up(number: int) -> str:
+    return hashlib.sha256(str(number).encode()).hexdigest()[:12].upper().replace("0", "x") + "z"
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_of_tens_of_thousands_of_passwords_none_is_left(crowd: str) -> None:
+    text = redact("".join(map(CROWDS[crowd], range(41_666)))).text
+    assert re.search("[A-F1-9x]{12}z", text) is None
+    assert "REDACTED" in text
+
+
+def test_a_crowd_of_addresses_is_not_a_crowd_of_secrets() -> None:
+    text = "".join(f"- https://example.org/page/{number}\n" for number in range(30_000))
     assert redact(text).text == text

@@ -77,6 +77,7 @@ PIECES = (
         "@",
         "a@",
         "password=",
+        "the password is aB3dE5fG7h and so on. ",
         "key: x\n",
     ),
     *(

@@ -31,9 +31,10 @@ _GENERAL = frozenset(("password", "secret", "token", "api-key"))  # a provider's
 _UNCOVERED_CHARACTERS = 1_000
 _ROUNDS = 4  # more only happen to texts made for it; then whole lines go
 _MOST_ROUNDS = 12
-# More places than that, and one in every sixteen characters: nobody wrote this. To look at each would take a minute
-# in a few megabytes, so the lines that they are in go whole.
-_MOST_PLACES, _DENSEST = 60_000, 16
+# More telling names than that, and one in every forty characters: nobody wrote this. To look at each would take seconds
+# in a megabyte, so the lines that they are in go whole. Other places (`://`, say) are quick to look at.
+_MOST_PLACES, _DENSEST = 15_000, 40
+_SLOW_LITERALS = frozenset((*names.ASSIGNED, *prose.NOUNS, "kind: Secret", '"kind":"Secret"', '"kind": "Secret"'))
 _MARK = re.compile(r"\[REDACTED:[^\]\n]{0,40}\]")
 _SPACE = re.compile(r"\s")
 _QUOTES = ('"', "'", "`", '"""')
@@ -42,6 +43,7 @@ _CLOSING_QUOTE = re.compile(r"\\\"(?=[\s,:;)\]}\\]|$)")
 _LINE_END = re.compile(r"([\r\n]+)")
 
 _Reader = Callable[[str, int, int], Iterable[Span]]  # text, where the literal starts and ends
+_Automaton = tuple[Any, list[list[_Reader]], list[bool]]  # by literal: what to try, and whether that is slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +210,13 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def _whole_lines(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """The lines of spans that are in order, each once: looking for its ends takes as long as a line is."""
+    last = -1
     for start, end, kind in spans:
-        last = text.find("\n", end)
-        yield text.rfind("\n", 0, start) + 1, len(text) if last < 0 else last, kind
+        if end > last:
+            first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+            last = len(text) if last < 0 else last
+            yield first, last, kind
 
 
 def _replaced(text: str, spans: Iterable[Span]) -> tuple[str, list[tuple[int, int]]]:
@@ -256,15 +262,22 @@ def _unescaped(text: str) -> str:
 def _spans_of(text: str, windows: Sequence[tuple[int, int]]) -> Iterator[Span]:
     exact, folded = _places()
     for first, last in windows:
-        part = text[first:last]
-        for automaton, readers, searched in ((*exact, part), (*folded, _small(part))):
+        part = _MARK.sub(_nothing_telling, text[first:last])
+        for (automaton, readers, slow), searched in ((exact, part), (folded, _small(part))):
             places = automaton.find_matches_as_indexes(searched, overlapping=True)
-            if len(places) > max(_MOST_PLACES, len(part) // _DENSEST):
-                yield from _lines_of(text, [first + start for _, start, _ in places])
-                continue
+            if len(places) > (most := max(_MOST_PLACES, len(part) // _DENSEST)):
+                telling = [first + start for index, start, _ in places if slow[index]]
+                if len(telling) > most:
+                    yield from _lines_of(text, telling)
+                    places = [place for place in places if not slow[place[0]]]
             for index, start, end in places:
                 for read in readers[index]:
                     yield from (span for span in read(text, first + start, first + end) if not _is_redacted(text, span))
+
+
+def _nothing_telling(mark: re.Match[str]) -> str:
+    """As long as a mark, and without the words in it."""
+    return "." * len(mark[0])
 
 
 def _lines_of(text: str, places: Iterable[int]) -> Iterator[Span]:
@@ -294,13 +307,14 @@ def _small(text: str) -> str:
 
 
 @cache
-def _places() -> tuple[tuple[Any, list[list[_Reader]]], tuple[Any, list[list[_Reader]]]]:
+def _places() -> tuple[_Automaton, _Automaton]:
     """All literals as two automata, one for texts as they are and one for small letters, with what to try there."""
     from ahocorasick_rs import AhoCorasick, Implementation
 
-    def automaton(tries: Mapping[str, list[_Reader]]) -> tuple[Any, list[list[_Reader]]]:
+    def automaton(tries: Mapping[str, list[_Reader]]) -> _Automaton:
         # Three times as fast as the other implementations on real files.
-        return AhoCorasick(list(tries), implementation=Implementation.DFA), list(tries.values())
+        built = AhoCorasick(list(tries), implementation=Implementation.DFA)
+        return built, list(tries.values()), [literal in _SLOW_LITERALS for literal in tries]
 
     return automaton(_exact()), automaton(_folded())
 

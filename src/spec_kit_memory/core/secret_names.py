@@ -504,9 +504,9 @@ def _declared(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span
     if (declared and name.text.isupper()) or directive:
         good = _is_secret(value, name, kind, plainly=True)
     elif kind == _PASSWORD:
-        alone = not text[
-            text.rfind("\n", max(0, name.start - 60), name.start) + 1 : name.start
-        ].strip() and _LINE_END.match(text, match.end())
+        first = max(0, name.start - 60)
+        before = text[max(first, text.rfind("\n", first, name.start) + 1) : name.start]
+        alone = not before.strip() and _LINE_END.match(text, match.end())
         good = values.is_strong_password(value) or (bool(alone) and values.is_clear_password(value))
     else:
         good = (
