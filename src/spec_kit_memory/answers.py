@@ -78,6 +78,16 @@ class Row(Mapping[str, Any]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GitStatus:
+    """On a team server: how far the last change of a memory has come on its way into git."""
+
+    stage: str = ""  # accepted, in git, or failed
+    branch: str | None = None
+    commit: str | None = None
+    reason: str | None = None  # why it is not in git yet, or will not be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """A memory as a list shows it."""
 
@@ -103,6 +113,7 @@ class Card:
     checkout: str | None = None  # "main": in a worktree, a memory of the main checkout
     vault: str | None = None  # "personal": from the user's own vault and no project
     code: Code | None = None  # in list: files that it names and that are not what they were
+    git: GitStatus | None = None  # in list and load, on a team server, of one that was changed there
     problems: tuple[Text, ...] = ()  # in list and load: why search leaves it out, loose links, missing vectors
 
 
@@ -351,6 +362,7 @@ class StatsAnswer(Answer):
     transactions: Mapping[str, int] = field(metadata=OF_ATTRIBUTES)
     size_bytes: int
     last_indexed: datetime | None
+    git: Mapping[str, int] = field(default_factory=dict)  # on a team server: changes by their stage on the way into git
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

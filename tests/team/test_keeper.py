@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spec_kit_memory.answers import GitStatus
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.core.delivery import Stage
 from spec_kit_memory.index.postgres.outbox import Outbox
@@ -108,6 +109,9 @@ def test_a_save_gets_into_git_as_its_users(team: Team) -> None:
     assert stage(workspace, saved.path)[0] is Stage.ACCEPTED
     assert team.round().delivered == 1
     assert stage(workspace, saved.path) == (Stage.IN_GIT, team.remote.tip())
+    told = next(memory.git for memory in workspace.list().memories if memory.id == saved.id)
+    assert told == GitStatus(stage="in git", branch="main", commit=team.remote.tip())
+    assert workspace.stats().git == {"accepted": 0, "in git": 1, "failed": 0}
     assert "The gate opens at nine" in (team.remote.text(saved.path) or "")
     author = team.remote.git("log", "-1", "--format=%an|%ae|%cn")
     assert author == "ana=20=3Cx=3E=0A=40local|ana=20=3Cx=3E=0A=40local@memory.example|Spec Kit Memory"

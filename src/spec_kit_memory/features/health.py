@@ -14,7 +14,7 @@ from spec_kit_memory.core.delivery import Backlog
 from spec_kit_memory.core.memory import Filter, State, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.features import code_state, freshness, index_workspace, remarks, sessions
+from spec_kit_memory.features import code_state, freshness, git_status, index_workspace, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import locks, write_counters
@@ -45,6 +45,7 @@ def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
         transactions=asdict(write_counters.read(runtime.settings, scope=runtime.scope)),
         size_bytes=raw["size_bytes"],
         last_indexed=raw["last_indexed"],
+        git=git_status.counts(runtime),
     )
 
 

@@ -21,7 +21,7 @@ from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
-from spec_kit_memory.features import budget, code_state, freshness, remarks
+from spec_kit_memory.features import budget, code_state, freshness, git_status, remarks
 from spec_kit_memory.features.personal import PERSONAL, is_personal
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
@@ -51,10 +51,11 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     part = f"section {anchor_id}" if anchor_id else "whole text"
     where = f"{first}-{end}" if end >= first else ""
     place = f"lines {where}" if where else "empty"
+    card = replace(runtime.card(memory), git=git_status.of(runtime, [memory]).get(memory.path))
     return LoadAnswer(
         summary=f"{memory.title} (#{memory.id}), {part}, {place}, about {counted(sent, 'token')}",
         advice=(*([older] if older else []), *problems[memory.id], *hints),
-        memory=remarks.with_problems([runtime.card(memory)], problems)[0],
+        memory=remarks.with_problems([card], problems)[0],
         text=content,
         lines=where,
         anchor_id=anchor_id,
@@ -212,10 +213,18 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
         own = [memory for memory in memories if is_personal(memory.id) is (vault is personal)]
         problems |= {} if forgotten else remarks.of(vault, own)
         code |= {} if forgotten or vault is personal else code_state.of(vault, own)
+    git = git_status.of(runtime, memories)
     for memory in memories:
         mark = PERSONAL if personal is not None and is_personal(memory.id) else None
         changed = code_state.shortened(code[memory.id]) if memory.id in code else None
-        cards.append(replace((personal if mark and personal else runtime).card(memory), code=changed, vault=mark))
+        cards.append(
+            replace(
+                (personal if mark and personal else runtime).card(memory),
+                code=changed,
+                vault=mark,
+                git=git.get(memory.path),
+            )
+        )
     every = remarks.with_problems(cards, problems)
     fitting = budget.first_that_fit(every, max_tokens=request.max_tokens)
     shown_count = offset + len(fitting)

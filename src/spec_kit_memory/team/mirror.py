@@ -25,8 +25,9 @@ __all__ = ["Brought", "Mirror"]
 
 AT_ONCE = 50  # files of one transaction
 _LONGEST = 1_000
+_LONGEST_PART = 255  # bytes
 _LFS = b"version https://git-lfs"
-_TEXTS = (".md", ".txt", ".MD", ".TXT", ".markdown")
+_TEXTS = (b".md", b".txt", b".MD", b".TXT")
 
 
 @dataclass(slots=True)
@@ -160,11 +161,11 @@ class Mirror:
 
     def _found(self, entries: Iterable[TreeFile], skipped: dict[str, int]) -> Iterable[tuple[str, str]]:
         for entry in entries:
+            if not entry.name.endswith(_TEXTS):
+                continue
             path = _plain_name(entry.name)
             if path is None:
                 _count(skipped, "odd names")
-            elif not path.endswith(_TEXTS):
-                continue
             elif entry.size > min(disk.MAX_BYTES, self._repository.limits.blob_bytes):
                 _count(skipped, "too large files")
             elif owner_of(path) is not None:
@@ -191,8 +192,9 @@ def _plain_name(name: bytes) -> str | None:
     parts = path.split("/")
     if len(path) > _LONGEST or any(ord(mark) < 32 or mark in '\\:\x7f"<>|*?' for mark in path):
         return None
-    if any(part in ("", ".", "..") or part.casefold().startswith(".git") or part != part.strip() for part in parts):
-        return None
-    if any(len(part.encode()) > 255 for part in parts):
-        return None
-    return path
+    return None if any(map(_is_odd, parts)) else path
+
+
+def _is_odd(part: str) -> bool:
+    folded = part.casefold().rstrip(". ")
+    return folded in ("", ".git", "git~1") or part != part.strip() or len(part.encode()) > _LONGEST_PART

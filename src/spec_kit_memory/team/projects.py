@@ -108,6 +108,24 @@ class Projects:
             row = session.row(sql, (name,))
         return None if row is None else str(row[0])
 
+    def waiting(self) -> dict[str, tuple[int, int]]:
+        """Of each project with something in its outbox: how many changes are on their way, and how many failed."""
+        with self._database.transaction() as session:
+            rows = session.rows(
+                "SELECT name, count(*) FILTER (WHERE stage = 'accepted'), count(*) FILTER (WHERE stage = 'failed')"
+                " FROM outbox JOIN project ON project.id = project_id WHERE stage <> 'in git' GROUP BY name"
+            )
+        return {str(name): (int(accepted), int(failed)) for name, accepted, failed in rows}
+
+    def retry(self, name: str) -> int:
+        """Have what failed tried again, and what waits for its next try now; returns how many."""
+        with self._database.transaction() as session:
+            return session.execute(
+                "UPDATE outbox SET stage = 'accepted', due_at = now(), ended_at = NULL"
+                " WHERE stage <> 'in git' AND project_id = (SELECT id FROM project WHERE name = %s)",
+                (name,),
+            )
+
     def want_sync(self, name: str) -> None:
         """Have its repository read soon, by whichever replica looks after it."""
         with self._database.transaction() as session:

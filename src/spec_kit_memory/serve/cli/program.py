@@ -140,9 +140,9 @@ class Commands(click.Group):
 
 def _hand_made() -> Mapping[str, Callable[[], click.Command]]:
     """The commands without a request, by their words."""
-    from spec_kit_memory.serve.cli import commands, team_tokens
+    from spec_kit_memory.serve.cli import commands, team_projects, team_tokens
 
-    return {**commands.COMMANDS, **team_tokens.COMMANDS}
+    return {**commands.COMMANDS, **team_tokens.COMMANDS, **team_projects.COMMANDS}
 
 
 # Their parameters are those of their requests, but they have a face of their own on the command line.

@@ -1,0 +1,32 @@
+"""How far has a change come on its way into git? Asked of a team server; elsewhere files are written at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from spec_kit_memory.answers import GitStatus
+from spec_kit_memory.core.memory import Memory
+from spec_kit_memory.features.runtime import Runtime
+
+__all__ = ["counts", "of"]
+
+
+def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[str, GitStatus]:
+    """By path, of those that were ever changed through the server."""
+    outbox = runtime.whole.outbox
+    if outbox is None:
+        return {}
+    found = outbox.deliveries([memory.path for memory in memories])
+    return {
+        path: GitStatus(stage=one.stage.value, branch=one.branch, commit=one.commit, reason=one.reason)
+        for path, one in found.items()
+    }
+
+
+def counts(runtime: Runtime) -> Mapping[str, int]:
+    """Of the whole project, so only for who sees all of it."""
+    outbox = runtime.whole.outbox
+    if outbox is None or runtime.isolated:
+        return {}
+    backlog = outbox.backlog()
+    return {"accepted": backlog.accepted, "in git": backlog.in_git, "failed": backlog.failed}

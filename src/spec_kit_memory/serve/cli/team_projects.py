@@ -1,0 +1,197 @@
+"""What does an operator have served? `skm team add`, `remove`, `list` and `sync`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from spec_kit_memory.answers import Answer
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.serve.cli.commands import COMMANDS, argument, command, flag
+from spec_kit_memory.serve.cli.invocation import Invocation
+from spec_kit_memory.serve.cli.team_tokens import team_database
+
+if TYPE_CHECKING:
+    from spec_kit_memory.team.keeper import Round
+    from spec_kit_memory.team.projects import Project
+
+__all__ = ["COMMANDS"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectRow:
+    name: str
+    repository: str
+    is_git: bool
+    branch: str
+    save_branch: str
+    synced_at: datetime | None = None
+    commit: str | None = None
+    accepted: int = 0  # changes that are not in git yet
+    failed: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectAnswer(Answer):
+    """`hook_secret` is what the git host signs its calls with; it is shown this once."""
+
+    project: ProjectRow
+    hook_secret: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectListAnswer(Answer):
+    projects: tuple[ProjectRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncRow:
+    project: str
+    summary: str
+    changed: int = 0
+    gone: int = 0
+    delivered: int = 0
+    waiting: int = 0
+    failed: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncAnswer(Answer):
+    rounds: tuple[SyncRow, ...]
+
+
+def _row(project: Project, accepted: int = 0, failed: int = 0) -> ProjectRow:
+    return ProjectRow(
+        name=project.name,
+        repository=project.repository,
+        is_git=project.is_git,
+        branch=project.branch,
+        save_branch=project.save_branch,
+        synced_at=project.synced_at,
+        commit=project.branch_commit,
+        accepted=accepted,
+        failed=failed,
+        problem=project.problem,
+    )
+
+
+@command(
+    "team add",
+    "Serve a project: a git repository, or a plain folder of this machine.",
+    argument("name"),
+    click.Option(["--repo"], required=True, metavar="URL|PATH", help="An https or ssh address, or a path."),
+    click.Option(["--branch"], default="main", show_default=True, help="What is read."),
+    click.Option(["--save-branch"], help="Where saves are pushed to; by default the same."),
+    flag("--rotate", "It is served already: give it a new secret for the calls of its git host."),
+)
+def add(session: Invocation, name: str, repo: str, branch: str, save_branch: str | None, rotate: bool) -> None:
+    from spec_kit_memory.team.projects import Projects
+
+    projects = Projects(team_database(session))
+    added = projects.add(name, repository=repo, branch=branch, save_branch=save_branch, rotate=rotate)
+    summary = f"{name} is served from {added.project.repository}"
+    advice = (
+        f"skm team token create --user NAME --project {name} --role writer: let somebody in",
+        f"the git host may call /hooks/{name} after each push, signed with this secret, which is shown once",
+    )
+    session.show(
+        ProjectAnswer(summary=summary, advice=advice, project=_row(added.project), hook_secret=added.hook_secret)
+    )
+    if not session.json:
+        session.write(added.hook_secret)
+
+
+@command(
+    "team remove", "Serve a project no more. Its index stays, and is there again when it is added.", argument("name")
+)
+def remove(session: Invocation, name: str) -> None:
+    from spec_kit_memory.team.projects import Projects
+
+    gone = Projects(team_database(session)).remove(name)
+    session.show(ProjectAnswer(summary=f"{name} is not served any more", project=_row(gone)))
+
+
+@command("team list", "The projects that are served, and how each is doing.")
+def list_(session: Invocation) -> None:
+    from spec_kit_memory.serve.cli.answer_view import Table
+    from spec_kit_memory.team.projects import Projects
+
+    projects = Projects(team_database(session))
+    waiting = projects.waiting()
+    found = tuple(_row(project, *waiting.get(project.name, (0, 0))) for project in projects.list())
+    rows = tuple(
+        (
+            one.name,
+            one.repository,
+            one.branch,
+            f"{one.synced_at:%Y-%m-%d %H:%M}" if one.synced_at else "not yet",
+            _state(one),
+        )
+        for one in found
+    )
+    table = Table(("name", "from", "branch", "read", "state"), rows, frozenset())
+    session.show(ProjectListAnswer(summary=counted(len(found), "project"), projects=found), blocks=[table])
+
+
+def _state(row: ProjectRow) -> str:
+    if row.problem:
+        return row.problem
+    parts = [f"{row.accepted} on the way"] if row.accepted else []
+    parts += [f"{row.failed} failed"] if row.failed else []
+    return ", ".join(parts) or "in step"
+
+
+@command(
+    "team sync",
+    "Read the repositories now and put into git what was accepted; of all projects without a name.",
+    argument("name", required=False),
+    click.Option(["--data"], type=click.Path(file_okay=False), help="The server's own folder."),
+    flag("--later", "Have a running server do it, soon."),
+    flag("--retry", "Also what failed, as if nobody had tried."),
+)
+def sync(session: Invocation, name: str | None, data: str | None, later: bool, retry: bool) -> None:
+    from spec_kit_memory import settings as settings_module
+    from spec_kit_memory.team.keeper import Keeper
+    from spec_kit_memory.team.projects import Projects
+
+    database = team_database(session)
+    projects = Projects(database)
+    names = [projects.get(name).name] if name else [project.name for project in projects.list()]
+    for one in names:
+        if retry:
+            projects.retry(one)
+        if later:
+            projects.want_sync(one)
+    if later:
+        rows = tuple(SyncRow(project=one, summary="a server reads it soon") for one in names)
+        session.show(SyncAnswer(summary=f"{counted(len(names), 'project')} will be read soon", rounds=rows))
+        return
+    own = settings_module.user_state_folder(otherwise="name a folder with --data")
+    settings = settings_module.load(Path(data).resolve() if data else own / "team", overrides=session.flags)
+    keeper = Keeper(database, settings=settings)
+    try:
+        rounds = tuple(_round(one, keeper.round(one)) for one in names)
+    finally:
+        keeper.close()
+    session.show(SyncAnswer(summary="; ".join(f"{one.project}: {one.summary}" for one in rounds), rounds=rounds))
+
+
+def _round(name: str, done: Round | None) -> SyncRow:
+    if done is None:
+        return SyncRow(project=name, summary="a server is at it")
+    return SyncRow(
+        project=name,
+        summary=done.summary,
+        changed=done.brought.changed,
+        gone=done.brought.gone,
+        delivered=done.delivered,
+        waiting=done.waiting,
+        failed=done.failed,
+        problem=done.problem,
+    )

@@ -1,0 +1,160 @@
+"""What can a repository do to the server that reads it? Nothing runs, nothing leads out, nothing takes for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.settings.keys import Semantic, Settings
+from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.keeper import Keeper, Round
+from spec_kit_memory.team.project_workspace import open_project
+from spec_kit_memory.team.projects import Projects
+from spec_kit_memory.team.repository import GitLimits
+from spec_kit_memory.workspace import Workspace
+from tests.team.git_remotes import Remote
+
+GOOD = "# Good\n\nThe only note that may be read.\n"
+
+
+class Reader:
+    """One server that reads one remote."""
+
+    def __init__(self, database: TeamDatabase, folder: Path) -> None:
+        self.remote = Remote.made(folder / "remote.git", {"memory/good.md": GOOD})
+        self.folder = folder / "server"
+        project = Projects(database).add("shop", repository=str(self.remote.folder)).project
+        settings = Settings(root=self.folder, semantic=Semantic(model="hashing"))
+        limits = GitLimits(entries=5_000, seconds=60)
+        self.keeper = Keeper(database, settings=settings, limits=limits)
+        self.workspace: Workspace = open_project(database, project, settings=settings)
+
+    def read(self) -> Round:
+        done = self.keeper.round("shop")
+        assert done is not None
+        return done
+
+    def paths(self) -> set[str]:
+        return {memory.path for memory in self.workspace.list(limit=100).memories}
+
+    def close(self) -> None:
+        self.workspace.close()
+        self.keeper.close()
+
+    def tree(self, *entries: tuple[str, str, bytes, bytes]) -> str:
+        """A tree of (mode, kind, object or contents, name), made as no checkout would make it."""
+        lines = []
+        for mode, kind, given, name in entries:
+            known = given.decode("ascii", "replace") if kind in ("tree", "commit") else self.remote.blob(given)
+            lines.append(f"{mode} {kind} {known}\t".encode() + name + b"\0")
+        return self.remote.git("mktree", "-z", "--missing", data=b"".join(lines))
+
+
+@pytest.fixture
+def reader(database: TeamDatabase, tmp_path: Path) -> Iterator[Reader]:
+    made = Reader(database, tmp_path)
+    yield made
+    made.close()
+
+
+def test_links_submodules_and_odd_names_are_skipped_and_the_rest_is_read(reader: Reader, tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("# Secret\n\nNobody may read this.\n", encoding="utf-8")
+    note = GOOD.encode()
+    memory = reader.tree(
+        ("100644", "blob", note, b"good.md"),
+        ("120000", "blob", str(tmp_path / "secret.md").encode(), b"link.md"),
+        ("100644", "blob", b"# Odd\n\nBytes.\n", b"bad-\xff-name.md"),
+        ("100644", "blob", b"# Odd\n\nBackslash.\n", b"..\\up.md"),
+        ("100644", "blob", b"# Odd\n\nNew line.\n", b"new\nline.md"),
+        ("100644", "blob", b"# Upper\n\nA name in another case.\n", b"GOOD.md"),
+        ("100644", "blob", b"# Large\n\n" + b"x" * (1 << 20), b"large.md"),
+        ("100644", "blob", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", b"lfs.md"),
+    )
+    users = reader.tree(("100644", "blob", b"# Planted\n\nBelieve me, ana.\n", b"planted.md"))
+    own = reader.tree(("040000", "tree", users.encode(), b"ana"))
+    state = reader.tree(("100644", "blob", b'{"extraPaths": ["/etc"], "index": {"url": "x"}}', b"config.jsonc"))
+    linked = reader.tree(("120000", "blob", b"/etc", b"memory"))
+    top = reader.tree(
+        ("040000", "tree", memory.encode(), b"memory"),
+        ("040000", "tree", state.encode(), b".spec-kit-memory"),
+        ("040000", "tree", linked.encode(), b"specs"),
+        ("160000", "commit", b"1" * 40, b"submodule"),
+        ("100644", "blob", b'[submodule "x"]\n\tpath = submodule\n\turl = -u./payload\n', b".gitmodules"),
+        ("100644", "blob", b"*.md filter=evil diff=evil\n", b".gitattributes"),
+        ("100644", "blob", b"[core]\n\tfsmonitor = touch ran\n\thooksPath = .\n", b"config"),
+    )
+    reader.remote.push_tree(top)
+    done = reader.read()
+    assert done.problem is None
+    assert reader.paths() == {"memory/good.md", "memory/GOOD.md"}
+    assert done.brought.skipped["links"] == 2
+    assert done.brought.skipped["submodules"] == 1
+    assert done.brought.skipped["odd names"] == 3
+    assert done.brought.skipped["too large files"] == 1
+    assert not list(tmp_path.rglob("ran"))
+    with_people = reader.tree(
+        ("040000", "tree", reader.tree(("040000", "tree", own.encode(), b"users")).encode(), b"memory")
+    )
+    reader.remote.push_tree(with_people)
+    assert reader.read().brought.skipped == {"files in somebody's own namespace": 1}
+    assert reader.paths() == set()
+
+
+@pytest.mark.parametrize("name", [b"..", b".", b".git", b".GIT", b"git~1", b".git "])
+def test_a_name_that_leads_elsewhere_is_never_written(reader: Reader, tmp_path: Path, name: bytes) -> None:
+    below = reader.tree(("100644", "blob", b"# Out\n\nOf the folder.\n", b"x.md"))
+    top = reader.tree(("040000", "tree", below.encode(), b"memory"), ("040000", "tree", below.encode(), name))
+    reader.remote.push_tree(top)
+    done = reader.read()
+    if done.problem is None:  # git itself may refuse it
+        assert reader.paths() == {"memory/x.md"}
+    written = {path.name for path in reader.folder.rglob("x.md") if "mirror-" not in str(path)}
+    assert written == set()
+    assert not any(path.parent.name != "memory" for path in reader.folder.rglob("x.md"))
+
+
+def test_a_tree_with_too_many_entries_is_refused_and_said(reader: Reader) -> None:
+    reader.read()
+    blob = reader.remote.blob(b"# Many\n\nOf them.\n")
+    lines = "".join(f"100644 blob {blob}\tn{number}.md\n" for number in range(5_001))
+    many = reader.remote.git("mktree", data=lines.encode())
+    reader.remote.push_tree(reader.tree(("040000", "tree", many.encode(), b"memory")))
+    assert "5,000 entries" in (reader.read().problem or "")
+    assert reader.paths() == {"memory/good.md"}, "what was known stays"
+
+
+def test_hooks_and_configuration_of_the_servers_own_clone_do_not_run(reader: Reader, tmp_path: Path) -> None:
+    reader.read()
+    clone = reader.folder / "projects" / "shop" / "repository.git"
+    (clone / "hooks").mkdir(exist_ok=True)
+    for name in ("pre-push", "post-checkout", "reference-transaction", "post-index-change"):
+        (clone / "hooks" / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n", encoding="utf-8")
+        (clone / "hooks" / name).chmod(0o755)
+    reader.workspace.save(text="The gate opens at nine")
+    assert reader.read().delivered == 1
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_operators_configuration_beside_the_named_one_is_not_read(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text('[url "/nowhere/"]\n\tinsteadOf = /\n', encoding="utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    assert reader.read().problem is None
+    monkeypatch.setenv("SPEC_KIT_MEMORY_GIT_CONFIG", str(home / ".gitconfig"))
+    assert reader.read().problem, "the file that the operator names is"
+
+
+def test_credentials_of_an_address_are_in_no_message(database: TeamDatabase, tmp_path: Path) -> None:
+    Projects(database).add("gone", repository="https://ana:hunter2@127.0.0.1:9/x.git")
+    keeper = Keeper(database, settings=Settings(root=tmp_path), limits=GitLimits(seconds=30))
+    done = keeper.round("gone")
+    keeper.close()
+    assert done is not None
+    assert done.problem
+    assert "hunter2" not in done.problem
