@@ -18,7 +18,7 @@ from spec_kit_memory.errors import BadParameter, FileMissing, MissingParameter
 from spec_kit_memory.team.database import Row, TeamDatabase
 from spec_kit_memory.team.rights import LOCAL, Access, Role, User
 
-__all__ = ["PREFIX", "StaticToken", "TokenCache", "Tokens", "read_duration"]
+__all__ = ["PREFIX", "StaticToken", "TokenCache", "Tokens", "read_duration", "token_from"]
 
 PREFIX = "skmt_"  # so that scanners for secrets know one when they see it
 OPERATOR = "operator"
@@ -94,11 +94,11 @@ class Tokens:
                 (_digest(secret), user, names, role, expires),
             )
         assert row is not None
-        return _token(row), secret
+        return token_from(row), secret
 
     def list(self) -> list[StaticToken]:
         with self._database.transaction() as session:
-            return [_token(row) for row in session.rows(f"SELECT {_COLUMNS} FROM token ORDER BY id")]
+            return [token_from(row) for row in session.rows(f"SELECT {_COLUMNS} FROM token ORDER BY id")]
 
     def revoke(self, number: int) -> StaticToken:
         with self._database.transaction() as session:
@@ -106,14 +106,14 @@ class Tokens:
             row = session.row(sql, (number,))
         if row is None:
             raise FileMissing(f"There is no token {number}.", hint="Look at the list of tokens.")
-        return _token(row)
+        return token_from(row)
 
     def check(self, secret: str) -> StaticToken | None:
         """The token that this is, if it holds now."""
         with self._database.transaction() as session:
             sql = f"SELECT {_COLUMNS} FROM token WHERE digest = %s AND revoked_at IS NULL"
             row = session.row(f"{sql} AND (expires_at IS NULL OR expires_at > now())", (_digest(secret),))
-        return None if row is None else _token(row)
+        return None if row is None else token_from(row)
 
     def people(self, projects: Sequence[str]) -> dict[str, dict[str, str]]:
         """Who may use these projects by a static token: roles by user, by project."""
@@ -124,7 +124,7 @@ class Tokens:
                 " AND projects && %s",
                 (list(projects),),
             )
-        for token in map(_token, rows):
+        for token in map(token_from, rows):
             for name in set(token.projects) & set(found):
                 known = found[name].get(token.user)
                 if known is None or Role.named(known) < Role.named(token.role):
@@ -132,7 +132,7 @@ class Tokens:
         return found
 
 
-def _token(row: Row) -> StaticToken:
+def token_from(row: Row) -> StaticToken:
     number, subject, projects, role, created_at, expires_at, revoked_at = row
     return StaticToken(number, subject, tuple(projects), role, created_at, expires_at, revoked_at)
 

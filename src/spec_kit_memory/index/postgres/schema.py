@@ -17,7 +17,7 @@ __all__ = ["NAME", "ROLE", "VERSION", "Opened", "add_project", "open_project", "
 
 NAME = "spec_kit_memory"  # the schema
 ROLE = "spec_kit_memory_app"  # what every transaction is: no rights but those on the rows of its project
-VERSION = 5
+VERSION = 6
 _LOCK = 0x534B4D  # of migrations
 _OLDEST = 160_000
 

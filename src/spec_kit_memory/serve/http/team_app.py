@@ -37,6 +37,7 @@ from spec_kit_memory.serve.http.app import (
     run,
     transport_security,
 )
+from spec_kit_memory.serve.http.auth import is_loopback
 from spec_kit_memory.serve.http.metrics import JsonLines, Measured, Metrics
 from spec_kit_memory.serve.http.open_projects import OpenProjects
 from spec_kit_memory.serve.http.team_sign_in import ServedNames, TeamChecker, access_of
@@ -297,7 +298,12 @@ def _jwt(issuer: str | None, audience: str | None, grants: Sequence[Grant]) -> T
 
 
 def _page(team: Team, host: str, port: int, allowed_hosts: Sequence[str]) -> ASGIApp | None:
-    return None
+    from spec_kit_memory.serve.page.team_page import TeamPageAccess, team_page
+
+    # Behind a proxy it listens on loopback and is reached by another name.
+    secure = not is_loopback(host) or bool(allowed_hosts)
+    access = TeamPageAccess(team, names=own_names(host, allowed_hosts), port=port, secure=secure)
+    return team_page(team, access)
 
 
 def _log_json() -> None:

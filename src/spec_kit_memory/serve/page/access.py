@@ -68,6 +68,9 @@ class Visit:
     until: float
     notices: list[Notice] = field(default_factory=list)
 
+    def note(self, notice: Notice) -> None:
+        self.notices.append(notice)
+
     def take_notices(self) -> list[Notice]:
         notices, self.notices = self.notices, []
         return notices

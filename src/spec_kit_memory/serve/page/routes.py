@@ -7,7 +7,9 @@ workspace as an observer has it: looking at a memory is no use of it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
+    from spec_kit_memory.workspace import Workspace
 
-__all__ = ["page_app"]
+__all__ = ["Page", "app_of", "page_app", "read_form"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +45,13 @@ THEME_SECONDS = 365 * 86_400
 
 
 def page_app(live: LiveWorkspace, access: PageAccess) -> ASGIApp:
-    page = _Page(live, access)
+    return app_of(Page(live, access), access)
+
+
+def app_of(page: Page, access: PageAccess, *, below: str = "", more: Sequence[Route] = ()) -> ASGIApp:
+    """The addresses of a page; those of a workspace are `below` a path of its own where there are several."""
     routes = [
+        *more,
         Route("/", page.front, methods=["GET"]),
         Route("/sign-in", page.sign_in, methods=["GET", "POST"]),
         Route("/sign-out", page.sign_out, methods=["POST"]),
@@ -52,17 +60,38 @@ def page_app(live: LiveWorkspace, access: PageAccess) -> ASGIApp:
     ]
     for path, view in views.PAGES.items():
         # The address with .json first: a folder's name may have anything in it.
-        routes.append(Route(f"{path}.json", partial(page.show, view, True), methods=["GET"]))
-        routes.append(Route(path, partial(page.show, view, False), methods=["GET"]))
-    routes += [Route(path, partial(page.change, act), methods=["POST"]) for path, act in changes.CHANGES.items()]
+        routes.append(Route(f"{below}{path}.json", partial(page.show, view, True), methods=["GET"]))
+        routes.append(Route(f"{below}{path}", partial(page.show, view, False), methods=["GET"]))
+    routes += [
+        Route(f"{below}{path}", partial(page.change, act), methods=["POST"]) for path, act in changes.CHANGES.items()
+    ]
     handlers: Mapping[Any, Any] = {404: page.missing, 405: page.missing}
     return Checked(Starlette(routes=routes, exception_handlers=handlers), access)
 
 
-class _Page:
+class Page:
+    """One workspace for whoever is let in. `TeamPage` has many, and knows who it is."""
+
+    team = False
+
     def __init__(self, live: LiveWorkspace, access: PageAccess) -> None:
         self._live = live
         self._access = access
+
+    async def _visit(self, request: Request) -> Visit | None:
+        return await anyio.to_thread.run_sync(self._access.visit, request)
+
+    @contextmanager
+    def _workspace(self, request: Request, visit: Visit, *, observer: bool = False) -> Iterator[Workspace]:
+        """The workspace that an address is about, as this visitor has it."""
+        with self._live.use() as workspace:
+            yield workspace.for_caller(replace(workspace.caller, observer=True)) if observer else workspace
+
+    def _about(self, request: Request, visit: Visit) -> dict[str, Any]:
+        """What every page says of where it is."""
+        with self._live.use() as workspace:
+            root = workspace.settings.root
+        return {"workspace": root.name, "workspace_path": str(root), "project": "", "projects": (), "base": ""}
 
     # --- who comes in
 
@@ -73,7 +102,7 @@ class _Page:
             value = self._access.exchange(token)
             if value is not None:
                 return self._let_in(value)
-            if self._access.visit(request) is None:
+            if await self._visit(request) is None:
                 return self._sign_in_page(request, "That address was used already, or the server was started again.")
         return RedirectResponse("/search", status_code=303)
 
@@ -86,7 +115,12 @@ class _Page:
 
     def _sign_in_page(self, request: Request, problem: str = "", *, to: str = "/search") -> Response:
         response = html(
-            "sign_in.html", problem=problem, to=to, theme=_theme(request), by_form=not self._access.open_to_all
+            "sign_in.html",
+            problem=problem,
+            to=to,
+            theme=_theme(request),
+            by_form=not self._access.open_to_all,
+            team=self.team,
         )
         return Response(response, status_code=401, media_type="text/html")
 
@@ -95,18 +129,18 @@ class _Page:
             return self._sign_in_page(request)
         if not self._access.is_from_here(request.headers):
             return PlainTextResponse("This form was sent from another site.\n", status_code=403)
-        form = await _form(request)
-        value = self._access.sign_in(form.get("token", "").strip())
+        form = await read_form(request)
+        value = await anyio.to_thread.run_sync(self._access.sign_in, form.get("token", "").strip())
         if value is None:
             return self._sign_in_page(request, "That is not the token of this server.", to=_local(form.get("to", "")))
         return self._let_in(value, to=_local(form.get("to", "")))
 
     async def sign_out(self, request: Request) -> Response:
-        visit = self._access.visit(request)
-        form = await _form(request)
+        visit = await self._visit(request)
+        form = await read_form(request)
         if visit is None or not self._may_change(request, visit, form):
             return PlainTextResponse("Nothing was changed.\n", status_code=403)
-        self._access.leave(request)
+        await anyio.to_thread.run_sync(self._access.leave, request)
         answer = RedirectResponse("/sign-in", status_code=303)
         answer.delete_cookie(self._access.cookie, path="/")
         return answer
@@ -122,7 +156,7 @@ class _Page:
     # --- pages
 
     async def show(self, view: Callable[..., views.PageView], as_json: bool, request: Request) -> Response:
-        visit = self._access.visit(request)
+        visit = await self._visit(request)
         if visit is None:
             if self._access.open_to_all:
                 return self._let_in(self._access.admit(), to=_here(request))
@@ -133,7 +167,7 @@ class _Page:
 
     def _respond(self, view: Callable[..., views.PageView], as_json: bool, request: Request, visit: Visit) -> Response:
         try:
-            page_view = self._view(view, request)
+            page_view = self._view(view, request, visit)
             if as_json:
                 data = {name: render.envelope(answer, say=for_person) for name, answer in page_view.answers.items()}
                 return Response(render.compact(data), media_type="application/json")
@@ -142,16 +176,14 @@ class _Page:
         except Exception as error:  # noqa: BLE001 - the edge: a page that says what is wrong
             return self._failure(request, visit, error, as_json=as_json)
 
-    def _view(self, view: Callable[..., views.PageView], request: Request) -> views.PageView:
-        with self._live.use() as workspace:
-            observer = workspace.for_caller(replace(workspace.caller, observer=True))
-            return view(observer, views.PageRequest(request.path_params, request.query_params))
+    def _view(self, view: Callable[..., views.PageView], request: Request, visit: Visit) -> views.PageView:
+        with self._workspace(request, visit, observer=True) as workspace:
+            return view(workspace, views.PageRequest(request.path_params, request.query_params))
 
     def _html(
         self, request: Request, visit: Visit, template: str, page_view: views.PageView, *, status: int = 200
     ) -> Response:
-        with self._live.use() as workspace:
-            root = workspace.settings.root
+        about = self._about(request, visit)
         response = html(
             template,
             **page_view.values,
@@ -162,10 +194,11 @@ class _Page:
             notices=[] if template == page_view.part else visit.take_notices(),
             here=_here(request),
             theme=_theme(request),
-            workspace=root.name,
-            workspace_path=str(root),
+            **about,
         )
-        return Response(response, status_code=status, media_type="text/html", headers={"Vary": "HX-Request"})
+        return Response(
+            below(response, about["base"]), status_code=status, media_type="text/html", headers={"Vary": "HX-Request"}
+        )
 
     def _failure(self, request: Request, visit: Visit, error: Exception, *, as_json: bool) -> Response:
         if not isinstance(error, SpecKitMemoryError):
@@ -184,7 +217,7 @@ class _Page:
 
     async def missing(self, request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 404)
-        visit = self._access.visit(request)
+        visit = await self._visit(request)
         if visit is None or request.url.path.endswith(".json"):
             return PlainTextResponse("There is no such page.\n", status_code=status)
         rendered = {"code": str(status), "message": "There is no such page.", "hint": "Search, or choose a page above."}
@@ -200,28 +233,42 @@ class _Page:
         return self._access.is_from_here(request.headers) and self._access.is_meant(visit, token)
 
     async def change(self, act: Callable[..., changes.ChangeDone], request: Request) -> Response:
-        visit = self._access.visit(request)
-        form = await _form(request)
+        visit = await self._visit(request)
+        form = await read_form(request)
         if visit is None or not self._may_change(request, visit, form):
             return PlainTextResponse("Nothing was changed: open the page again, and try once more.\n", status_code=403)
-        done = await anyio.to_thread.run_sync(partial(self._done, act, request, form))
+        done = await anyio.to_thread.run_sync(partial(self._done, act, request, visit, form))
         if request.headers.get("hx-request") == "true":
             response = html("done.html", notice=done.notice, csrf=visit.csrf, here=_local(form.get("next", "")))
-            return Response(response, media_type="text/html")
-        visit.notices.append(done.notice)
-        return RedirectResponse(done.to or _local(form.get("next", "")), status_code=303)
+            return Response(below(response, self._base(request)), media_type="text/html")
+        await anyio.to_thread.run_sync(visit.note, done.notice)
+        to = f"{self._base(request)}{done.to}" if done.to else _local(form.get("next", ""))
+        return RedirectResponse(to, status_code=303)
+
+    def _base(self, request: Request) -> str:
+        """What stands before the addresses of this request's workspace."""
+        return ""
 
     def _done(
-        self, act: Callable[..., changes.ChangeDone], request: Request, form: Mapping[str, str]
+        self, act: Callable[..., changes.ChangeDone], request: Request, visit: Visit, form: Mapping[str, str]
     ) -> changes.ChangeDone:
         try:
-            with self._live.use() as workspace:
+            with self._workspace(request, visit) as workspace:
                 return act(workspace, changes.Sent(request.path_params, form))
         except Exception as error:
             if not isinstance(error, SpecKitMemoryError):
                 logger.error("a change failed in a way nobody foresaw", exc_info=error)
             rendered = render.error(error, say=for_person)
             return changes.ChangeDone(Notice(rendered["message"], hints=(rendered["hint"],), failed=True))
+
+
+# Addresses in our own templates; what a memory says is escaped or cleaned, and has none of these.
+_ADDRESS = re.compile(r'(\s(?:href|action|formaction|hx-get|hx-post)=")(/(?!/|static/|theme|sign-|projects|p/)[^"]*")')
+
+
+def below(page: str, base: str) -> str:
+    """The page with its addresses below a project's own."""
+    return _ADDRESS.sub(rf"\g<1>{base}\g<2>", page) if base else page
 
 
 def _here(request: Request) -> str:
@@ -240,7 +287,7 @@ def _theme(request: Request) -> str:
     return theme if theme in THEMES else "system"
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def read_form(request: Request) -> dict[str, str]:
     """What a form sent; nothing where it is no form of ours, or too long."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return {}

@@ -245,6 +245,7 @@ def care(workspace: Workspace, request: PageRequest) -> PageView:
         "kind": request.text("kind"),
         "aside": request.flag("aside"),
         "check": request.flag("check"),
+        "outgoing": (),  # on a team server: saves that are not in git yet
     }
     return PageView("care.html", "Care", "care", {"care": answer}, values, part="care_items.html")
 

@@ -1,0 +1,178 @@
+"""The page of a team server: who is let in, what each sees, and what of another project comes through."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from starlette.testclient import TestClient
+
+from spec_kit_memory import settings as settings_module
+from spec_kit_memory.serve.http.team_app import Team, team_application
+from spec_kit_memory.serve.page import changes, views
+from spec_kit_memory.serve.page.team_page import TeamPageAccess, team_page
+from spec_kit_memory.team.database import TeamDatabase
+from tests.postgres_server import Server
+
+HOST = "memory.example.org"
+ORIGIN = {"origin": f"https://{HOST}", "content-type": "application/x-www-form-urlencoded"}
+SECRET = "kestrel vault combination"
+
+
+class Site:
+    def __init__(self, team: Team) -> None:
+        self.team = team
+
+    def replica(self) -> TestClient:
+        access = TeamPageAccess(self.team, names=[HOST], port=443, secure=True)
+        app = team_application(self.team, host="127.0.0.1", allowed_hosts=[HOST], page=team_page(self.team, access))
+        return TestClient(app, base_url=f"https://{HOST}", follow_redirects=False)
+
+    def visitor(self, user: str, role: str, *projects: str) -> TestClient:
+        client, secret = self.replica(), self.team.tokens.create(user, projects=projects, role=role)[1]
+        answer = client.post("/sign-in", content=f"token={secret}&to=/", headers=ORIGIN)
+        assert answer.status_code == 303, answer.text
+        return client
+
+
+@pytest.fixture(scope="module")
+def site(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One for all tests of this module: what they change does not concern each other."""
+    folder, name = tmp_path_factory.mktemp("site"), f"page_{uuid4().hex[:12]}"
+    server.execute(f"CREATE DATABASE {name}")
+    (folder / "data").mkdir()
+    own = settings_module.load(folder / "data", overrides={"semantic.model": "hashing", "watch": "off"})
+    team = Team(TeamDatabase(server.url(name)), own, background=False)
+    for project, text in (("shop", "The till takes cards."), ("bank", f"The {SECRET}.")):
+        notes = folder / project / "specs" / f"001-{project}" / "memory"
+        notes.mkdir(parents=True)
+        (notes / "note.md").write_text(f"# Notes of the {project}\n\n{text}\n", encoding="utf-8")
+        team.registry.add(project, repository=str(folder / project))
+        with team.projects.use(project) as workspace:
+            workspace.index()
+            workspace.checkpoint_create(f"{project}-before")
+    yield Site(team)
+    team.projects.close(seconds=5)
+    server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def filled(path: str, project: str) -> str:
+    values = {"{id:int}": "1", "{name:path}": f"001-{project}", "{name}": f"{project}-before"}
+    for mark, value in values.items():
+        path = path.replace(mark, value)
+    return path
+
+
+def csrf(client: TestClient, address: str) -> str:
+    found = re.search(r'name="csrf" value="([^"]+)"', client.get(address).text)
+    assert found, address
+    return found[1]
+
+
+def test_a_static_token_signs_in_by_a_form_for_a_session_of_its_own(site: Site) -> None:
+    client = site.replica()
+    assert client.get("/").status_code == 401
+    assert client.get("/p/shop/search").status_code == 401
+    assert client.get("/p/shop/search.json").status_code == 401
+    token, secret = site.team.tokens.create("ana", projects=["shop"], role="writer")
+    assert client.post("/sign-in", content="token=skmt_wrong", headers=ORIGIN).status_code == 401
+    fixed = {**ORIGIN, "cookie": "skm_443=prepared-by-somebody-else"}
+    answer = client.post("/sign-in", content=f"token={secret}&to=/", headers=fixed)
+    cookie = answer.headers["set-cookie"]
+    assert "prepared" not in cookie
+    assert all(flag in cookie for flag in ("HttpOnly", "SameSite=lax", "Secure"))
+    assert client.get("/").headers["location"] == "/p/shop/search"
+    assert "Notes of the shop" in client.get("/p/shop/search").text
+    # Another replica knows the session; the address never carries the token.
+    other = site.replica()
+    other.cookies = client.cookies
+    assert other.get("/p/shop/search").status_code == 200
+    assert site.replica().get(f"/?token={secret}").status_code == 401
+    site.team.tokens.revoke(token.id)
+    assert client.get("/p/shop/search").status_code == 401
+    assert other.get("/p/shop/search").status_code == 401
+
+
+def test_a_form_of_another_site_signs_nobody_in_and_changes_nothing(site: Site) -> None:
+    secret = site.team.tokens.create("ana", projects=["shop"], role="admin")[1]
+    foreign = {**ORIGIN, "origin": "https://evil.example"}
+    assert site.replica().post("/sign-in", content=f"token={secret}", headers=foreign).status_code == 403
+    ana = site.visitor("ana", "admin", "shop")
+    token = csrf(ana, "/p/shop/memory/1")
+    judged = "/p/shop/memory/1/judge"
+    for content, headers in (
+        ("verdict=useful", ORIGIN),
+        ("verdict=useful&csrf=wrong", ORIGIN),
+        (f"verdict=useful&csrf={token}", foreign),
+        (f"verdict=useful&csrf={csrf(site.visitor('ben', 'admin', 'shop'), '/p/shop/memory/1')}", ORIGIN),
+    ):
+        assert ana.post(judged, content=content, headers=headers).status_code == 403
+    meant = f"verdict=useful&csrf={token}&next=/p/shop/memory/1"
+    assert ana.post(judged, content=meant, headers=ORIGIN).status_code == 303
+    shown = ana.get("/p/shop/memory/1").text
+    assert "ana@local" in shown
+    assert 'action="/p/shop/undo"' in shown
+    assert ana.get("/p/shop/search", headers={"host": "evil.example"}).status_code == 421
+
+
+@pytest.mark.parametrize("path", views.PAGES)
+def test_no_page_shows_a_project_of_others(site: Site, path: str) -> None:
+    ana = site.visitor("ana", "admin", "shop")
+    query = f"?q={quote(SECRET)}"
+    for ending in ("", ".json"):
+        own = ana.get(f"/p/shop{filled(path, 'shop')}{ending}{query}")
+        assert own.status_code == 200, own.text
+        assert "Notes of the bank" not in own.text
+        there = ana.get(f"/p/bank{filled(path, 'bank')}{ending}{query}")
+        nowhere = ana.get(f"/p/nank{filled(path, 'bank')}{ending}{query}")
+        assert (there.status_code, there.text.replace("bank", "nank")) == (404, nowhere.text.replace("bank", "nank"))
+        assert "Notes of the bank" not in there.text
+        assert 'href="/search' not in own.text
+        assert ending or 'href="/p/shop/search' in own.text
+
+
+@pytest.mark.parametrize("path", changes.CHANGES)
+def test_no_form_changes_a_project_of_others_or_more_than_ones_role_allows(site: Site, path: str) -> None:
+    reader = site.visitor("ana", "reader", "shop")
+    form: dict[str, Any] = {
+        "csrf": csrf(reader, "/p/shop/search"), "verdict": "outdated", "title": "Taken", "tier": "critical",
+        "type": "decision", "phrases": "mine", "into": "1", "target": "1", "relation": "supports", "operation": "x",
+        "key": "x", "phrase": "x", "name": "mine", "confirm": "1",
+    }  # fmt: skip
+    content = "&".join(f"{name}={quote(str(value))}" for name, value in form.items())
+    before = {}
+    for name in ("shop", "bank"):
+        with site.team.projects.use(name) as workspace:
+            before[name] = (workspace.ledger_head().head, workspace.checkpoint_list().checkpoints)
+    assert reader.post(f"/p/bank{filled(path, 'bank')}", content=content, headers=ORIGIN).status_code == 404
+    assert reader.post(f"/p/shop{filled(path, 'shop')}", content=content, headers=ORIGIN).status_code == 303
+    for name, known in before.items():
+        with site.team.projects.use(name) as workspace:
+            assert (workspace.ledger_head().head, workspace.checkpoint_list().checkpoints) == known
+    assert "role" in reader.get("/p/shop/search").text  # it says why
+
+
+def test_projects_and_people_are_those_one_may_see(site: Site) -> None:
+    ana = site.visitor("ana-of-projects", "admin", "shop")
+    ben = site.visitor("ben-of-projects", "reader", "shop", "bank")
+    (row,) = ana.get("/projects.json").json()["projects"]
+    assert (row["name"], row["role"], row["waiting"]) == ("shop", "admin", 0)
+    assert row["people"].items() >= {"ana-of-projects": "admin", "ben-of-projects": "reader"}.items()
+    told = ben.get("/projects.json").json()["projects"]
+    own = {"ben-of-projects": "reader"}
+    assert [(row["name"], row["people"]) for row in told] == [("bank", own), ("shop", own)]
+    assert "bank" not in ana.get("/projects").text
+    assert ben.get("/").headers["location"] == "/projects"
+    assert 'href="/p/bank/search"' in ben.get("/p/shop/search").text
+
+
+def test_an_operator_and_a_foreign_session_open_no_project(site: Site) -> None:
+    operator = site.team.tokens.create("ops", projects=[], role="operator")[1]
+    assert site.replica().post("/sign-in", content=f"token={operator}", headers=ORIGIN).status_code == 401
+    client = site.replica()
+    client.cookies.set("skm_443", "guessed")
+    assert client.get("/p/shop/search").status_code == 401
