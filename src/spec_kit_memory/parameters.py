@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
+from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Relation
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
@@ -490,11 +491,9 @@ def squashed(name: str) -> str:
 
 def nearest(name: str, names: Mapping[str, object] | Sequence[str], *, most: int = 2) -> list[str]:
     """Which of these may have been meant?"""
-    from difflib import get_close_matches
-
     by_form = {squashed(candidate): candidate for candidate in names}
     form = squashed(name)[:NAME_LENGTH]
-    close = get_close_matches(form, by_form, n=most)
+    close = close_names(form, by_form, most=most)
     within = [
         candidate
         for candidate in by_form

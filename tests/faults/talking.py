@@ -35,6 +35,19 @@ HOLDER = (
 )
 
 
+def skm(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """One command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "spec_kit_memory", *arguments],
+        cwd=root,
+        env=environment(root),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Another process in the middle of a write that does not end."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from spec_kit_memory.errors import DatabaseCorrupt
 from spec_kit_memory.workspace import Workspace
 from tests.faults import rich
 from tests.faults.rich import PAGE, Recorded, index_of, patch
-from tests.faults.talking import Talk, environment
+from tests.faults.talking import Talk, skm
 
 RECORDED = ("counter", "content", "memory", "usage", "override", "citation", "link", "history", "ledger", "session")
 
@@ -232,18 +230,6 @@ def test_a_file_of_which_nothing_can_be_read_is_made_again_from_the_markdown(roo
 
 
 # --- beside others
-
-
-def skm(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "spec_kit_memory", *arguments],
-        cwd=root,
-        env=environment(root),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("name", ["memory", "passage_fts_data", "claim"])

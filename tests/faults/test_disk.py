@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 
 from spec_kit_memory.index import open_index
 from tests.faults.conftest import filled
-from tests.faults.talking import Talk, environment
+from tests.faults.talking import Talk, skm
 
 MEGABYTE = 1024 * 1024
 SAVE = {"context": {"title": "Saved at last", "sessionSummary": "The disk had room again. " * 40}}
@@ -116,18 +115,6 @@ WRITES: tuple[tuple[str, ...], ...] = (
     ("update", "1", "--title", "New"),
     ("index", "--force"),
 )
-
-
-def skm(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "spec_kit_memory", *arguments],
-        cwd=root,
-        env=environment(root),
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
 
 
 def left_by_a_server(root: Path, *, killed: bool) -> None:

@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from tests.faults.conftest import filled
-from tests.faults.talking import Talk, environment
+from tests.faults.talking import Talk, environment, skm
 
 Texts = Callable[[Path], dict[str, str]]
 
@@ -33,18 +33,6 @@ def settled(root: Path) -> Path:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.close()
     return index_of(root)
-
-
-def skm(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "spec_kit_memory", *arguments],
-        cwd=root,
-        env=environment(root),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def move_away(root: Path) -> None:

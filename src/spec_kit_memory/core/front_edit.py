@@ -48,7 +48,7 @@ class _Entry:
 def edit_front_matter(text: str, changes: Mapping[str, object]) -> str:
     """Set the given canonical keys (None removes) in the spelling the file uses; create front matter if needed."""
     new_values = {_checked(name): _plain_data(name, value) for name, value in changes.items()}
-    mark, body = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
+    mark, body = _split_mark(text)
     lines = _LINE.findall(body)
     end = _line_end(lines)
     bare = [line.rstrip("\r\n") for line in lines]
@@ -80,6 +80,11 @@ def unite_front_matter(text: str, other: str, *, self_names: Collection[str] = (
     grown = {key: _united(own_keys[key][0], value) for key, (value, _) in other_keys.items() if key in own_keys}
     grown = {key: value for key, value in grown.items() if value != own_keys[key][0]}
     return _with_own_keys(text, grown, added) if grown or added else text
+
+
+def _split_mark(text: str) -> tuple[str, str]:
+    """A byte order mark that a decoder left at the start, and the rest."""
+    return ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
 
 
 def _own_keys(text: str) -> dict[str, tuple[Any, list[str]]]:
@@ -141,7 +146,7 @@ def _joined_lists(own: list[Any], other: list[Any]) -> list[Any]:
 
 
 def _with_own_keys(text: str, grown: Mapping[str, Any], added: Sequence[str]) -> str:
-    mark, body = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
+    mark, body = _split_mark(text)
     lines = _LINE.findall(body)
     end = _line_end(lines)
     block = front_matter.locate([line.rstrip("\r\n") for line in lines])

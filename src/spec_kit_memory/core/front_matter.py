@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from spec_kit_memory.core import dates
+from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, FrontMatter, LinkClaim, Relation, Tier, Warning_
 
 __all__ = ["KEYS", "FrontBlock", "canonical", "combine", "compact", "interpret", "load", "loader", "locate"]
@@ -260,9 +261,7 @@ def compact(key: object) -> str:
 
 
 def _nearest(word: str, choices: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(word.casefold()[:80], choices, n=1, cutoff=0.7)
+    close = close_names(word.casefold(), choices, most=1, cutoff=0.7)
     return f"did you mean {close[0]}?" if close else f"use one of {', '.join(choices)}"
 
 
@@ -271,9 +270,7 @@ def _closest_key(name: str) -> str:
     """The key that this one was probably meant to be; "" if it looks like somebody's own."""
     if name in _SHORTENED:
         return _SHORTENED[name]
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, [key for key in _CANONICAL if len(key) > 3], n=1, cutoff=0.8)
+    close = close_names(name, [key for key in _CANONICAL if len(key) > 3], most=1, cutoff=0.8)
     return KEYS[_CANONICAL[close[0]]][0] if close and len(name) > 3 else ""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.front_matter import LONGEST_QUESTION
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
 from spec_kit_memory.core.wording import counted
@@ -232,9 +233,7 @@ def _listed(value: object) -> object:
 
 
 def _did_you_mean(value: str, kinds: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(value[:50], list(kinds), n=1)
+    close = close_names(value, kinds, most=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

@@ -8,7 +8,6 @@ would be two memories.
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.core.byte_order_mark import MARKED_ENCODINGS
 from spec_kit_memory.core.memory import CHAT, Memory, Source
 from spec_kit_memory.core.operation import Operation
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
@@ -198,8 +198,5 @@ def as_it_was(text: str, raw_hash: str) -> bytes:
 
 def _spellings(text: str) -> Iterator[bytes]:
     for lines in (text, text.replace("\n", "\r\n"), text.replace("\n", "\r")):
-        data = lines.encode("utf-8")
-        yield data
-        yield codecs.BOM_UTF8 + data
-        yield codecs.BOM_UTF16_LE + lines.encode("utf-16-le")
-        yield codecs.BOM_UTF16_BE + lines.encode("utf-16-be")
+        yield lines.encode("utf-8")
+        yield from (mark + lines.encode(encoding) for mark, encoding in MARKED_ENCODINGS)

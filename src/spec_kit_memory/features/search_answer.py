@@ -15,6 +15,7 @@ from spec_kit_memory import answer_json
 from spec_kit_memory.advice import Advice, Text, advise
 from spec_kit_memory.answers import Card, FlatResult, HeldBack, Result, Rule, SearchAnswer, ShownPassage
 from spec_kit_memory.core import long_lines, markdown, packing, tokens, triggers, words
+from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.long_lines import LineLayout
 from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, Source, State, StoredPassage, Tier
@@ -807,10 +808,8 @@ def _unknown_folder(runtime: Runtime, folder: str) -> str:
     folders = {tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder}
     if name in folders:
         return ""
-    from difflib import get_close_matches
-
     within = sorted(other for other in folders if other.endswith(f"/{name}") or f"/{name}/" in f"/{other}")
-    near = (within or get_close_matches(name, sorted(folders), n=3))[:3]
+    near = (within or close_names(name, sorted(folders)))[:3]
     return f"no memory is in the spec folder {name}" + (f"; there is {', '.join(near)}" if near else "")
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.core.byte_order_mark import mark_and_encoding
 from spec_kit_memory.core.memory import Stamp
 from spec_kit_memory.errors import AccessDenied, BadEncoding, SpecKitMemoryError, TooLarge
 from spec_kit_memory.files import paths
@@ -45,7 +46,6 @@ __all__ = [
 ]
 
 MAX_BYTES = 1024 * 1024
-_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 TEMPLATE = "context_template.md"
 _READ = frozenset({"config.jsonc", TEMPLATE})  # of the state folder, never written by us
 _IGNORE = "# Only what people write is kept in git.\n*\n!.gitignore\n!config.jsonc\n!context_template.md\n"
@@ -100,7 +100,7 @@ def _too_large(place: Place, size: int) -> TooLarge:
 
 def decode(data: bytes, *, name: str) -> str:
     """Bytes to text, without its byte order mark."""
-    mark, encoding = next(((m, e) for m, e in _BOMS if data.startswith(m)), (b"", "utf-8"))
+    mark, encoding = mark_and_encoding(data)
     try:
         text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError as error:

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import codecs
 import errno
 import os
 import stat
 from collections.abc import Callable
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.core.byte_order_mark import mark_and_encoding
 from spec_kit_memory.errors import AccessDenied
 from spec_kit_memory.files import disk
 from spec_kit_memory.filesystem import Place
 
 __all__ = ["edited"]
 
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-
 
 def edited(place: Place, edit: Callable[[str], str]) -> tuple[bytes, bytes]:
     """The bytes of a file that may be written, and what they would be after the edit."""
     data = _read(place)
-    mark, encoding = next(((m, e) for m, e in _MARKS if data.startswith(m)), (b"", "utf-8"))
+    mark, encoding = mark_and_encoding(data)
     return data, mark + edit(disk.decode(data, name=place.path.as_posix())).encode(encoding)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from spec_kit_memory import filesystem
 from spec_kit_memory.advice import advise
 from spec_kit_memory.answers import FileWarning
+from spec_kit_memory.core import decay
 from spec_kit_memory.core.memory import (
     CHAT,
     EVERYWHERE,
@@ -568,7 +569,7 @@ class Sync:
             FileWarning(path=entry.path, line=warning.line, message=warning.message)
             for warning in entry.document.warnings
         ]
-        if (end := entry.attributes.expires_at) is not None and end <= self._now():
+        if decay.expired(end := entry.attributes.expires_at, self._now()):
             message = advise("expired", date=f"{end:%Y-%m-%d}")
             report.warnings.append(FileWarning(path=entry.path, line=None, message=message))
         for path in result.released:

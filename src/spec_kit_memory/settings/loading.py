@@ -15,6 +15,7 @@ from typing import Any
 from spec_kit_memory import filesystem
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core import jsonc
+from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.core.memory import ContextType, Tier
 from spec_kit_memory.errors import BadParameter, FileMissing
 from spec_kit_memory.settings.joined_projects import JOINED
@@ -243,9 +244,7 @@ def _shown_value(raw: object) -> str:
 
 
 def _close(name: str) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name[:SHOWN_CHARACTERS], BY_NAME, n=3, cutoff=0.6)
+    close = close_names(name, BY_NAME)
     last = name.rsplit(".", 1)[-1]
     close += [key for key in BY_NAME if key not in close and key.rsplit(".", 1)[-1] == last]
     return f" (did you mean {' or '.join(close[:3])}?)" if close else ""
@@ -314,11 +313,9 @@ def _from_environment(environ: Mapping[str, str], problems: _Problems) -> Iterat
             continue
         key = variables.get(variable)
         if key is None:
-            from difflib import get_close_matches
-
-            close_names = get_close_matches(variable, variables, n=3)
-            close = f" (did you mean {' or '.join(close_names)}?)" if close_names else ""
-            problems.add(f"{variable!r} in the environment is not a setting{close}.")
+            close = close_names(variable, variables)
+            suggestion = f" (did you mean {' or '.join(close)}?)" if close else ""
+            problems.add(f"{variable!r} in the environment is not a setting{suggestion}.")
         elif environ[variable] or key.kind == "texts":
             yield key.name, _from_text(key, environ[variable])
 

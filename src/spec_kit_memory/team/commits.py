@@ -7,7 +7,6 @@ only one, leave every operation in git once.
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from spec_kit_memory.core import front_edit
+from spec_kit_memory.core.byte_order_mark import mark_and_encoding
 from spec_kit_memory.core.delivery import FileOperation, OperationKind
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.files import disk, index_entry, pending
@@ -25,7 +25,6 @@ __all__ = ["TRAILER", "Conflict", "PushPlan", "commit", "plan"]
 
 TRAILER = "Spec-Kit-Memory-Operation"
 _AROUND = timedelta(days=2)  # by so much clocks may differ
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MOST_PATHS = 50  # of one commit
 
 
@@ -105,7 +104,7 @@ def _result(operation: FileOperation, present: bytes | None) -> bytes | None:
 
 
 def _edited(present: bytes, operation: FileOperation) -> bytes:
-    mark, encoding = next(((m, e) for m, e in _MARKS if present.startswith(m)), (b"", "utf-8"))
+    mark, encoding = mark_and_encoding(present)
     try:
         text = front_edit.edit_front_matter(disk.decode(present, name=operation.path), dict(operation.keys or {}))
     except SpecKitMemoryError as error:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from spec_kit_memory import __version__, requests
+from spec_kit_memory.core.close_names import close_names
 from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.cli.invocation import INTERRUPTED, OK, USAGE, CommandFailed, Invocation, ReaderLeft
@@ -130,9 +131,7 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], self.list_commands(ctx), n=3)
+            close = close_names(args[0], self.list_commands(ctx))
             if not close:
                 raise
             raise click.UsageError(f"{error.message} Did you mean {' or '.join(close)}?", ctx) from None
