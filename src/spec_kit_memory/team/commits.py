@@ -16,6 +16,7 @@ from pathlib import Path
 from spec_kit_memory.core import front_edit
 from spec_kit_memory.core.byte_order_mark import mark_and_encoding
 from spec_kit_memory.core.delivery import FileOperation, OperationKind
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.files import disk, index_entry, pending
 from spec_kit_memory.index.postgres.outbox import Waiting
@@ -156,7 +157,7 @@ _VERBS = {OperationKind.WRITE: "Write", OperationKind.EDIT: "Update", OperationK
 def _message(group: Sequence[tuple[Waiting, bytes | None]]) -> str:
     first = group[0][0].operation
     named = first.path.rsplit("/", 1)[-1]
-    title = f"{_VERBS[first.kind]} {named}" if len(group) == 1 else f"Write {len(group)} memories"
+    title = f"{_VERBS[first.kind]} {named}" if len(group) == 1 else f"Write {counted(len(group), 'memory')}"
     trailers = "\n".join(f"{TRAILER}: {one.operation.id}" for one, _ in group)
     return f"{title}\n\n{trailers}\n"
 
