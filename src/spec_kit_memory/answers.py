@@ -60,12 +60,12 @@ class Row(Mapping[str, Any]):
     __slots__ = ()
 
     def __getitem__(self, name: str) -> Any:
-        return self._said()[name]
+        return self._as_json()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._said())
+        return iter(self._as_json())
 
-    def _said(self) -> dict[str, Any]:
+    def _as_json(self) -> dict[str, Any]:
         every = fields(cast(Any, self))
         return {
             camel(declared.name): content
@@ -74,7 +74,7 @@ class Row(Mapping[str, Any]):
         }
 
     def __len__(self) -> int:
-        return len(self._said())
+        return len(self._as_json())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,6 +391,23 @@ class SimilarMemory(Row):
     score: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FolderScore(Row):
+    """How well a spec folder fits what was saved, 0 to 100."""
+
+    name: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FolderAlignment(Row):
+    """Which spec folder was chosen for a save, and what else came into question."""
+
+    folder: str | None
+    score: float
+    alternatives: tuple[FolderScore, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SaveAnswer(Answer):
     id: int | None
@@ -405,7 +422,7 @@ class SaveAnswer(Answer):
     triggers: tuple[str, ...] = field(default=(), metadata=RENAMED)
     tier: Tier | None = field(default=None, metadata=RENAMED)
     context_type: ContextType | None = None
-    alignment: Mapping[str, Any] = field(default_factory=dict)
+    alignment: FolderAlignment | None = None  # where the folder was chosen by how well it fits
     warnings: tuple[Text, ...] = ()
     dry_run: bool = False
     text: str | None = None  # with dryRun: what would be written
@@ -706,6 +723,15 @@ class DiffLine:
     new_line: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ValueDifference(Row):
+    """One value of a memory that differs between two of its versions."""
+
+    name: str
+    before: Any
+    after: Any
+
+
 @dataclass(frozen=True, kw_only=True)
 class VersionsAnswer(Answer):
     """How a memory came to be what it is, newest first, and two of its versions compared."""
@@ -715,7 +741,7 @@ class VersionsAnswer(Answer):
     older: int | None = None
     newer: int | None = None
     diff: tuple[DiffLine, ...] = ()
-    values: tuple[Mapping[str, Any], ...] = ()  # name, before, after: what else differs between the two
+    values: tuple[ValueDifference, ...] = ()  # what else differs between the two
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,7 @@ def test_a_few_words_in_common_are_no_fit(workspace: Workspace, words: str) -> N
 def test_two_telling_words_are_a_fit_with_a_warning(workspace: Workspace) -> None:
     answer = workspace.save(context={"sessionSummary": "A ride to the bank"}, dry_run=True)
     assert answer.spec_folder == "003-payments"
+    assert answer.alignment
     assert answer.alignment["score"] < 70
     assert "name the folder if that is wrong" in answer.warnings[0]
 
@@ -162,6 +163,7 @@ def test_the_folder_one_stands_in_is_meant(workspace: Workspace, place: Place, m
 def test_what_was_said_finds_its_folder(workspace: Workspace) -> None:
     answer = workspace.save(context=ABOUT_BROKER, dry_run=True)
     assert answer.spec_folder == "002-dock-link"
+    assert answer.alignment
     assert answer.alignment["score"] >= 50
 
 

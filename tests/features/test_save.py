@@ -546,6 +546,7 @@ def test_among_very_many_folders_the_one_that_fits_is_still_found(place: Place) 
         context={"title": "Zebra herds", "sessionSummary": "Zebra stripes help zebra herds in the savanna."},
         spec_folder="777-zebra",
     )
+    assert saved.alignment
     assert saved.alignment["folder"] == "777-zebra"
     assert not any("fits the text badly" in warning for warning in saved.warnings)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.advice import advise
+from spec_kit_memory.answers import FolderAlignment, FolderScore
 from spec_kit_memory.core import alignment, redact
 from spec_kit_memory.core.alignment import Alignment, FolderDecision, Profile
 from spec_kit_memory.core.folders import clean_folder
@@ -39,7 +40,7 @@ class Placed:
     spec_folder: str | None
     root: Path
     warnings: tuple[str, ...] = ()
-    alignment: Mapping[str, Any] = field(default_factory=dict)
+    alignment: FolderAlignment | None = None
 
     def stored(self, name: str) -> str:
         return (self.folder / name).relative_to(self.root).as_posix()
@@ -294,9 +295,9 @@ def _read(runtime: Runtime, name: str, group: Sequence[Tally], documents: int) -
     return alignment.profile(name, texts, touched_at=max(tally.newest for tally in group))
 
 
-def _described(decision: FolderDecision) -> dict[str, Any]:
-    return {
-        "folder": decision.folder,
-        "score": decision.score,
-        "alternatives": [{"name": other.folder, "score": other.score} for other in decision.alternatives],
-    }
+def _described(decision: FolderDecision) -> FolderAlignment:
+    return FolderAlignment(
+        folder=decision.folder,
+        score=decision.score,
+        alternatives=tuple(FolderScore(name=other.folder, score=other.score) for other in decision.alternatives),
+    )

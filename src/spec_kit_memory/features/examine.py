@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from spec_kit_memory.answers import DiffLine, ExamineAnswer, Section, UseDay, Version, VersionsAnswer
+from spec_kit_memory.answers import DiffLine, ExamineAnswer, Section, UseDay, ValueDifference, Version, VersionsAnswer
 from spec_kit_memory.core import decay, markdown
 from spec_kit_memory.core.memory import HistoryEntry, Memory
 from spec_kit_memory.core.wording import counted
@@ -172,10 +172,10 @@ def _text(runtime: Runtime, values: Mapping[str, object]) -> str:
     return (runtime.store.documents.text(content_hash=str(hash_)) or "") if hash_ else ""
 
 
-def _differences(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[dict[str, Any]]:
+def _differences(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[ValueDifference]:
     for name in {**before, **after} if before else ():
         if name not in _NOT_COMPARED and before.get(name) != after.get(name):
-            yield {"name": name, "before": before.get(name), "after": after.get(name)}
+            yield ValueDifference(name=name, before=before.get(name), after=after.get(name))
 
 
 def _diff(old: str, new: str) -> Iterator[DiffLine]:
