@@ -206,6 +206,26 @@ def test_an_address_that_says_a_password_is_refused_by_commands_and_mcp_without_
     assert "password" in told["error"]["message"] + told["error"]["hint"]
 
 
+def test_passwords_come_by_the_means_of_postgresql(spoilt: Server, tmp_path: Path) -> None:
+    """A variable, a password file, a service file: as the how-to page says."""
+    spoilt.execute("ALTER DATABASE notes OWNER TO ana")
+    spoilt.execute("CREATE EXTENSION IF NOT EXISTS vector", database="notes")
+    PostgresIndex(spoilt.url(), "p").close()  # the role of transactions is the whole server's
+    spoilt.execute("GRANT spec_kit_memory_app TO ana")
+    root = filled(tmp_path / "work", count=2)
+    url = spoilt.url("notes", user="ana")
+    passwords, services = tmp_path / "pgpass", tmp_path / "services"
+    passwords.write_text(f"127.0.0.1:{spoilt.port}:notes:ana:right\n", encoding="utf-8")
+    passwords.chmod(0o600)
+    services.write_text(
+        f"[memory]\nhost=127.0.0.1\nport={spoilt.port}\ndbname=notes\nuser=ana\npassword=right\n", encoding="utf-8"
+    )
+    assert skm(root, "index", url=url, PGPASSWORD="right")["data"]["new"] == 2
+    assert skm(root, "index", url=url, PGPASSFILE=str(passwords))["data"]["unchanged"] == 2
+    named = skm(root, "index", url="postgresql://?service=memory", PGSERVICEFILE=str(services))["data"]
+    assert named["unchanged"] == 2
+
+
 def test_an_older_program_stops_writing_once_the_schema_is_newer(server: Server, tmp_path: Path) -> None:
     """Two versions side by side: the newer one migrates while the older one has its handle open."""
     name = f"upgraded_{os.getpid()}"
