@@ -49,6 +49,8 @@ FIRST = 10
 # completely would have a step for a curve.
 RIDGE = 1.0
 ROUNDS = 4
+# What the number of passages counts: chosen on all sets.
+SMALLNESS = 0.15
 # The product's curve has 0.3 and 0.5 where the fitted logistic one has them.
 FLATTER = (2 / 3) / math.log(7 / 3)
 
@@ -92,7 +94,8 @@ def ask(workspace: Workspace, text: str, relevant: Sequence[str], places: Places
     if not found or words is None or unrelated is None:
         return None
     last = pool.hits.texts[0].last_vector
-    rows = calibration.evidence(candidates, words, unrelated=unrelated, last_vector=last)
+    passages = runtime.store.care.stats()["passages"]
+    rows = calibration.evidence(candidates, words, unrelated=unrelated, last_vector=last, passages=passages)
     at = {each.passage_id: place for place, each in enumerate(candidates)}
     wanted = set(relevant)
     best = [(f.memory.path, f.matched[0]) for f in found if f.matched[0].id in at]
@@ -161,11 +164,14 @@ def _some(folder: Path, count: int, chance: random.Random) -> list[Row]:
 
 
 def weights_of(curve: MatchCurve) -> Floats:
-    return np.array([curve.late, curve.vector, curve.text])
+    return np.array(curve.factors)
 
 
 def fit(corpus: Corpus) -> MatchCurve:
-    """Between first results that answer and the best results of the wrong corpus, which count alike: a logistic fit."""
+    """Between first results that answer and the best results of the wrong corpus, which count alike: a logistic fit.
+
+    All passages of a set see the same number of them, so what that counts cannot be learned from one set: it is given.
+    """
     curve: MatchCurve | None = None
     for _ in range(ROUNDS):  # which result of a wrong corpus is its best depends on the curve
         best = [_best(each, curve) for each in corpus.wrong]
@@ -183,7 +189,9 @@ def _best(asked: Asked, curve: MatchCurve | None) -> Floats:
 
 
 def _logistic(rows: Floats, right: Floats, share: Floats) -> MatchCurve:
-    """Newton's method on columns of mean 0 and spread 1."""
+    """Newton's method on columns of mean 0 and spread 1; the last column is left out of it."""
+    smallness = rows[:, -1] * SMALLNESS
+    rows = rows[:, :-1]
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
     columns = np.concatenate([(rows - mean) / spread, np.ones((len(rows), 1))], axis=1)
     ridge = np.array([RIDGE] * rows.shape[1] + [0.0])
@@ -197,8 +205,9 @@ def _logistic(rows: Floats, right: Floats, share: Floats) -> MatchCurve:
         if np.abs(step).max() < 1e-9:
             break
     weights = factors[:-1] / spread
-    each = np.append(weights, factors[-1] - weights @ mean) * FLATTER
-    return MatchCurve(*(round(float(number), 2) for number in each))
+    late, vector, text, offset = np.append(weights, factors[-1] - weights @ mean) * FLATTER
+    offset -= smallness.mean()
+    return MatchCurve(*(round(float(number), 2) for number in (late, vector, text, SMALLNESS, offset)))
 
 
 # --- figures --------------------------------------------------------------------------------
@@ -238,7 +247,10 @@ def tenths(corpora: Sequence[Corpus], curve: MatchCurve, *, first: int = FIRST) 
 
 
 def show(corpora: Sequence[Corpus], curve: MatchCurve, title: str) -> None:
-    print(f"{title}: late {curve.late}, vector {curve.vector}, text {curve.text}, offset {curve.offset}")
+    print(
+        f"{title}: late {curve.late}, vector {curve.vector}, text {curve.text}, smallness {curve.smallness}, "
+        f"offset {curve.offset}"
+    )
     print(f"  {'corpus':14}{'answered':>9}{'>= 0.5':>8}{'median':>8}{'wrong':>8}{'<= 0.3':>8}{'median':>8}")
     for each in (figures(corpus, curve) for corpus in corpora):
         answered, wrong = each["answered at least 0.5"], each["wrong at most 0.3"]

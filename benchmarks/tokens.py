@@ -12,7 +12,8 @@ ordinary (tier, state, contextType, trusted, supersededBy, contradicts), and not
 the JSON of `data`, by one estimate (a quarter of the bytes); the envelope around it is the same for all.
 
 The last lines are about the answer that nobody gave a size: its tokens, what of the evidence is in it, and what a flat
-list of as many tokens would have.
+list of as many tokens would have; then the same where half of the best passage is enough, and how often the memory is
+at least among the results, with its title and lines.
 
 A document counts as returned when the lines in the answer have half of its words, or the passage of it that matches
 the question best is there whole; a part of that passage does not count.
@@ -62,7 +63,8 @@ class Figures:
     recall: dict[str, list[list[float]]] = field(init=False)
     used: list[list[float]] = field(init=False)
     envelope: list[float] = field(default_factory=list)
-    default: list[tuple[int, float, float]] = field(default_factory=list)  # tokens, recall, that of a flat list
+    # Tokens, recall, that of a flat list, recall with half of a passage, and of names.
+    default: list[tuple[int, float, float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.recall = {way: [[] for _ in self.budgets] for way in WAYS}
@@ -88,9 +90,9 @@ class Figures:
 
     def default_figures(self) -> dict[str, float]:
         """Of answers without a budget: how many tokens, and recall beside that of a flat list of as many."""
-        sizes = sorted(size for size, _, _ in self.default)
-        recalls = {"packed": _mean([ours for _, ours, _ in self.default])}
-        recalls["top passages"] = _mean([theirs for _, _, theirs in self.default])
+        sizes = sorted(int(row[0]) for row in self.default)
+        names = ("packed", "top passages", "half", "named")
+        recalls = {name: _mean([row[place] for row in self.default]) for place, name in enumerate(names, 1)}
         return {"median": sizes[len(sizes) // 2], "p90": sizes[len(sizes) * 9 // 10], **recalls}
 
 
@@ -192,7 +194,8 @@ class Library:
             self._lines[path] = text_of(self.workspace, path).split("\n")
         return self._lines[path]
 
-    def returned(self, id_: str, shown: Mapping[str, set[int]], ranked: Sequence[Range]) -> bool:
+    def returned(self, id_: str, shown: Mapping[str, set[int]], ranked: Sequence[Range], share: float = 1.0) -> bool:
+        """`share`: how much of the words of its best passage is enough."""
         for path, first, last in self._places[id_]:
             if path not in shown:
                 continue
@@ -200,21 +203,26 @@ class Library:
             if 2 * self._words(path, shown[path].intersection(own)) >= self._words(path, own) > 0:
                 return True
             best = next((each for each in ranked if each[0] == path and each[1] <= own[-1] and each[2] >= own[0]), None)
-            if best and all(
-                n in shown[path] or not self.lines(path)[n - 1].strip() for n in range(best[1], best[2] + 1)
-            ):
+            lines = range(best[1], best[2] + 1) if best else ()
+            if best and self._words(path, shown[path].intersection(lines)) >= share * self._words(path, lines):
                 return True
         return False
 
     def _words(self, path: str, numbers: Iterable[int]) -> int:
         return sum(len(self.lines(path)[n - 1].split()) for n in numbers)
 
-    def recall(self, question: Row, ranges: Iterable[Range], ranked: Sequence[Range]) -> float:
+    def named(self, question: Row, answer: SearchAnswer) -> float:
+        """How much of what was wanted is among the results at all."""
+        paths = {result.path for result in answer.results}
+        named = [any(path in paths for path, _, _ in self._places[id_]) for id_ in set(question["relevant"])]
+        return float(any(named)) if question.get("any") else sum(named) / len(named)
+
+    def recall(self, question: Row, ranges: Iterable[Range], ranked: Sequence[Range], share: float = 1.0) -> float:
         shown: dict[str, set[int]] = defaultdict(set)
         for path, first, last in ranges:
             shown[path].update(range(first, last + 1))
         wanted = set(question["relevant"])
-        returned = sum(self.returned(id_, shown, ranked) for id_ in wanted)
+        returned = sum(self.returned(id_, shown, ranked, share) for id_ in wanted)
         return min(1.0, returned) if question.get("any") else returned / len(wanted)
 
 
@@ -241,7 +249,8 @@ def ask(library: Library, question: Row, figures: Figures) -> None:
     plain = library.search(text, max_tokens=None)
     size = int(render.envelope(plain)["meta"]["tokens"])
     ours, theirs = (library.recall(question, ranges, ranked) for ranges in (packed(plain), greedy(passages, size)))
-    figures.default.append((size, ours, theirs))
+    half = library.recall(question, packed(plain), ranked, share=0.5)
+    figures.default.append((size, ours, theirs, half, library.named(question, plain)))
 
 
 def run(folder: Path, options: Options, budgets: Sequence[int] = BUDGETS) -> Figures:
@@ -300,7 +309,8 @@ def show(figures: Figures) -> None:
     print(f"  envelope           {_mean(figures.envelope):22.0f}")
     told = figures.default_figures()
     print(f"  default: {told['median']} tokens (nine in ten at most {told['p90']}), ", end="")
-    print(f"recall {told['packed']:.3f}, a flat list of as many {told['top passages']:.3f}", flush=True)
+    print(f"recall {told['packed']:.3f}, a flat list of as many {told['top passages']:.3f}, ", end="")
+    print(f"with half of the passage {told['half']:.3f}, named {told['named']:.3f}", flush=True)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

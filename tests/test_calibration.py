@@ -65,14 +65,14 @@ def test_first_results_that_answer_have_half_or_more_though_some_share_no_word_w
 ) -> None:
     first = [matches(each)[0] for each in corpus.answered]
     assert len(first) > 90
-    assert np.mean([match >= CLEAR for match in first]) >= 0.8
+    assert np.mean([match >= CLEAR for match in first]) >= 0.85
     assert np.median(first) > 0.9
 
 
 def test_questions_that_the_notes_have_nothing_about_get_no_match(corpus: Corpus) -> None:
     best = [max(matches(each)) for each in corpus.wrong]
     assert len(best) == len(ELSEWHERE)
-    assert sum(match <= UNCLEAR for match in best) >= 11
+    assert sum(match <= UNCLEAR for match in best) >= 10
 
 
 def test_the_better_the_match_the_more_often_a_result_is_right(corpus: Corpus) -> None:

@@ -15,10 +15,17 @@ UNRELATED = (0.48, 0.04)
 
 
 def match(
-    *, late: float = 0.3, vector: float | None = 0.5, text: float | None = None, tokens: int = 64, words: int = 3
+    *,
+    late: float = 0.3,
+    vector: float | None = 0.5,
+    text: float | None = None,
+    tokens: int = 64,
+    words: int = 3,
+    passages: int = 3_000,
 ) -> float | None:
     candidate = Candidate(1, 1, 0, tokens=tokens, text=text, vector=vector)
-    rows = calibration.evidence([candidate], np.full((words, 1), late), unrelated=UNRELATED, last_vector=0.55)
+    states = np.full((words, 1), late)
+    rows = calibration.evidence([candidate], states, unrelated=UNRELATED, last_vector=0.55, passages=passages)
     return calibration.matches(CURVE, rows)[0]
 
 
@@ -59,8 +66,20 @@ def test_a_low_cosine_says_nothing_against_a_passage_that_has_the_words() -> Non
     assert value(late=0.5, vector=0.2, text=0.4) == value(late=0.5, vector=0.48, text=0.4)
 
 
+def test_a_cosine_far_beyond_what_unrelated_texts_have_tells_by_itself() -> None:
+    assert value(late=0.15, vector=0.48 + 7 * 0.04, text=0.25) > CLEAR
+    assert value(late=0.15, vector=0.48 + 3 * 0.04, text=0.25) < UNCLEAR
+
+
 def test_a_long_passage_has_to_match_better_than_a_short_one() -> None:
     assert value(late=0.4, tokens=512) < value(late=0.4, tokens=64) == value(late=0.4, tokens=10)
+
+
+def test_the_best_of_many_passages_has_to_match_better_than_the_best_of_few() -> None:
+    numbers = [value(late=0.4, passages=passages) for passages in (30, 300, 3_000, 30_000, 300_000)]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(set(numbers)) == len(numbers)
+    assert value(late=0.4, passages=1) == value(late=0.4, passages=30)
 
 
 def test_a_passage_beyond_the_vector_leg_has_what_the_last_one_in_it_has() -> None:
@@ -73,9 +92,9 @@ def test_nothing_is_said_of_a_passage_without_a_vector_or_of_a_query_without_wor
 
 
 def test_half_is_where_the_evidence_weighs_nothing() -> None:
-    rows = np.array([[0.0, 2.0, 0.0], [1.0, 2.0, 0.0], [-1.0, 2.0, 0.0]])
-    assert calibration.matches(MatchCurve(3.0, 1.0, 1.0, -2.0), rows) == pytest.approx([0.5, 0.875, 0.125])
+    rows = np.array([[0.0, 2.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0], [-1.0, 2.0, 0.0, 0.0]])
+    assert calibration.matches(MatchCurve(3.0, 1.0, 1.0, 1.0, -2.0), rows) == pytest.approx([0.5, 0.875, 0.125])
 
 
 def test_the_bundled_model_has_a_curve_without_negative_factors() -> None:
-    assert min(CURVE.late, CURVE.vector, CURVE.text) > 0
+    assert min(CURVE.factors) > 0

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -384,3 +385,13 @@ def test_long_names_leave_room_for_texts() -> None:
     blocks = [block(id, (1, 6, 100 - 9 * id), header=60) for id in range(1, 9)]
     fitted = fit(blocks, budget=3000, enough=300, breadth=True, clip=clip)
     assert [ranges(each) for each in fitted.blocks] == [[(1, 6)]] * 8
+
+
+@pytest.mark.parametrize(("match", "whole"), [(0.97, 1), (0.85, 2), (0.75, 3), (0.2, 3), (None, 1)])
+def test_the_less_sure_the_best_match_is_the_more_results_are_shown_whole(match: float | None, whole: int) -> None:
+    """Where many are nearly as good, the answer may be any of them."""
+    blocks = [block(id, (1, 80, score), size=80) for id, score in ((1, 100), (2, 86), (3, 76), (4, 65))]
+    fitted = fit(blocks, budget=3000, enough=400, breadth=True, clip=clip, match=match)
+    assert len(fitted.blocks) == 4
+    assert sum(not packed.shown[0].cut for packed in fitted.blocks) == whole
+    assert all(packed.shown[0].text for packed in fitted.blocks)

@@ -32,10 +32,18 @@ USUAL_TOKENS, MOST_TOKENS = 64, 512
 # The best of some hundred unrelated passages lies about two spreads above their mean: less than that says nothing,
 # also not against a passage that has the words.
 LEAST_VECTOR = 2.0
+# Hardly an unrelated passage lies beyond this: each spread more counts double. Where the model reads no words (scripts
+# without spaces), this alone tells.
+FAR_VECTOR = 5.0
+# The more passages there are, the nearer is the best of those that have nothing to do with the question. Counted from
+# the number of the set that the curve was fitted on; below the least a few passages more or less say nothing.
+USUAL_PASSAGES, LEAST_PASSAGES = 3_000, 30
 
 
 class MatchCurve(NamedTuple):
-    """z = late · L + vector · V + text · T + offset; match = (1 + z / (1 + |z|)) / 2. No factor is negative.
+    """z = late · L + vector · V + text · T + smallness · S + offset; match = (1 + z / (1 + |z|)) / 2.
+
+    No factor is negative.
 
     Where a logistic curve would show 1.00 for half of all results, this one still tells them apart.
     """
@@ -43,20 +51,35 @@ class MatchCurve(NamedTuple):
     late: float
     vector: float
     text: float
+    smallness: float
     offset: float
+
+    @property
+    def factors(self) -> tuple[float, float, float, float]:
+        return self.late, self.vector, self.text, self.smallness
 
 
 # By the name of the model.
-CURVES: Mapping[str, MatchCurve] = MappingProxyType({"snowflake-arctic-embed-s": MatchCurve(23.15, 0.9, 8.78, -13.39)})
+CURVES: Mapping[str, MatchCurve] = MappingProxyType(
+    {"snowflake-arctic-embed-s": MatchCurve(23.15, 0.9, 8.78, 0.15, -13.39)}
+)
 
 
 def evidence(
-    candidates: Sequence[Candidate], words: Floats, *, unrelated: tuple[float, float], last_vector: float
+    candidates: Sequence[Candidate],
+    words: Floats,
+    *,
+    unrelated: tuple[float, float],
+    last_vector: float,
+    passages: int,
 ) -> Floats:
-    """A row for each candidate: late, vector and text as the curve takes them; nan where a passage has no vector yet.
+    """A row for each candidate: late, vector, text and smallness as the curve takes them.
+
+    nan where a passage has no vector yet.
 
     `words` as for `relevance.fuse`. `unrelated`: mean and spread of the cosines that texts about anything have to the
     query. `last_vector`: a passage that the vector leg did not reach has this at most.
+    `passages`: how many there are to be found, of which the best comes first whatever is asked.
     """
     import numpy as np
 
@@ -68,14 +91,16 @@ def evidence(
         [last_vector if candidate.vector is None else candidate.vector for candidate in candidates], np.float64
     )
     vector = np.maximum((cosines - mean) / max(spread, 1e-6), LEAST_VECTOR)
+    vector += np.maximum(vector - FAR_VECTOR, 0.0)
     text = np.array([candidate.text or 0.0 for candidate in candidates], np.float64)
-    return np.stack([late, vector, text], axis=1)
+    smallness = np.full(len(candidates), np.log(USUAL_PASSAGES / max(passages, LEAST_PASSAGES)))
+    return np.stack([late, vector, text, smallness], axis=1)
 
 
 def matches(curve: MatchCurve, rows: Floats) -> list[float | None]:
     """The match of each row of `evidence`; None where it cannot be told yet."""
     import numpy as np
 
-    weighed = rows @ np.array([curve.late, curve.vector, curve.text]) + curve.offset
+    weighed = rows @ np.array(curve.factors) + curve.offset
     match_values = (1.0 + weighed / (1.0 + np.abs(weighed))) / 2.0
     return [None if value != value else value for value in match_values.tolist()]

@@ -43,8 +43,9 @@ _LEAST_CUT = 96
 _FEW_WORDS = 120
 # Where names are long, so much is left for texts all the same.
 _LEAST_TEXT = 3600
-# With this share of the best one's score a result was wanted nearly as often: it is shown whole.
-_NEAR = 0.9
+# With this share of the best one's score a result was wanted nearly as often: it is shown whole. Where the best is no
+# clear match, many are as good, and the answer may be any of them.
+_NEAR, _NEAR_UNCLEAR = 0.9, 0.7
 # Results with less than this share of the best one's score were hardly ever wanted: they are named, not quoted.
 _FAR = 0.15
 _PAID = -(10**9)
@@ -129,11 +130,13 @@ def fit(
     clip: Clip = lambda line, room: ("", 0),
     breadth: bool = False,
     enough: int | None = None,
+    match: float | None = None,
 ) -> Fitted:
     """Pack results, best first, under a budget.
 
     `breadth`: every result has its best passage, shortened if need be, before anybody's second; there must be room.
-    `enough`: only names, and passages nearly as good as the best, go beyond that.
+    `enough`: only names, and passages nearly as good as the best, go beyond that. `match`: how well the best answers,
+    0 to 1; the surer it is, the closer another must come to that.
 
     `weigh` says how much a line has to do with the question, for passages that must be cut. `beside` is told which
     results are named and what room is left once the hits are in, and again at the end; it returns what it took.
@@ -144,7 +147,7 @@ def fit(
     spare = 0 if enough is None else min(room, max(0, budget - enough))
     quoted = trays if enough is None else _near_the_best(trays)
     if breadth:
-        took = _first_of_each(trays, quoted, room, room - spare, weigh, clip)
+        took = _first_of_each(trays, quoted, room, room - spare, weigh, clip, near=near_share(match))
         room, spare = _paid(took, room - spare, spare)
     else:
         room -= spare
@@ -183,6 +186,11 @@ def _paid(took: int, room: int, spare: int) -> tuple[int, int]:
     return room - min(took, room), spare - (took - min(took, room))
 
 
+def near_share(match: float | None) -> float:
+    """Which share of the best one's score is nearly as good, by how well the best answers."""
+    return _NEAR if match is None else min(_NEAR, max(_NEAR_UNCLEAR, match))
+
+
 def _near_the_best(trays: Sequence[_Tray]) -> list[_Tray]:
     """What is far below the best is named only."""
     best = max((tray.best.score for tray in trays), default=0.0)
@@ -190,7 +198,14 @@ def _near_the_best(trays: Sequence[_Tray]) -> list[_Tray]:
 
 
 def _first_of_each(
-    trays: Sequence[_Tray], quoted: Sequence[_Tray], room: int, enough: int, weigh: Weigh, clip: Clip
+    trays: Sequence[_Tray],
+    quoted: Sequence[_Tray],
+    room: int,
+    enough: int,
+    weigh: Weigh,
+    clip: Clip,
+    *,
+    near: float,
 ) -> int:
     """Name every result and show its best passage.
 
@@ -206,7 +221,7 @@ def _first_of_each(
     waiting = [(tray, tray.best) for tray in quoted if tray.named and not tray.ranges and tray.block.pieces]
     least = {id(tray): min(_FEW_WORDS, max(0, tray.price(piece))) for tray, piece in waiting}
     kept_back = sum(least.values())
-    near = _NEAR * max((piece.score for _, piece in waiting), default=0.0)
+    near *= max((piece.score for _, piece in waiting), default=0.0)
     promises = {id(tray): _promise(piece, place) for place, (tray, piece) in enumerate(waiting, 1)}
     bargains = sorted(waiting, key=lambda pair: -_worth(promises[id(pair[0])], pair[0].price(pair[1])))
     for tray, piece in sorted(bargains, key=lambda pair: pair[1].score < near):

@@ -320,11 +320,14 @@ def _match(runtime: Runtime, question: Question, hits: Hits, readings: Sequence[
     """How well each candidate answers by itself, by the text that it answers best, where the model has a curve."""
     embedder = runtime.meaning.embedder() if question.embeddings else None
     curve = calibration.CURVES.get(embedder.name) if embedder else None
+    passages = runtime.store.care.stats()["passages"] if curve else 0
     matches: dict[int, float | None] = {}
     for embedding, of, (candidates, words) in zip(question.embeddings, hits.texts, readings, strict=False):
         if curve is None or words is None or embedding.unrelated is None or not candidates:
             return {}
-        rows = calibration.evidence(candidates, words, unrelated=embedding.unrelated, last_vector=of.last_vector)
+        rows = calibration.evidence(
+            candidates, words, unrelated=embedding.unrelated, last_vector=of.last_vector, passages=passages
+        )
         for candidate, value in zip(candidates, calibration.matches(curve, rows), strict=True):
             previous = matches.get(candidate.passage_id)
             matches[candidate.passage_id] = (

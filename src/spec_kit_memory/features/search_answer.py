@@ -284,6 +284,7 @@ class _Desk:
             clip=_clipper(self.keywords),
             breadth=self.frame.roomy and not all(f.memory.source is Source.CHAT for f in candidates),
             enough=ENOUGH_TOKENS * BYTES if self.request.max_tokens is None else None,
+            match=max((f.match for f in candidates if f.match is not None), default=None),
         )
         for block in fitted.blocks:
             self._mark_parts(block)
