@@ -42,9 +42,15 @@ PROMPT = "Before I touch it: why did we leave polling? The unlock timeout bites 
 # A model that was asked to pass the session's id on does so; then the search need not repeat what a hook has told.
 SESSION = re.compile(r'Pass sessionId \\*"([^"\\]+)')
 QUERY = {"query": "why did we leave polling", "sessionId": SESSION}
+# The same in the words of the note, as the tool's description asks for it; the explanation shows that it arrived.
+ALSO = ("docks MQTT polling decision", "docks keep a connection instead of asking every five seconds")
+HELPED = {**QUERY, "also": ALSO, "limit": 3, "explain": True}
 RULE = "Nothing is deployed between Friday 12:00"
 ANSWER = "Docks keep an MQTT connection"
 
+
+# Of an explained result, in JSON or in JSON within JSON: what the query and each further text gave it.
+TEXTS = re.compile(r'\\*"texts\\*":\s*\[([^\]]+)\]')
 
 # How the texts of our two hooks begin: at a session's start, and at the prompt.
 HOOK_TEXTS = ("Remembered for this project (spec_kit_memory)", "Memories that this message brings up (spec_kit_memory)")
@@ -89,7 +95,7 @@ class Host:
     channel: str = "text"
     hook: bool = True  # does what our prompt hook says reach the model?
     copies: int = 1  # how often one text of ours stands in a request: more where a host sends both channels
-    plan: tuple[Call, ...] = (Call("memory_search", QUERY),)
+    plan: tuple[Call, ...] = (Call("memory_search", QUERY), Call("memory_search", HELPED))
     compaction: Callable[..., list[str]] | None = None  # where a summariser gets what our hook says
     ci: bool = False
 
@@ -237,6 +243,7 @@ HOSTS: tuple[Host, ...] = (
         plan=(
             Call("tool_search", {"query": "memory decisions"}),
             Call("tool_call", {"name": "mcp__spec_kit_memory__memory_search", "arguments": QUERY}),
+            Call("tool_call", {"name": "mcp__spec_kit_memory__memory_search", "arguments": HELPED}),
         ),
     ),
     Host(
@@ -275,6 +282,7 @@ class Outcome:
     tools: int = 0
     tool_tokens: int = 0
     result: str = ""  # the tool's answer as the model got it
+    texts: int = 0  # texts of `also` that the server searched with
     hooks: tuple[str, ...] = ()  # the beginnings that the hooks' texts must have, of those that reached the model
     told: str = ""  # what the prompt's hook added, as the model got it
     summarised: str = ""  # what whoever wrote the summary got
@@ -381,11 +389,16 @@ def judge(host: Host, model: ScriptedModel, outcome: Outcome) -> Iterator[str]:
     if len(ours) != host.tools:
         yield f"{len(ours)} tools of ours were offered, not {host.tools}"
     results = turns[-1].results
-    if len(host.plan) > 1 and not any("memory_search" in result for result in results[:1]):
+    if host.plan[0].tool == "tool_search" and not any("memory_search" in result for result in results[:1]):
         yield "the host's own search for tools did not find memory_search"
-    outcome.result = next((result for result in results if ANSWER in result), "")
-    if sum(ANSWER in result for result in results) != 1:
-        yield f"{ANSWER!r} is in {sum(ANSWER in result for result in results)} tool results, not in one"
+    helped = [result for result in results if TEXTS.search(result)]
+    found = [result for result in results if ANSWER in result and result not in helped]
+    outcome.result = next(iter(found), "")
+    if len(found) != 1:
+        yield f"{ANSWER!r} is in {len(found)} tool results, not in one"
+    outcome.texts = max((match[1].count(",") for result in helped for match in TEXTS.finditer(result)), default=0)
+    if outcome.texts != len(ALSO):
+        yield f"{outcome.texts} of {len(ALSO)} texts of `also` reached the server"
     heard = [text for text in HOOK_TEXTS if text in without_tools(turns[0])]
     outcome.hooks = tuple(heard)
     outcome.told = excerpt(turns[0].body, HOOK_TEXTS[1])
@@ -471,13 +484,14 @@ PAGE_HEAD = """\
 <!-- Made by `python -m tools.hosts --all --page` from what was seen. -->
 
 Each host was installed from npm, connected by `skm install`, and driven through one turn with a scripted model in \
-place of its own: a prompt, a call of `memory_search`, a final text, `skm uninstall`. What the model was sent was \
-kept and looked at. *Tools* are those of ours that the host offers to its model at once, *tokens* what their \
-declarations cost in each request (a quarter of their bytes), *answer* the tokens of the search's result as the model \
-got it.
+place of its own: a prompt, a call of `memory_search`, one with two texts that say the same in other words (`also`), \
+a final text, `skm uninstall`. What the model was sent was kept and looked at. *Tools* are those of ours that the \
+host offers to its model at once, *tokens* what their declarations cost in each request (a quarter of their bytes), \
+*answer* the tokens of the first search's result as the model got it, *also* how many of those two \
+texts the server searched with.
 
-| host | version | tools | tokens | answer | what reaches the model | hooks |
-|---|---|---|---|---|---|---|
+| host | version | tools | tokens | answer | also | what reaches the model | hooks |
+|---|---|---|---|---|---|---|---|
 """
 PAGE_TAIL = """
 Known limits:
@@ -522,7 +536,7 @@ def _hooks(outcome: Outcome) -> str:
 def page(outcomes: Sequence[Outcome]) -> str:
     rows = "".join(
         f"| {each.host.title} | {each.version} | {each.tools} | {each.tool_tokens:,} "
-        f"| {len(each.result.encode()) // 4:,} | {each.host.channel} "
+        f"| {len(each.result.encode()) // 4:,} | {each.texts} | {each.host.channel} "
         f"| {_hooks(each)} |\n"
         for each in outcomes
     )

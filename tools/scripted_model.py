@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from types import TracebackType
 from typing import Any
 
@@ -88,6 +89,14 @@ class Form:
     events: Callable[[str | None, Mapping[str, Any], str], Iterable[tuple[str | None, dict[str, Any] | str]]]
 
 
+_numbers = count(1)
+
+
+def _id(kind: str) -> str:
+    """Hosts join what has one id, and wait for ever for the answer to a call that they have had."""
+    return f"{kind}_{next(_numbers)}"
+
+
 def _texts(content: Any) -> str:
     """Text of content blocks, however deep they lie."""
     if isinstance(content, str):
@@ -110,12 +119,12 @@ def _anthropic_read(body: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 def _anthropic_whole(tool: str | None, arguments: Mapping[str, Any], text: str) -> dict[str, Any]:
     block = (
-        {"type": "tool_use", "id": "toolu_1", "name": tool, "input": dict(arguments)}
+        {"type": "tool_use", "id": _id("toolu"), "name": tool, "input": dict(arguments)}
         if tool
         else {"type": "text", "text": text}
     )
     return {
-        "id": "msg_1",
+        "id": _id("msg"),
         "type": "message",
         "role": "assistant",
         "model": MODEL,
@@ -167,7 +176,7 @@ def _chat_message(tool: str | None, arguments: Mapping[str, Any], text: str) -> 
         return {"role": "assistant", "content": text}, "stop"
     call = {
         "index": 0,
-        "id": "call_1",
+        "id": _id("call"),
         "type": "function",
         "function": {"name": tool, "arguments": json.dumps(arguments)},
     }
@@ -233,15 +242,15 @@ def _responses_item(tool: str | None, arguments: Mapping[str, Any], text: str) -
     if tool:
         space, _, name = tool.rpartition("/")
         return {
-            "id": "fc_1",
+            "id": _id("fc"),
             "type": "function_call",
             "status": "completed",
-            "call_id": "call_1",
+            "call_id": _id("call"),
             "name": name,
             "arguments": json.dumps(arguments),
         } | ({"namespace": space} if space else {})
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": content}
+    return {"id": _id("msg"), "type": "message", "status": "completed", "role": "assistant", "content": content}
 
 
 def _responses_whole(tool: str | None, arguments: Mapping[str, Any], text: str) -> dict[str, Any]:

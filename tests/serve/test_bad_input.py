@@ -61,7 +61,13 @@ def refusal(result: types.CallToolResult) -> dict[str, Any]:
     assert content["message"]
     assert content["hint"]
     assert "Traceback" not in json.dumps(content)
+    assert not for_people(f"{content['message']} {content['hint']}"), content
     return content
+
+
+def for_people(text: str) -> list[str]:
+    """What a model cannot do: options and commands, unless it is told to have the user run them."""
+    return re.findall(r"(?<![\w-])--[a-z][\w-]*|(?<!`)\bskm \w+", "" if "user" in text else text)
 
 
 # --- what is wrong with arguments, on every tool -------------------------------------------------------

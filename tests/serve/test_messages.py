@@ -10,11 +10,13 @@ from string import Formatter
 
 import pytest
 
+from spec_kit_memory import errors
 from spec_kit_memory.advice import Advice, advise
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.serve import messages, render
 from spec_kit_memory.serve.messages import spelling
 from spec_kit_memory.serve.messages.table import TABLE
+from spec_kit_memory.serve.tools import TOOLS
 
 SOURCE = Path(__file__).parents[2] / "src" / "spec_kit_memory"
 
@@ -104,6 +106,54 @@ def test_an_error_says_its_next_steps_to_each_reader() -> None:
     assert missing.hint == "it is being read; `list()` shows the ids"
     assert render.error(missing, say=messages.for_person)["hint"] == "it is being read; `skm list` shows the ids"
     assert MemoryNotFound("Nothing.").hint == ""
+
+
+# --- what an error says
+
+
+@cache
+def raised() -> list[tuple[str, ast.Call]]:
+    """Every error that the source makes, with where."""
+    names = {kind.__name__ for kind in errors.all_errors()}
+    return [
+        (f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}", node)
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in names
+    ]
+
+
+def test_every_error_says_what_to_do_next() -> None:
+    mute = [place for place, call in raised() if not any(keyword.arg == "hint" for keyword in call.keywords)]
+    assert len(raised()) > 150
+    assert mute == []
+
+
+# Said to whoever starts a program, who is a person.
+STARTING = ("serve/cli/", "serve/http/app.py", "serve/http/auth.py")
+EDGE = re.compile(
+    rf"\b(?:skm|{'|'.join(tool.name for tool in TOOLS)})\b|(?<![\w-])--(?!upgrade)[a-z]|\b[a-z]+[A-Z]\w+:"
+)
+
+
+def test_no_error_names_a_tool_a_command_or_an_option_but_by_advice() -> None:
+    """What names one is a code, and each reader has its words for it."""
+    wrong = [
+        (place, part.value)
+        for place, call in raised()
+        if not place.startswith(STARTING)
+        for part in ast.walk(call)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and EDGE.search(part.value)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("code", TABLE)
+def test_a_model_is_told_of_no_option_and_of_commands_only_for_the_user(code: str) -> None:
+    said = spelling.spelled(TABLE[code].model, edge="model")
+    if re.search(r"(?<![\w-])--[a-z]|\bskm\b", said):
+        assert "user" in said, said
+    assert not re.search(r"\b(?:memory|checkpoint)_[a-z_]+\b", spelling.spelled(TABLE[code].person, edge="person"))
 
 
 # --- every code has its words, and every template its use

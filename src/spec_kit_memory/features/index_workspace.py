@@ -88,7 +88,10 @@ def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
     from spec_kit_memory.index.transfer import copy
 
     if runtime.isolated:
-        raise OutsideScope("only a caller who sees the whole workspace may copy its index")
+        raise OutsideScope(
+            "only a caller who sees the whole workspace may copy its index",
+            hint="leave out isolation and allowed paths to copy it",
+        )
     there = replace(runtime.settings, index=replace(runtime.settings.index, url=url))
     place, project = paths.index_place(there), there.index_project
     with closing(open_index(place, project=project, checkout=there.index_checkout)) as target:

@@ -68,7 +68,7 @@ def find_root(
         if root is None or not root.is_dir():
             raise FileMissing(
                 f"The workspace {str(named_folder)!r} is not a folder.",
-                hint="Name an existing folder with --workspace.",
+                hint=advise("existing-workspace"),
             )
         return root.resolve()
     try:

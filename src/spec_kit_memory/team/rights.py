@@ -238,9 +238,9 @@ def read_grants(data: object) -> tuple[Grant, ...]:
     for number, row in enumerate(data if isinstance(data, list) else [], start=1):
         try:
             if not isinstance(row, Mapping) or set(row) != {"claim", "value", "project", "role"}:
-                raise BadParameter("it needs claim, value, project and role, and nothing else")
+                raise BadParameter("it needs claim, value, project and role, and nothing else", hint="give these four")
             if not all(isinstance(part, str) and part for part in row.values()):
-                raise BadParameter("every part is a text")
+                raise BadParameter("every part is a text", hint="put each in quotes")
             grants.append(Grant(row["claim"], row["value"], row["project"], Role.named(row["role"])))
         except BadParameter as error:
             problems.append(f"entry {number}: {error.message}")

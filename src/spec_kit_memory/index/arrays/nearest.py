@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.index.arrays.columns import Columns
@@ -69,7 +70,9 @@ class Vectors:
         if limit <= 0 or not count:
             return []
         if len(query) != dimensions:
-            raise BadParameter(f"the query has {len(query)} dimensions, the index {dimensions}")
+            raise BadParameter(
+                f"the query has {len(query)} dimensions, the index {dimensions}", hint=advise("embed-anew")
+            )
         if not coarse and count >= _SPARSE * len(matrix):
             return best(columns, self._all(matrix, query)[rows], allowed, limit)
         chosen = np.flatnonzero(allowed)

@@ -21,6 +21,7 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import DatabaseCorrupt, DatabaseUnusable
 from spec_kit_memory.index import rows
@@ -410,7 +411,7 @@ class Database:
                 f"{self.where} can only be read", hint="set index.url to a server that can be written"
             )
         if self._threads.writing:
-            raise DatabaseUnusable("a write was started inside another write")
+            raise DatabaseUnusable("a write was started inside another write", hint=advise("report-fault"))
         hurry = aside or self._threads.hurried
         seconds = min(self.busy_seconds, ASIDE_SECONDS) if hurry else self.busy_seconds
         sync = "; SET LOCAL synchronous_commit = off" if aside or self._threads.bulk else ""
@@ -458,7 +459,7 @@ class Database:
                 raise
         else:
             if status != "COMMIT":  # the server answers so where an earlier statement had failed
-                raise DatabaseUnusable(f"a write to {self.where} failed, and all of it was undone")
+                raise DatabaseUnusable(f"a write to {self.where} failed, and all of it was undone", hint="try again")
 
     def _has(self, entry: tuple[int, str]) -> bool:
         seconds = min(self.busy_seconds, _OUTCOME_SECONDS)
@@ -535,7 +536,9 @@ class Database:
 
 def _require_whole(connection: Connection) -> None:
     if connection.broken:
-        raise DatabaseUnusable("one of several writes that belong together failed, and all of them were undone")
+        raise DatabaseUnusable(
+            "one of several writes that belong together failed, and all of them were undone", hint="try again"
+        )
 
 
 def fetch(connection: Connection, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:

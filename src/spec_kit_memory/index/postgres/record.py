@@ -63,7 +63,7 @@ class Record(View):
         history: Sequence[HistoryEntry] = (),
     ) -> Memory:
         if validation is not None and not 0 <= validation[0] <= 1:
-            raise OutOfRange(f"confidence {validation[0]} is not between 0 and 1")
+            raise OutOfRange(f"confidence {validation[0]} is not between 0 and 1", hint="give a number from 0 to 1")
         amendment = _Amendment(overrides, outdated, vouched, validation)
         with self._database.writing() as connection:
             memory = require(connection, self._scope, memory_id, live=not history)
@@ -102,7 +102,7 @@ class Record(View):
         if link.source_id == link.target_id:
             raise SelfLink(f"memory {link.source_id} cannot be linked to itself", hint="name two different memories")
         if not 0 <= link.strength <= 1:
-            raise OutOfRange(f"strength {link.strength} is not between 0 and 1")
+            raise OutOfRange(f"strength {link.strength} is not between 0 and 1", hint="give a number from 0 to 1")
         with self._database.writing() as connection:
             before = require(connection, self._scope, link.source_id)
             require(connection, self._scope, link.target_id)

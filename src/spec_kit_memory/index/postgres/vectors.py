@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage, embedded
 from spec_kit_memory.errors import BadParameter, DatabaseUnusable
 from spec_kit_memory.index import rows
@@ -90,7 +91,10 @@ class Vectors(View):
                 )
             wrong = {len(blob) for blob, _ in vectors.values()} - {stored[1] * 4}
             if wrong:
-                raise BadParameter(f"a vector has {wrong.pop() // 4} dimensions; {stored[0]} has {stored[1]}")
+                raise BadParameter(
+                    f"a vector has {wrong.pop() // 4} dimensions; {stored[0]} has {stored[1]}",
+                    hint=advise("set-dimensions"),
+                )
             recorder = Recorder(connection)
             with connection.within(*connection.checkouts()):
                 text_index.attach_vectors(connection, vectors)

@@ -496,7 +496,7 @@ class Database:
                 raise DatabaseUnusable(f"{self.path} was replaced while it was written", hint=advise("index-again"))
             connection = self._writable(aside=aside)
             if connection.in_transaction:
-                raise DatabaseUnusable("a write was started inside another write")
+                raise DatabaseUnusable("a write was started inside another write", hint=advise("report-fault"))
             self._set_sync(connection, "NORMAL" if self.in_bulk or aside else "FULL")
             self._begin(connection, max(0.0, deadline - time.monotonic()))
             try:
@@ -738,7 +738,9 @@ def _roll_back(connection: apsw.Connection) -> None:
 
 def _require_whole(connection: apsw.Connection) -> None:
     if not connection.in_transaction:
-        raise DatabaseUnusable("one of several writes that belong together failed, and all of them were undone")
+        raise DatabaseUnusable(
+            "one of several writes that belong together failed, and all of them were undone", hint="try again"
+        )
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Any = ()) -> list[tuple[Any, ...]]:

@@ -241,7 +241,9 @@ def _identify(
         return twin if living and moved.presence is Presence.GONE else _Place(moved)
     if at_path := _at_path(connection, entry.path, fingerprint=entry.fingerprint):
         if not allowed(scope, at_path):
-            raise OutsideScope(f"{entry.path} is outside what this session may write")
+            raise OutsideScope(
+                f"{entry.path} is outside what this session may write", hint="choose a path that this session may write"
+            )
         if at_path.presence is not Presence.FORGOTTEN:
             return _Place(at_path)
         if _is_forgotten_text(connection, at_path, entry):

@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage, embedded
 from spec_kit_memory.errors import BadParameter, DatabaseUnusable
 from spec_kit_memory.index import rows
@@ -84,7 +85,10 @@ class Vectors(View):
                 )
             wrong = {len(blob) for blob, _ in vectors.values()} - {stored[1] * 4}
             if wrong:
-                raise BadParameter(f"a vector has {wrong.pop() // 4} dimensions; {stored[0]} has {stored[1]}")
+                raise BadParameter(
+                    f"a vector has {wrong.pop() // 4} dimensions; {stored[0]} has {stored[1]}",
+                    hint=advise("set-dimensions"),
+                )
             recorder = Recorder(connection)
             for hash_, (blob, states) in vectors.items():
                 text_index.attach_vector(connection, hash_, blob, states)

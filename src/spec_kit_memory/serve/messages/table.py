@@ -43,7 +43,14 @@ TABLE: Mapping[str, Words] = {
         model="the user can make it with `skm init --personal`; it is not there over HTTP or under isolation",
         person="make it with `skm init --personal`; it is not there over HTTP or under isolation",
     ),
-    "name-workspace": _alike("Change to a folder that does, or use --workspace."),
+    "name-workspace": _apart(
+        model="The user can start the server in a folder that does, or with --workspace.",
+        person="Change to a folder that does, or use --workspace.",
+    ),
+    "existing-workspace": _apart(
+        model="The user can start the server with an existing folder: --workspace.",
+        person="Name an existing folder with --workspace.",
+    ),
     "show-settings": _apart(
         model="The user can correct them; `skm config show` tells every key and what is wrong.",
         person="`skm config show` tells every key and what is wrong.",
