@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,10 @@ SESSION: dict[str, Any] = {
 def real(tmp_path: Path) -> Iterator[LiveWorkspace]:
     memory = tmp_path / "specs" / "007-auth" / "memory"
     memory.mkdir(parents=True)
-    (memory / "old.md").write_text("# Sessions in Redis\n\nSessions are kept in Redis.\n", encoding="utf-8")
+    old = memory / "old.md"
+    old.write_text("# Sessions in Redis\n\nSessions are kept in Redis.\n", encoding="utf-8")
+    # Not of the second in which the next one is saved: then neither would be the newest.
+    os.utime(old, (1_700_000_000, 1_700_000_000))
     loaded = settings.load(tmp_path, environ={}, user_file=tmp_path / "nobody", overrides={"semantic.model": "hashing"})
     live = LiveWorkspace(lambda: Workspace(loaded), background=False)
     yield live
