@@ -129,8 +129,8 @@ def test_every_error_says_what_to_do_next() -> None:
     assert mute == []
 
 
-# Said to whoever starts a program, who is a person.
-STARTING = ("serve/cli/", "serve/http/app.py", "serve/http/auth.py")
+# Said to one kind of reader only: to whoever starts a program, who is a person, and to a model.
+STARTING = ("serve/cli/", "serve/http/app.py", "serve/http/team_app.py", "serve/http/auth.py", "serve/mcp/")
 EDGE = re.compile(
     rf"\b(?:skm|{'|'.join(tool.name for tool in TOOLS)})\b|(?<![\w-])--(?!upgrade)[a-z]|\b[a-z]+[A-Z]\w+:"
 )
