@@ -123,9 +123,10 @@ def question(random: np.random.Generator) -> tuple[list[str], npt.NDArray[np.flo
 
 def search(index: Index, asked: tuple[list[str], npt.NDArray[np.float32]]) -> None:
     """What the index does for one search: both legs, then the rows of what is shown."""
-    hits = [*index.documents.match(asked[0], Filter(), LIMIT), *index.vectors.match(asked[1], Filter(), LIMIT)]
-    index.documents.passages([hit.passage_id for hit in hits])
-    index.documents.many(list({hit.memory_id for hit in hits}))
+    with index.steady():
+        hits = [*index.documents.match(asked[0], Filter(), LIMIT), *index.vectors.match(asked[1], Filter(), LIMIT)]
+        index.documents.passages([hit.passage_id for hit in hits])
+        index.documents.many(list({hit.memory_id for hit in hits}))
 
 
 def timed(work: Callable[[], object]) -> float:

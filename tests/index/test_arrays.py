@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.memory import Filter, Tier
+from spec_kit_memory.core.memory import Filter, Scope, Tier
 from spec_kit_memory.index.arrays import nearest
 from spec_kit_memory.index.arrays.columns import Columns
 from spec_kit_memory.index.arrays.feed import Feed
@@ -87,7 +87,7 @@ def test_the_last_read_stay_longest() -> None:
 def test_what_one_thread_found_within_its_scope_is_not_taken_back_by_another(store: Index) -> None:
     store.documents.put(entry("memory/a.md", "text"), BY_USER)
     kept = store._shared.row_cache  # type: ignore[attr-defined]
-    seen = kept._within(None, [1, 99])
+    seen = kept._within(Scope(), [1, 99])
     for known in kept._seen.values():  # a change of that memory, seen by another thread
         known.pop(1)
     assert seen == {1}

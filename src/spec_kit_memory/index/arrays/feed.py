@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["Counters", "Feed", "Lookups", "MemoryPlace", "MemoryRow", "PassageArrays"]
+__all__ = ["Counters", "Feed", "Lookups", "MemoryPlace", "MemoryRow", "PassageArrays", "Wanted"]
 
 Lookups = dict[tuple[str, ...], str]  # the words of the index, several for a phrase -> the term that was asked
 
@@ -23,6 +23,14 @@ class Counters(NamedTuple):
     generation: int  # rises with every change to memories
     used: int  # rises with every recorded use
     epoch: int  # rises when arrays must be read anew as a whole
+
+
+class Wanted(NamedTuple):
+    """Words whose passages are to be read."""
+
+    lookup: tuple[str, ...]
+    term: str  # as it was asked
+    after: int  # the passage id beyond which
 
 
 class MemoryRow(NamedTuple):
@@ -62,6 +70,7 @@ class MemoryPlace(NamedTuple):
 
 
 class Feed(Protocol):
+    warm_passages: int  # where there are more, their rows are not read ahead
     """Reads without a scope, for arrays that apply one. Ids of passages and vectors only rise and never change."""
 
     def moment(self) -> AbstractContextManager[object]:
@@ -86,8 +95,8 @@ class Feed(Protocol):
 
     # --- postings
     def lookups(self, terms: Sequence[str]) -> Lookups: ...
-    def postings(self, lookup: tuple[str, ...], term: str, *, after: int) -> tuple[Ints, Ints]:
-        """Passages beyond that id which have the words, by ascending id, and how often each has them."""
+    def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
+        """For each, the passages that have the words, by ascending id, and how often each has them."""
         ...
 
     def texts(self, memory_ids: Sequence[int]) -> list[str]: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from spec_kit_memory.core import words
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
 from spec_kit_memory.index.arrays.columns import Columns
-from spec_kit_memory.index.arrays.feed import Feed, Lookups
+from spec_kit_memory.index.arrays.feed import Feed, Lookups, Wanted
 
 __all__ = ["RECENT", "Postings", "best"]
 
@@ -35,6 +35,7 @@ _MOST_DELTA = 4_000  # passages added since a word was read; more are read faste
 
 RECENT = 7  # texts that a question may have; it is asked again of what its filter held back
 
+Ints = npt.NDArray[np.int64]
 _Asked = tuple[Scope | None, tuple[tuple[str, ...], ...]]
 
 
@@ -98,7 +99,7 @@ class Postings:
             if cached is not None and cached[0] is columns:
                 return cached[1]
             with self._feed.moment():  # one for all words
-                postings = [self._posting(columns, lookup, term) for lookup, term in lookups.items()]
+                postings = self._postings(columns, lookups)
         scores = _bm25(columns, columns.passages(columns.seen(scope)), postings)
         with self._lock:
             self._recent.pop(key, None)
@@ -113,22 +114,29 @@ class Postings:
             return
         for lookup, term in self._feed.lookups(self._common(columns)).items():
             with self._lock:  # word by word: a search waits for one of them at most
-                self._posting(columns, lookup, term)
+                self._postings(columns, {lookup: term})
 
-    def _posting(self, columns: Columns, lookup: tuple[str, ...], term: str) -> _Posting:
+    def _postings(self, columns: Columns, lookups: Lookups) -> list[_Posting]:
+        """Of all of these; what is not at hand, or was read before the last passages came, is read together."""
         if self._build != columns.build:
             self._kept.clear()
             self._bytes, self._build = 0, columns.build
-        posting = self._kept.pop(lookup, None)
-        if posting is not None:
-            self._bytes -= posting.size
-        if posting is None or posting.upto < columns.last_passage:
-            posting = self._read(columns, lookup, term, posting)
-        self._kept[lookup] = posting
-        self._bytes += posting.size
+        ready: dict[tuple[str, ...], _Posting | None] = {lookup: self._kept.pop(lookup, None) for lookup in lookups}
+        self._bytes -= sum(posting.size for posting in ready.values() if posting is not None)
+        missing = {
+            lookup: posting
+            for lookup, posting in ready.items()
+            if posting is None or posting.upto < columns.last_passage
+        }
+        try:
+            ready |= self._read(columns, lookups, missing)
+        finally:
+            kept = {lookup: posting for lookup, posting in ready.items() if posting is not None}
+            self._kept |= kept
+            self._bytes += sum(posting.size for posting in kept.values())
         while self._bytes > _KEEP_BYTES and len(self._kept) > 1:
             self._bytes -= self._kept.popitem(last=False)[1].size
-        return posting.within(columns)
+        return [posting.within(columns) for posting in kept.values()]
 
     def _common(self, columns: Columns) -> list[str]:
         """The words that most memories have, judged by a sample of them."""
@@ -137,20 +145,32 @@ class Postings:
         counted = Counter(word for text in texts for word in words.content(text))
         return [word for word, _ in counted.most_common(_WARM_WORDS)]
 
-    def _read(self, columns: Columns, lookup: tuple[str, ...], term: str, earlier: _Posting | None) -> _Posting:
+    def _read(
+        self, columns: Columns, lookups: Lookups, missing: Mapping[tuple[str, ...], _Posting | None]
+    ) -> dict[tuple[str, ...], _Posting]:
         """From the text index, from the beginning or since the last reading."""
-        after = earlier.upto if earlier else 0
-        added = len(columns.passage_ids) - int(np.searchsorted(columns.passage_ids, after, side="right"))
-        if earlier is not None and added > _MOST_DELTA and len(lookup) == 1:
-            earlier, after = None, 0
-        docs, times = self._feed.postings(lookup, term, after=after)
-        keep = docs <= columns.last_passage  # a newer generation than our columns may already be there
-        docs, times = docs[keep], times[keep]
-        slots = columns.slots(docs)
-        slots, counts = slots[slots >= 0], times[slots >= 0].astype(np.float32)
-        if earlier is not None:
-            slots, counts = np.concatenate([earlier.slots, slots]), np.concatenate([earlier.times, counts])
-        return _Posting(slots, counts, columns.last_passage)
+        if not missing:
+            return {}
+        wanted: list[Wanted] = []
+        for lookup, earlier in missing.items():
+            after = earlier.upto if earlier else 0
+            added = len(columns.passage_ids) - int(np.searchsorted(columns.passage_ids, after, side="right"))
+            whole = added > _MOST_DELTA and len(lookup) == 1
+            wanted.append(Wanted(lookup, lookups[lookup], 0 if whole else after))
+        return {
+            asked.lookup: _extended(columns, missing[asked.lookup] if asked.after else None, docs, times)
+            for asked, (docs, times) in zip(wanted, self._feed.postings(wanted), strict=True)
+        }
+
+
+def _extended(columns: Columns, earlier: _Posting | None, docs: Ints, times: Ints) -> _Posting:
+    keep = docs <= columns.last_passage  # a newer generation than our columns may already be there
+    docs, times = docs[keep], times[keep]
+    slots = columns.slots(docs)
+    slots, counts = slots[slots >= 0], times[slots >= 0].astype(np.float32)
+    if earlier is not None:
+        slots, counts = np.concatenate([earlier.slots, slots]), np.concatenate([earlier.times, counts])
+    return _Posting(slots, counts, columns.last_passage)
 
 
 def _bm25(columns: Columns, inside: npt.NDArray[np.bool_], postings: Sequence[_Posting]) -> npt.NDArray[np.float32]:

@@ -21,7 +21,6 @@ __all__ = ["RowCache"]
 _MOST_MEMORIES = 10_000  # about 15 MB
 _MOST_PASSAGES = 120_000  # about 60 MB, in workspaces that have so many
 _MOST_STATE_BYTES = 40_000_000
-_WARM_PASSAGES = 20_000  # more are not read ahead
 _AT_ONCE = 500
 
 Value = TypeVar("Value")
@@ -85,16 +84,21 @@ class RowCache:
         if len(memory_ids) <= _MOST_MEMORIES:
             for at in range(0, len(memory_ids), _AT_ONCE):
                 self.memories(None, memory_ids[at : at + _AT_ONCE])
-        if len(passage_ids) <= _WARM_PASSAGES:
+        if len(passage_ids) <= self._feed.warm_passages:
             for at in range(0, len(passage_ids), _AT_ONCE):
                 self.passages(None, passage_ids[at : at + _AT_ONCE])
 
     def _within(self, scope: Scope | None, ids: Collection[int]) -> set[int]:
         """Those of these memories that are within the scope; a set of the caller's own, as other threads go on."""
+        if scope is None:
+            return set(ids)
         seen = self._seen.setdefault(scope, {})
         unknown = [id_ for id_ in ids if id_ not in seen]
-        if unknown:
-            for place in self._feed.places(unknown):
+        rows = {id_: row for id_ in unknown if (row := self._memories.values.get(id_))}
+        for id_, row in rows.items():
+            seen[id_] = allows(scope, path=row.path, owner=row.owner, project=row.project)
+        if len(rows) < len(unknown):
+            for place in self._feed.places([id_ for id_ in unknown if id_ not in rows]):
                 seen[place.memory_id] = allows(scope, path=place.path, owner=place.owner, project=place.project)
         return {id_ for id_ in ids if seen.get(id_)}
 

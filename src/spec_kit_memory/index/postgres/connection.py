@@ -52,6 +52,7 @@ _PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z_]+)\b|@p\b|@c\b|@vector\b|%")
 Values = Sequence[Any] | Mapping[str, Any]
 Raw = psycopg.Connection[tuple[Any, ...]]
 Pool = ConnectionPool[Raw]
+_First = Callable[[Raw, bytes], object]  # sends what begins a transaction, and perhaps more
 
 
 def clean(text: str) -> str:
@@ -124,7 +125,9 @@ class Result:
 class Connection:
     """A connection inside one transaction of one project, which begins with its first statement."""
 
-    def __init__(self, begin: Callable[[], tuple[Pool, Raw]], project: int, checkout: int, extension: str) -> None:
+    def __init__(
+        self, begin: Callable[[_First], tuple[Pool, Raw]], project: int, checkout: int, extension: str
+    ) -> None:
         self._begin = begin
         self._begun: tuple[Pool, Raw] | None = None
         self.project = project
@@ -140,7 +143,7 @@ class Connection:
     @property
     def raw(self) -> Raw:
         if self._begun is None:
-            self._begun = self._begin()
+            self._begun = self._begin(lambda raw, begin: raw.execute(begin))
         return self._begun[1]
 
     @property
@@ -158,9 +161,41 @@ class Connection:
         pool.putconn(raw)
 
     def execute(self, sql: str, values: Values = ()) -> Result:
-        cursor = psycopg.ClientCursor(self.raw)
-        cursor.execute(_translated(sql, self.project, self.checkout, self._extension).encode(), _storable(values) or {})
-        return Result(cursor)
+        """The first statement of a transaction goes to the server together with what begins it."""
+        statement, given = self._statement(sql), _storable(values) or {}
+        if self._begun is not None:
+            return Result(psycopg.ClientCursor(self.raw).execute(statement, given))
+        cursors: list[psycopg.Cursor[tuple[Any, ...]]] = []
+
+        def send(raw: Raw, begin: bytes) -> None:
+            cursors.append(psycopg.ClientCursor(raw).execute(b"%b; %b" % (begin, statement), given))
+
+        self._begun = self._begin(send)
+        while cursors[-1].nextset():
+            pass  # what began it
+        return Result(cursors[-1])
+
+    def fetch_once(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
+        """One statement that is a transaction of its own, there and back at once. Where one has begun, within that."""
+        if self._begun is not None:
+            return self.execute(sql, values).fetchall()
+        statement, given = self._statement(sql), _storable(values) or {}
+        found: list[list[tuple[Any, ...]]] = []
+
+        def send(raw: Raw, begin: bytes) -> None:
+            found.clear()
+            cursor = psycopg.ClientCursor(raw).execute(b"%b; %b; ROLLBACK" % (begin, statement), given)
+            while True:
+                found.append(cursor.fetchall() if cursor.description else [])
+                if not cursor.nextset():
+                    return
+
+        pool, raw = self._begin(send)
+        pool.putconn(raw)
+        return found[-2]
+
+    def _statement(self, sql: str) -> bytes:
+        return _translated(sql, self.project, self.checkout, self._extension).encode()
 
     def executemany(self, sql: str, values: Iterable[Values]) -> None:
         given = list(values)
@@ -302,8 +337,8 @@ class Database:
         self._extension = opened.extension
         self.read_only = opened.read_only or read_only
         self._begin = (
-            f'SET LOCAL ROLE {schema.ROLE}; SET LOCAL search_path = {schema.NAME}, "{opened.extension}";'
-            f" SELECT set_config('skm.project', '{opened.project:d}', true),"
+            f"SELECT set_config('search_path', '{schema.NAME}, \"{opened.extension}\"', true),"
+            f" set_config('role', '{schema.ROLE}', true), set_config('skm.project', '{opened.project:d}', true),"
             f" set_config('skm.checkout', '{opened.checkout:d}', true)"
         )
 
@@ -318,18 +353,20 @@ class Database:
     @contextmanager
     def _transaction(self, begin: str, *, user: str | None = None) -> Iterator[Connection]:
         whole = f"{begin}; {self._begin}, {user or self._user}"
-        connection = Connection(lambda: self._begun(whole), self.project, self.checkout, self._extension)
+        connection = Connection(
+            lambda first: self._begun(first, whole.encode()), self.project, self.checkout, self._extension
+        )
         try:
             yield connection
         finally:
             connection.end()
 
-    def _begun(self, begin: str) -> tuple[Pool, Raw]:
+    def _begun(self, first: _First, begin: bytes) -> tuple[Pool, Raw]:
         """A connection in a new transaction. Nothing was done in it yet, so a broken one is replaced without a word."""
         for left in reversed(range(_TRIES)):
             pool, raw = self._taken()
             try:
-                raw.execute(begin.encode())
+                first(raw, begin)
                 return pool, raw
             except psycopg.OperationalError:
                 pool.putconn(raw)
@@ -361,7 +398,8 @@ class Database:
         with self.reading() as connection:
             is_new = not connection.has_begun  # else it may be of a moment that is long ago
             sql = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
-            found = Counters._make(first(connection, sql))
+            # What is read after this is of this moment or a later one, and read again if it changed in between.
+            found = Counters._make(connection.fetch_once(sql)[0])
         if is_new and _written.get(key) == written:
             _recent[key] = asked_at, found
         return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core.memory import Memory, StoredPassage
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays
+from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays, Wanted
 from spec_kit_memory.index.postgres import conditions
 from spec_kit_memory.index.postgres.connection import Connection, Database, clean, fetch, first
 from spec_kit_memory.index.postgres.text_index import BUCKET, tokens
@@ -31,6 +31,8 @@ _PAGE = 4_096  # vectors
 
 
 class PostgresFeed:
+    warm_passages = 120_000  # as many as are kept: each that is missing is a way to the server
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._dimensions = (-1, 0)  # an epoch, and those of its model
@@ -79,11 +81,14 @@ class PostgresFeed:
                 found.setdefault(words, asked)
         return found
 
-    def postings(self, lookup: tuple[str, ...], term: str, *, after: int) -> tuple[Ints, Ints]:
+    def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
+        words = sorted({(word, one.after) for one in wanted for word in one.lookup})
         with self._database.reading() as connection:
-            if len(lookup) == 1:
-                return _posting(connection, lookup[0], after)
-            return _phrase(connection, lookup, after)
+            found = _postings(connection, words)
+            return [
+                found[one.lookup[0], one.after] if len(one.lookup) == 1 else _phrase(connection, one, found)
+                for one in wanted
+            ]
 
     def texts(self, memory_ids: Sequence[int]) -> list[str]:
         test, values = conditions.in_ids(memory_ids, "memory.id")
@@ -127,7 +132,7 @@ class PostgresFeed:
         test, values = conditions.in_ids(set(memory_ids), "memory.id")
         sql = f"SELECT {conditions.MEMORY} AND {test} AND memory.presence = 'live'"
         with self._database.reading() as connection:
-            return {row[0]: rows.memory_from(row) for row in connection.execute(sql, values)}
+            return {row[0]: rows.memory_from(row) for row in connection.fetch_once(sql, values)}
 
     def passages(self, passage_ids: Collection[int]) -> dict[int, StoredPassage]:
         test, values = conditions.in_ids(set(passage_ids), "passage.id")
@@ -136,7 +141,7 @@ class PostgresFeed:
             f" WHERE passage.project_id = @p AND {test} AND presence = 'live'"
         )
         with self._database.reading() as connection:
-            return {row[0]: rows.passage_from(row) for row in connection.execute(sql, values)}
+            return {row[0]: rows.passage_from(row) for row in connection.fetch_once(sql, values)}
 
     def token_states(self, passage_ids: Collection[int]) -> dict[int, tuple[int, bytes | None]]:
         sql = (
@@ -145,14 +150,14 @@ class PostgresFeed:
             " WHERE passage.project_id = @p AND passage.id = ANY(?::bigint[])"
         )
         with self._database.reading() as connection:
-            found = connection.binary(sql, (list(passage_ids),)).fetchall()
+            found = connection.fetch_once(sql, (list(passage_ids),))
         return {passage_id: (memory_id, states) for passage_id, memory_id, states in found}
 
     def places(self, memory_ids: Collection[int]) -> list[MemoryPlace]:
         test, values = conditions.in_ids(memory_ids, "id")
         sql = f"SELECT id, path, owner, project FROM memory WHERE project_id = @p AND {test}"
         with self._database.reading() as connection:
-            return [MemoryPlace._make(row) for row in fetch(connection, sql, values)]
+            return [MemoryPlace._make(row) for row in connection.fetch_once(sql, values)]
 
 
 def _numbers(connection: Connection, names: Sequence[str], sql: str, values: Sequence[Any]) -> list[Ints]:
@@ -164,28 +169,36 @@ def _numbers(connection: Connection, names: Sequence[str], sql: str, values: Seq
     return [np.frombuffer(column or b"", ">i8").astype(np.int64) for column in row or ()]
 
 
-def _posting(connection: Connection, word: str, after: int) -> tuple[Ints, Ints]:
+_Word = tuple[str, int]  # and the passage after which it is read
+
+
+def _postings(connection: Connection, words: Sequence[_Word]) -> dict[_Word, tuple[Ints, Ints]]:
+    """All of a question at once."""
     import numpy as np
 
     sql = (
-        "SELECT string_agg(passages, '' ORDER BY bucket), string_agg(times, '' ORDER BY bucket) FROM posting"
-        " WHERE project_id = @p AND term = ? AND bucket >= ?"
+        "SELECT word, after, string_agg(passages, '' ORDER BY bucket), string_agg(times, '' ORDER BY bucket)"
+        " FROM unnest(?::text[], ?::bigint[]) AS asked (word, after) JOIN posting ON posting.project_id = @p"
+        f' AND term = word COLLATE "C" AND bucket >= after / {BUCKET} GROUP BY word, after'
     )
-    row = connection.binary(sql, (word, after // BUCKET)).fetchone() or (b"", b"")
-    ids, times = np.frombuffer(row[0] or b"", "<i8"), np.frombuffer(row[1] or b"", "<u2")
-    later = ids > after
-    return ids[later].astype(np.int64), times[later].astype(np.int64)
+    found = {word: (np.zeros(0, np.int64), np.zeros(0, np.int64)) for word in words}
+    given = [word for word, _ in words], [after for _, after in words]
+    for word, after, passages, counts in connection.fetch_once(sql, given):
+        ids, times = np.frombuffer(passages, "<i8"), np.frombuffer(counts, "<u2")
+        later = ids > after
+        found[word, after] = ids[later].astype(np.int64), times[later].astype(np.int64)
+    return found
 
 
-def _phrase(connection: Connection, lookup: tuple[str, ...], after: int) -> tuple[Ints, Ints]:
+def _phrase(connection: Connection, asked: Wanted, found: Mapping[_Word, tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
     """Passages that have all of the words, and how often one after the other."""
     import numpy as np
 
     ids = None
-    for word in set(lookup):
-        found, _ = _posting(connection, word, after)
-        ids = found if ids is None else np.intersect1d(ids, found, assume_unique=True)
-    wanted = f" {' '.join(lookup)} "
+    for word in set(asked.lookup):
+        having, _ = found[word, asked.after]
+        ids = having if ids is None else np.intersect1d(ids, having, assume_unique=True)
+    wanted = f" {' '.join(asked.lookup)} "
     sql = "SELECT id, words FROM passage WHERE project_id = @p AND id = ANY(?::bigint[]) ORDER BY id"
     given = [] if ids is None else ids.tolist()
     counted = [(id_, _times(words, wanted)) for id_, words in connection.binary(sql, (given,))] if given else []

@@ -10,7 +10,7 @@ import apsw
 
 from spec_kit_memory.core.memory import Memory, StoredPassage
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays
+from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays, Wanted
 from spec_kit_memory.index.sqlite import conditions
 from spec_kit_memory.index.sqlite.connection import Database, fetch, first
 from spec_kit_memory.index.sqlite.text_index import TOKENIZER
@@ -33,6 +33,8 @@ _PAGE = 4_096  # vectors
 
 
 class SqliteFeed:
+    warm_passages = 20_000
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -87,11 +89,14 @@ class SqliteFeed:
                     found.setdefault(tuple(tokens), asked)
         return found
 
-    def postings(self, lookup: tuple[str, ...], term: str, *, after: int) -> tuple[Ints, Ints]:
+    def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
         with self._database.reading() as connection:
-            if not after and len(lookup) == 1:
-                return _whole(connection, lookup[0])
-            return _since(connection, term, after)
+            return [
+                _whole(connection, one.lookup[0])
+                if not one.after and len(one.lookup) == 1
+                else _since(connection, one.term, one.after)
+                for one in wanted
+            ]
 
     def texts(self, memory_ids: Sequence[int]) -> list[str]:
         test, values = conditions.in_ids(memory_ids, "memory.id")
