@@ -20,7 +20,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from spec_kit_memory.core.memory import Filter, Origin, Presence
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError
 from spec_kit_memory.features import checkpoints
-from spec_kit_memory.index.sqlite import record_check
+from spec_kit_memory.index import record_check
+from spec_kit_memory.index.sqlite.recorded import Recorded
 from tests.features.conftest import Clock, Place
 
 FILES = {
@@ -203,7 +204,8 @@ class Undoing(RuleBasedStateMachine):
         if not hasattr(self, "space"):
             return
         assert self.space.ledger_verify().ok
-        assert record_check.check(self.space._runtime.whole._database) == []  # type: ignore[attr-defined]
+        with self.space._runtime.whole._database.apart() as connection:  # type: ignore[attr-defined]
+            assert record_check.check(Recorded(connection)) == []
 
 
 @pytest.fixture(autouse=True)

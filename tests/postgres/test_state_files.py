@@ -160,7 +160,7 @@ def test_by_sql_too_a_reader_sees_nobody_elses_own(store: PostgresIndex, server:
                 connection.execute("SELECT set_config('skm.user', %s, true)", (user,))
             counted = connection.execute(f"SELECT count(*) FROM {schema.NAME}.memory".encode()).fetchone()
             assert counted == (expected,), user
-    for user in ("ana", "o'hara\\", None):
+    for user in ("ana", "o'hara\\ 5% %s", None):
         view = store.within(Scope(user=user))
         with view.documents._database.reading() as reading:
             counted = reading.execute("SELECT count(*) FROM memory WHERE project_id = @p").get

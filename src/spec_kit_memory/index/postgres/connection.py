@@ -96,6 +96,11 @@ def _plain(value: Any) -> Any:
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
+def _unmarked(begin: bytes) -> bytes:
+    """No placeholders: what begins a transaction may have a user's name in it."""
+    return begin.replace(b"%", b"%%")
+
+
 class Result:
     """The rows of one statement."""
 
@@ -168,7 +173,7 @@ class Connection:
         cursors: list[psycopg.Cursor[tuple[Any, ...]]] = []
 
         def send(raw: Raw, begin: bytes) -> None:
-            cursors.append(psycopg.ClientCursor(raw).execute(b"%b; %b" % (begin, statement), given))
+            cursors.append(psycopg.ClientCursor(raw).execute(b"%b; %b" % (_unmarked(begin), statement), given))
 
         self._begun = self._begin(send)
         while cursors[-1].nextset():
@@ -184,7 +189,7 @@ class Connection:
 
         def send(raw: Raw, begin: bytes) -> None:
             found.clear()
-            cursor = psycopg.ClientCursor(raw).execute(b"%b; %b; ROLLBACK" % (begin, statement), given)
+            cursor = psycopg.ClientCursor(raw).execute(b"%b; %b; ROLLBACK" % (_unmarked(begin), statement), given)
             while True:
                 found.append(cursor.fetchall() if cursor.description else [])
                 if not cursor.nextset():

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, Mutation
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.index import rows
+from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt, TableReport
 from spec_kit_memory.index.postgres import text_index
 from spec_kit_memory.index.postgres.connection import Connection, fetch, first
 from spec_kit_memory.index.postgres.record import Record
+from spec_kit_memory.index.postgres.recorded import Recorded
 from spec_kit_memory.index.postgres.recorder import Recorder, load
 from spec_kit_memory.index.postgres.restore import Checkpoints
 from spec_kit_memory.index.postgres.statistics import Statistics
@@ -91,6 +92,9 @@ class Care(Statistics, Checkpoints):
                 found[name] += [said.format(count)] if count else []
         broken = ledger.verify(Record(self._shared, None).ledger())
         found["ledger"] = [broken.reason] if broken else []
+        if not quick:
+            with self._shared.database.apart() as connection:
+                found["record"] = record_check.check(Recorded(connection))
         if self._scope is None:
             return found
         # Counts would tell a scope about memories that it may not see.

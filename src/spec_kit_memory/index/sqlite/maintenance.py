@@ -17,11 +17,12 @@ import apsw
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.index import rows
+from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt
-from spec_kit_memory.index.sqlite import record_check, text_index
+from spec_kit_memory.index.sqlite import text_index
 from spec_kit_memory.index.sqlite.connection import fetch, first
 from spec_kit_memory.index.sqlite.record import Record
+from spec_kit_memory.index.sqlite.recorded import Recorded
 from spec_kit_memory.index.sqlite.recorder import Recorder, load
 from spec_kit_memory.index.sqlite.restore import Checkpoints
 from spec_kit_memory.index.sqlite.schema import RECORDED
@@ -99,7 +100,8 @@ class Care(Statistics, Checkpoints):
             found["integrity"] += integrity(fresh) if watch.endless else integrity_of(RECORDED, fresh, watch)
         found["ledger"] = self._ledger(watch)
         if not quick:
-            found["record"] = record_check.check(self._database)
+            with self._database.apart() as fresh:
+                found["record"] = record_check.check(Recorded(fresh))
         with self._database.reading() as connection:
             _count(connection, watch, found, _SLOW_FAULTS)
         if not watch.endless:

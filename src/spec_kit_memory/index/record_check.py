@@ -10,42 +10,72 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
-
-import apsw
+from typing import Any, Protocol
 
 from spec_kit_memory.core import ledger
-from spec_kit_memory.core.memory import Event, LedgerEntry, Memory, Origin, Presence, Relation
+from spec_kit_memory.core.memory import Attributes, Event, LedgerEntry, Link, Memory, Origin, Presence, Relation
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.sqlite.connection import Database, fetch
-from spec_kit_memory.index.sqlite.documents import effective
-from spec_kit_memory.index.sqlite.recorder import load
 
-__all__ = ["MOST", "check"]
+__all__ = ["MOST", "NAMES", "Recorded", "check"]
 
 MOST = 20  # findings that are named
 # Of a memory's state: what a rebuild empties and a scan fills again, each with an entry of its own.
 _DERIVED = ("aliases", "redactions")
-_NAMES = ("sequence", "ledger_sequence", *rows.HISTORY.split(", "))
+# What several checkouts of a project share, and each may change.
+_SHARED = ("validation_count", "confidence")
+NAMES = ("sequence", "ledger_sequence", *rows.HISTORY.split(", "))
 
 _Row = dict[str, Any]
 _Key = tuple[int, int, str]  # of a link: source, target, relation
 
 
-def check(database: Database) -> list[str]:
-    """What does not agree, in words; everything is read in one moment."""
-    with database.apart() as connection:
-        look = _Look(connection)
-        try:
-            look.at_history()
-            look.at_texts()
-            look.at_memories()
-            look.at_links()
-        except (ledger.Unreadable, UnicodeDecodeError):
-            return []  # an entry that cannot be read is named by the check of the chain
+class Recorded(Protocol):
+    """What an engine has recorded, in one moment."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Other checkouts of the project have memories of these too."""
+        ...
+
+    def ledger(self) -> Iterable[tuple[tuple[Any, ...], bool]]:
+        """Every entry in order (`rows.LEDGER`), and whether this checkout made it."""
+        ...
+
+    def history(self, *, numbered: bool) -> Iterable[tuple[Any, ...]]:
+        """`NAMES` of the rows that name an entry of the ledger, by that, or of those that do not."""
+        ...
+
+    def texts(self) -> Iterable[tuple[str, bytes]]: ...
+    def memories_with(self, content_hash: str) -> list[int]:
+        """Some of them."""
+        ...
+
+    def memory_ids(self) -> list[int]: ...
+    def memory(self, memory_id: int) -> Memory | None: ...
+    def states(self, history_sequence: int) -> tuple[str, str | None, str | None]:
+        """Event, before and after."""
+        ...
+
+    def effective(self, memory_id: int) -> tuple[Attributes, bool] | None:
+        """What document and overrides say; None where the file is to be read again anyway."""
+        ...
+
+    def links_by_hand(self) -> Iterable[Link]: ...
+
+
+def check(recorded: Recorded) -> list[str]:
+    """What does not agree, in words."""
+    look = _Look(recorded)
+    try:
+        look.at_history()
+        look.at_texts()
+        look.at_memories()
+        look.at_links()
+    except (ledger.Unreadable, UnicodeDecodeError):
+        return []  # an entry that cannot be read is named by the check of the chain
     found = list(dict.fromkeys(look.found))
     more = len(found) - MOST
     return [*found[:MOST], f"and {more} more"] if more > 0 else found
@@ -61,7 +91,7 @@ class _Last:
 
 @dataclass(slots=True)
 class _Look:
-    connection: apsw.Connection
+    recorded: Recorded
     found: list[str] = field(default_factory=list)
     last: dict[int, _Last] = field(default_factory=dict)
     last_link: dict[_Key, _Row | None] = field(default_factory=dict)
@@ -73,7 +103,7 @@ class _Look:
         """Every entry of the ledger with the history rows that were written with it."""
         numbered, unnumbered = self._numbered(), self._unnumbered()
         group = next(numbered, None)
-        for row in self.connection.execute(f"SELECT {rows.LEDGER} FROM ledger ORDER BY sequence"):
+        for row, is_own in self.recorded.ledger():
             entry = rows.ledger_from(row)
             while group and group[0] < entry.sequence:
                 group = self._stray(group[0], numbered)
@@ -83,18 +113,17 @@ class _Look:
             elif entry.version == 1:  # a process of 0.1 may have gone on writing beside us
                 own = unnumbered.pop(_moment_of(entry), [])
             self._compare_history(entry, own)
-            self._remember(entry, own)
+            self._remember(entry, own, is_own=is_own)
         while group:
             group = self._stray(group[0], numbered)
         for left in unnumbered.values():
             self.found += [f"history row {row['sequence']} belongs to no entry of the ledger" for row in left]
 
     def _numbered(self) -> Iterator[tuple[int, list[_Row]]]:
-        sql = f"SELECT {', '.join(_NAMES)} FROM history WHERE ledger_sequence IS NOT NULL"
-        found = self.connection.execute(f"{sql} ORDER BY ledger_sequence, sequence")
         before = 0
         for sequence, group in groupby(
-            (dict(zip(_NAMES, row, strict=True)) for row in found), lambda row: row["ledger_sequence"]
+            (dict(zip(NAMES, row, strict=True)) for row in self.recorded.history(numbered=True)),
+            lambda row: row["ledger_sequence"],
         ):
             written = list(group)
             if written[0]["sequence"] < before:
@@ -104,9 +133,8 @@ class _Look:
 
     def _unnumbered(self) -> dict[tuple[Any, ...], list[_Row]]:
         found: dict[tuple[Any, ...], list[_Row]] = {}
-        sql = f"SELECT {', '.join(_NAMES)} FROM history WHERE ledger_sequence IS NULL ORDER BY sequence"
-        for row in self.connection.execute(sql):
-            named = dict(zip(_NAMES, row, strict=True))
+        for row in self.recorded.history(numbered=False):
+            named = dict(zip(NAMES, row, strict=True))
             at = rows.iso(rows.moment(named["at"]))
             found.setdefault((named["memory_id"], at, named["hash_before"], named["hash_after"]), []).append(named)
         return found
@@ -124,11 +152,12 @@ class _Look:
         elif entry.version == 1 and not all(_fits(entry, row) for row in own):
             self.found.append(f"the history of ledger entry {entry.sequence} tells of another text than the entry")
 
-    def _remember(self, entry: LedgerEntry, own: list[_Row]) -> None:
+    def _remember(self, entry: LedgerEntry, own: list[_Row], *, is_own: bool) -> None:
         self.is_mixed = self.is_mixed or entry.version == 1
         if entry.hash_before is entry.hash_after is None:
             return  # taken over from another system: nothing here changed
-        self.last[entry.memory_ids[0]] = _Last(entry, own[-1]["sequence"] if own else None)
+        if is_own:
+            self.last[entry.memory_ids[0]] = _Last(entry, own[-1]["sequence"] if own else None)
         if entry.version == 1:
             return
         if entry.operation and entry.operation.get("kind") == "merge" and entry.presence != Presence.LIVE:
@@ -145,20 +174,20 @@ class _Look:
     # --- texts, metadata, links
 
     def at_texts(self) -> None:
-        for hash_, blob in self.connection.execute("SELECT hash, text FROM content"):
+        for hash_, blob in self.recorded.texts():
             try:
                 good = hashlib.sha256(zlib.decompress(blob)).hexdigest() == hash_
             except (zlib.error, TypeError):
                 good = False
             if not good:
-                whose = fetch(self.connection, "SELECT id FROM memory WHERE content_hash = ? LIMIT 5", (hash_,))
-                about = f"of memory {', '.join(str(id_) for (id_,) in whose)}" if whose else "of an earlier state"
+                whose = self.recorded.memories_with(hash_)
+                about = f"of memory {', '.join(map(str, whose))}" if whose else "of an earlier state"
                 self.found.append(f"a text {about} was altered: its hash does not fit")
 
     def at_memories(self) -> None:
-        ids = [id_ for (id_,) in fetch(self.connection, "SELECT id FROM memory ORDER BY id")]
+        ids = self.recorded.memory_ids()
         for id_ in ids:
-            memory = load(self.connection, id_)
+            memory = self.recorded.memory(id_)
             if memory and id_ not in self.last:
                 self.found.append(f"memory {id_} is not on the ledger")
             elif memory:
@@ -177,12 +206,11 @@ class _Look:
             self.found.append(
                 f"memory {memory.id} is {memory.presence}; ledger entry {entry.sequence} says {entry.presence}"
             )
-        (event, before, after), *_ = fetch(
-            self.connection, "SELECT event, before, after FROM history WHERE sequence = ?", (last.row,)
-        )
+        event, before, after = self.recorded.states(last.row)
         expected = _values(before if event == Event.DELETE else after) or {}
         now = rows.state_of(memory)
-        compared = (name for name in now if name in expected and name not in (*_DERIVED, "presence"))
+        passed_over = (*_DERIVED, "presence", *(_SHARED if self.recorded.is_shared else ()))
+        compared = (name for name in now if name in expected and name not in passed_over)
         differing = [name for name in compared if now[name] != expected[name]]
         if memory.presence is Presence.LIVE and not differing:
             differing = self._overridden(memory)
@@ -191,19 +219,17 @@ class _Look:
 
     def _overridden(self, memory: Memory) -> list[str]:
         """What the document and overrides say is what holds, unless the file is to be read again anyway."""
-        read = fetch(self.connection, "SELECT raw_hash FROM document WHERE memory_id = ?", (memory.id,))
-        if not read or not read[0][0]:
+        holding = self.recorded.effective(memory.id)
+        if holding is None:
             return []
-        attributes, trusted = effective(self.connection, memory.id)
+        attributes, trusted = holding
         said, holds = rows.attributes_json(attributes), rows.attributes_json(memory.attributes)
         return [name for name in said if said[name] != holds[name]] + ["trust"] * (trusted != memory.trusted)
 
     def at_links(self) -> None:
         """Links by hand; the others follow from files."""
-        sql = f"SELECT {rows.LINK} FROM link WHERE origin = ?"
         present = {
-            (*link.ends, str(link.relation)): rows.link_state(link) or {}
-            for link in (rows.link_from(row) for row in fetch(self.connection, sql, (str(Origin.HAND),)))
+            (*link.ends, str(link.relation)): rows.link_state(link) or {} for link in self.recorded.links_by_hand()
         }
         for key, said in self.last_link.items():
             now = present.get(key)
