@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from spec_kit_memory.core.markdown import parse
-from spec_kit_memory.core.phrases import MOST, extract
+from spec_kit_memory.core.phrases import MOST_PHRASES, extract
 from spec_kit_memory.core.triggers import Matcher, fold
 from spec_kit_memory.core.words import stem
 
@@ -69,7 +69,7 @@ def machine_made(given: tuple[str, ...], lists: Counter[tuple[str, ...]]) -> boo
 
 def report(name: str, cases: list[Case], shared: Counter[str]) -> None:
     same = near = there = total = 0
-    room = sum(min(MOST, len(case.given)) for case in cases)
+    room = sum(min(MOST_PHRASES, len(case.given)) for case in cases)
     covered = 0.0
     seconds = []
     for case in cases:
@@ -91,7 +91,7 @@ def report(name: str, cases: list[Case], shared: Counter[str]) -> None:
         return
     print(
         f"{name}: {len(cases)} files, {total} phrases ({there / total:.0%} occur in the body, "
-        f"{MOST} a file can be {room / total:.0%} of them); "
+        f"{MOST_PHRASES} a file can be {room / total:.0%} of them); "
         f"same {same / total:.1%}, near {near / total:.1%}, words {covered / total:.1%}; "
         f"{1000 * statistics.median(seconds):.1f} ms a file (median), {1000 * max(seconds):.1f} ms at most"
     )

@@ -383,7 +383,9 @@ class Workspace:
 
         if self.personal is None:
             return context.context(self._runtime, request)
-        personal_request = request.replace(max_tokens=max(100, request.max_tokens // personal.SHARE), spec_folder=None)
+        personal_request = request.replace(
+            max_tokens=max(100, request.max_tokens // personal.SHARE_DIVISOR), spec_folder=None
+        )
         own = context.context(self.personal._runtime, personal_request)
         return personal.joined_context(context.context(self._runtime, request), own, max_tokens=request.max_tokens)
 

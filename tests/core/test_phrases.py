@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.phrases import MOST, doubts, extract, folder_phrase, in_most_prompts, too_plain
+from spec_kit_memory.core.phrases import MOST_PHRASES, doubts, extract, folder_phrase, in_most_prompts, too_plain
 from spec_kit_memory.core.triggers import Matcher, usable
 
 TEXT = """
@@ -44,7 +44,7 @@ def test_all_given_phrases_are_kept_first_and_topped_up() -> None:
     given_phrases = ["My own phrase", "fix", "my own phrase"]
     found = extract(TEXT, own_phrases=given_phrases)
     assert found[:3] == given_phrases
-    assert 3 < len(found) <= MOST
+    assert 3 < len(found) <= MOST_PHRASES
     many = [f"phrase {number}" for number in range(40)]
     assert extract(TEXT, own_phrases=many) == many
 
@@ -109,7 +109,7 @@ def test_any_text_gives_usable_phrases_and_keeps_the_given_ones(text: str, given
     kept = [" ".join(phrase.split()) for phrase in given_phrases if phrase.strip()]
     assert found[: len(set(kept))] == list(dict.fromkeys(kept))
     assert all(usable(phrase) for phrase in found[len(set(kept)) :])
-    assert len(found) <= max(MOST, len(kept))
+    assert len(found) <= max(MOST_PHRASES, len(kept))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ MAX_HOPS = 2
 HOT_FROM = 0.8  # a match, and a normal memory one turn later
 WARM_FROM = 0.4  # one hop from a match, or a normal memory four turns later
 FORGOTTEN_BELOW = 0.01
-KEPT = 200  # entries a session carries at most; far more than anything shows
+MOST_ENTRIES = 200  # entries a session carries at most; far more than anything shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def attend(
             left[memory_id] = new
     remembered = [entry for entry in entries.values() if left[entry.memory_id] >= FORGOTTEN_BELOW]
     remembered.sort(key=lambda entry: (-left[entry.memory_id], -entry.turn, entry.memory_id))
-    return replace(session, attention=tuple(remembered[:KEPT]))
+    return replace(session, attention=tuple(remembered[:MOST_ENTRIES]))
 
 
 def forget(session: Session, memory_ids: Iterable[int]) -> Session:

@@ -18,9 +18,9 @@ from spec_kit_memory.core.stop_words import COMMON_FILES, DOCUMENT, EXTENSIONS, 
 from spec_kit_memory.core.triggers import fold, usable
 from spec_kit_memory.core.words import content, stem
 
-__all__ = ["MOST", "doubts", "extract", "in_most_prompts", "too_plain"]
+__all__ = ["MOST_PHRASES", "doubts", "extract", "in_most_prompts", "too_plain"]
 
-MOST = 15
+MOST_PHRASES = 15
 MOST_CHARACTERS = 60_000
 MOST_CANDIDATES = 4_000  # n-grams kept for scoring; a text of nothing but new words has no better ones
 LONGEST_WORD = 40
@@ -75,7 +75,7 @@ def extract(
     title: str = "",
     spec_folder: str | None = None,
     files: Iterable[str] = (),
-    most: int = MOST,
+    most: int = MOST_PHRASES,
 ) -> list[str]:
     """The given phrases, all of them, and as many more as make `most` together."""
     chosen = list(dict.fromkeys(" ".join(phrase.split()) for phrase in own_phrases if phrase.strip()))
@@ -278,7 +278,7 @@ def _ranked(gathered: _Gathered) -> list[_Seen]:
     inside = _inside_longer(gathered)
     scored = [(_score(key, seen, inside, gathered), -at, seen) for at, (key, seen) in enumerate(gathered.seen.items())]
     scored.sort(key=lambda entry: (-entry[0], -entry[1]))
-    return [seen for score, _, seen in scored[: MOST * 20] if score > 0]
+    return [seen for score, _, seen in scored[: MOST_PHRASES * 20] if score > 0]
 
 
 def _inside_longer(gathered: _Gathered) -> Counter[str]:

@@ -53,7 +53,7 @@ from spec_kit_memory.requests import (
     CheckpointRestoreRequest,
 )
 
-MOST = 10
+MOST_CHECKPOINTS = 10
 LONGEST_NAME = 200
 # What a diff leaves out: what a file looked like on disk is not the memory, and use is only counted.
 _NOT_COMPARED = frozenset(
@@ -214,7 +214,7 @@ def _prune(runtime: Runtime, *, keep: set[str]) -> tuple[str, ...]:
     with _shelf(runtime).alone():
         existing, _ = shelf.headers(_shelf(runtime), runtime.scope)
         for checkpoint in sorted(existing, key=lambda checkpoint: (not checkpoint.automatic, checkpoint.age)):
-            if len(existing) - len(dropped) > MOST and checkpoint.name not in keep:
+            if len(existing) - len(dropped) > MOST_CHECKPOINTS and checkpoint.name not in keep:
                 checkpoint.place.remove()
                 dropped.append(checkpoint.name)
     return tuple(dropped)

@@ -31,7 +31,7 @@ SHARING = 40  # found by the words of the text
 HITS = 1_000  # in so many passages;
 FEW_DOCUMENTS = 4  # and of each folder only the newest ones: the first save of a process reads them all
 ASKED_CHARACTERS = 4_000
-DEEPEST = 4  # nested spec folders that have no documents yet
+DEEPEST_SPEC_FOLDER = 4  # nested spec folders that have no documents yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _on_disk(base: Path) -> Iterator[str]:
         except OSError:
             continue
         yield from (prefix + child.name for child in children)
-        if prefix.count("/") < DEEPEST:
+        if prefix.count("/") < DEEPEST_SPEC_FOLDER:
             below += [(child, f"{prefix}{child.name}/") for child in children if not child.is_symlink()]
 
 

@@ -25,7 +25,7 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import ContextRequest, SearchRequest
 
 SECTIONS = ("state", "next-steps", "blockers", "summary")
-TRIGGERED = 3
+MOST_TRIGGERED = 3
 DECISIONS = 3
 MOST_DECISIONS = 6  # some of them may belong to memories that stand above
 OFFERS = 3
@@ -185,7 +185,7 @@ def _triggered(
     """What the prompt brings up; not what stands below anyway, as the newest of the folder does. Was there any?"""
     matches, memories = sessions.matching(runtime, prompt)
     left_out = page.shown | without
-    chosen = [memories[m.memory_id] for m in matches if m.memory_id not in left_out][:TRIGGERED]
+    chosen = [memories[m.memory_id] for m in matches if m.memory_id not in left_out][:MOST_TRIGGERED]
     if chosen:
         page.heading("## Brought up by the prompt")
     for memory in chosen:

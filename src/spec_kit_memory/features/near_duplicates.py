@@ -23,7 +23,7 @@ from spec_kit_memory.files import disk
 
 # Near-copies share most words, so they are among the best text matches.
 CANDIDATES = 20
-SHOWN = 5
+MOST_SHOWN = 5
 # Texts of so different a length cannot share enough to be near-copies: they need not be read.
 LEAST_RATIO = 0.2
 _SEARCHED = Filter(tiers=frozenset(set(Tier) - {Tier.DEPRECATED}))
@@ -46,7 +46,7 @@ def similar(runtime: Runtime, text: str, *, except_id: int | None = None) -> tup
         score = likeness.score(signature, likeness.signature(own_words))
         if score >= likeness.THRESHOLD:
             rows.append(SimilarMemory(id=memory.id, title=memory.title, path=memory.path, score=round(score, 3)))
-    return tuple(sorted(rows, key=lambda row: (-row.score, row.id))[:SHOWN])
+    return tuple(sorted(rows, key=lambda row: (-row.score, row.id))[:MOST_SHOWN])
 
 
 def _form(runtime: Runtime) -> frozenset[str]:

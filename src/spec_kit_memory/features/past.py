@@ -31,7 +31,7 @@ from spec_kit_memory.index.contract import EVERYTHING, Index
 from spec_kit_memory.index.snapshot_check import FORMAT
 from spec_kit_memory.requests import SearchRequest as Request
 
-KEPT = 2  # rebuilt moments per process
+MOST_MOMENTS = 2  # rebuilt moments per process
 # Texts that changed since have no vectors any more. So many are computed at once, the rest is matched by words.
 EMBEDDED_NOW = 128
 _PAGE = 500
@@ -98,7 +98,7 @@ class Pasts:
         key = (as_of, runtime.whole.generation(), runtime.scope)
         if key not in self._cache:
             # Older generations first: they are never asked for again.
-            for old in [other for other in self._cache if other[1] != key[1]] + list(self._cache)[: 1 - KEPT]:
+            for old in [other for other in self._cache if other[1] != key[1]] + list(self._cache)[: 1 - MOST_MOMENTS]:
                 if old in self._cache:
                     self._cache.pop(old).close()
             self._cache[key] = _rebuild(runtime, as_of)

@@ -28,7 +28,7 @@ __all__ = [
 
 PERSONAL = "personal"
 # What the vault may take of an answer, where it has something to say.
-SHARE = 4
+SHARE_DIVISOR = 4
 RULES_MOST, RULES_TOKENS = 3, 500
 _IDS = ("id", "memory_id", "source_id", "target_id", "into")
 
@@ -52,7 +52,7 @@ def names_personal(request: Request) -> bool:
 
 def share(request: SearchRequest, max_tokens: int) -> SearchRequest:
     """What is asked of the vault."""
-    return request.replace(max_tokens=max(100, max_tokens // SHARE))
+    return request.replace(max_tokens=max(100, max_tokens // SHARE_DIVISOR))
 
 
 def answers(answer: SearchAnswer) -> bool:

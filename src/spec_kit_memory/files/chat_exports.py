@@ -26,7 +26,7 @@ LARGEST_MEMBER = 512 * 1024 * 1024
 MOST_EXPANDED = 100  # text becomes about ten times as small; what becomes a thousand times as small is a trap
 ALWAYS_EXPANDED = 10 * 1024 * 1024
 MOST_MEMBERS = 100_000
-DEEPEST = 100_000  # messages one after the other; more is a circle, or as good as one
+MOST_MESSAGES = 100_000  # messages one after the other; more is a circle, or as good as one
 _NAME = re.compile(r"(?:[^/\\]{1,200}/){0,3}conversations(?:-\d{1,4})?\.json")
 _HINT = "Give the zip file as ChatGPT or Claude.ai sent it, or the conversations.json in it."
 
@@ -117,7 +117,7 @@ def _branch(mapping: Mapping[str, Any], current: object) -> list[Mapping[str, An
     at = current if isinstance(current, str) and current in nodes else _newest_leaf(nodes)
     branch: list[Mapping[str, Any]] = []
     seen: set[str] = set()
-    while isinstance(at, str) and at in nodes and at not in seen and len(branch) < DEEPEST:
+    while isinstance(at, str) and at in nodes and at not in seen and len(branch) < MOST_MESSAGES:
         seen.add(at)
         branch.append(nodes[at])
         at = nodes[at].get("parent")

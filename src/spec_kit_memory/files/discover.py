@@ -44,7 +44,7 @@ from spec_kit_memory.settings import Settings
 
 __all__ = ["Discovery", "MemoryFile", "areas", "discover", "file_to_change", "file_to_recover", "locate", "place"]
 
-DEEPEST = 100  # folders in folders; what is asked of every folder above a file must not grow without end
+DEEPEST_FOLDER = 100  # folders in folders; what is asked of every folder above a file must not grow without end
 COUNTED_FOLDERS = 20_000  # beyond the rules' own places a walk only counts, and a home folder must not hold it up
 
 
@@ -143,7 +143,7 @@ class _Walk:
 
     def too_deep(self, path: Path, *, counted: bool = False) -> None:
         if not counted:  # where nothing is looked for but counted, nothing is missing
-            nested = BadPath(f"nested in more than {DEEPEST} folders", hint="move it up, or add it to `exclude`")
+            nested = BadPath(f"nested in more than {DEEPEST_FOLDER} folders", hint="move it up, or add it to `exclude`")
             self.trouble(path, nested)
 
 
@@ -288,7 +288,7 @@ def _entry(
         if not _is_unicode(name):
             walk.trouble(Path(real), _unreadable_name(), folder=True)
             return
-        if len(segments) >= DEEPEST:
+        if len(segments) >= DEEPEST_FOLDER:
             walk.too_deep(Path(real), counted=not in_area(segments))
             return
         below.append(((*segments, name), real))
@@ -508,7 +508,7 @@ def _extra_folder(walk: _Walk, base: Path, patterns: Collection[Segments], start
                 continue
             if not (real.is_dir() if link else folder):
                 _extra_file(walk, patterns, below, real, base)
-            elif len(below) > DEEPEST:
+            elif len(below) > DEEPEST_FOLDER:
                 walk.too_deep(real)
             elif real not in seen and not skips(name) and not walk.excluded("/".join((*below, ""))):
                 seen.add(real)

@@ -35,7 +35,7 @@ SPEC_DOCUMENTS = {
 }
 SKIPPED = frozenset(("node_modules", "__pycache__", "dist", "build", "vendor", ".venv"))
 ARCHIVES = frozenset(("z_archive", "archive", ".archive"))
-SHOWN = frozenset((".opencode", ".specify", ".archive"))  # hidden by name, walked all the same
+WALKED_HIDDEN_FOLDERS = frozenset((".opencode", ".specify", ".archive"))  # hidden by name, walked all the same
 PARTS = frozenset(("contracts", "research", "checklists"))  # folders whose documents belong to the folder above
 PENDING = "_pending.md"
 METADATA = "metadata.json"  # beside every saved memory; ours
@@ -150,7 +150,7 @@ def in_area(folder: Segments) -> bool:
 
 def skips(name: str) -> bool:
     """Is a folder of that name never entered?"""
-    return name in SKIPPED or (name.startswith(".") and name not in SHOWN)
+    return name in SKIPPED or (name.startswith(".") and name not in WALKED_HIDDEN_FOLDERS)
 
 
 def is_pending(name: str) -> bool:

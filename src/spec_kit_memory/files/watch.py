@@ -196,7 +196,9 @@ class Watcher:
             return discovery_rules.is_passing(path.name)
         segments = path.relative_to(self._settings.root).parts
         hidden = any(discovery_rules.skips(segment) for segment in segments)
-        return hidden or (discovery_rules.is_passing(path.name) and path.name not in discovery_rules.SHOWN)
+        return hidden or (
+            discovery_rules.is_passing(path.name) and path.name not in discovery_rules.WALKED_HIDDEN_FOLDERS
+        )
 
     def _is_quiet(self) -> bool:
         now = self._clock()
