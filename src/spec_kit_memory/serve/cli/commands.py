@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -378,12 +379,14 @@ def config_show(session: Invocation) -> None:
     )
 
 
-def _host(session: Invocation, host: str, *, remove: bool, yes: bool, scope: str | None) -> None:
+def _host(
+    session: Invocation, host: str, *, remove: bool, yes: bool, scope: str | None, url: str | None = None
+) -> None:
     from spec_kit_memory import settings
     from spec_kit_memory.serve import hosts
 
     root = settings.find_root(workspace=session.workspace)
-    act = hosts.uninstall if remove else hosts.install
+    act = hosts.uninstall if remove else partial(hosts.install, url=url)
     plan = act(host, root=root, scope=scope, apply=False)
     if not plan.changes or (session.json and not yes):
         session.show(plan, blocks=hosts.blocks(plan))
@@ -405,9 +408,14 @@ _HOST_OPTIONS: tuple[click.Parameter, ...] = (
 )
 
 
-@command("install", "Connect an agent's host, such as claude-code, codex, copilot or gemini.", *_HOST_OPTIONS)
-def install(session: Invocation, host: str, yes: bool, scope: str | None) -> None:
-    _host(session, host, remove=False, yes=yes, scope=scope)
+@command(
+    "install",
+    "Connect an agent's host, such as claude-code, codex, copilot or gemini.",
+    *_HOST_OPTIONS,
+    click.Option(["--remote"], metavar="URL", help="Connect the team server there; the local one may stay beside it."),
+)
+def install(session: Invocation, host: str, yes: bool, scope: str | None, remote: str | None) -> None:
+    _host(session, host, remove=False, yes=yes, scope=scope, url=remote)
 
 
 @command("uninstall", "Undo exactly what install did.", *_HOST_OPTIONS)

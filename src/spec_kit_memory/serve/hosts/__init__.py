@@ -17,7 +17,7 @@ from spec_kit_memory.answers import Answer
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AccessDenied, BadParameter, Invalid
 from spec_kit_memory.serve.cli.answer_view import Block, Line
-from spec_kit_memory.serve.hosts import edits, install_record
+from spec_kit_memory.serve.hosts import edits, install_record, team_entry
 from spec_kit_memory.serve.hosts.formats import HOSTS, File, Host, HostPlace
 from spec_kit_memory.serve.hosts.install_record import InstallRecord, OriginalFile
 
@@ -50,12 +50,16 @@ class FileEdit:
         return "create" if self.before is None else "delete" if self.after is None else "edit"
 
 
-def install(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> InstallPlan:
+def install(
+    host: str, *, root: Path, scope: str | None = None, apply: bool = False, url: str | None = None
+) -> InstallPlan:
+    """With `url` the team server there is connected; the local server may be, beside it."""
     chosen, place = _place(host, root, scope)
+    files = team_entry.remote_files(chosen, place, team_entry.checked_address(url)) if url else chosen.files(place)
     record = install_record.read(host, place)
     changes, untouched = [], []
     shared: dict[Path, OriginalFile] = {}
-    for file, current in _read(chosen.files(place)):
+    for file, current in _read(files):
         if file.form == "text" and not _may_replace(file, current, record):
             untouched.append(str(file.path))
             continue
@@ -63,7 +67,8 @@ def install(host: str, *, root: Path, scope: str | None = None, apply: bool = Fa
         changes += [change] if change else []
         also = None if change or file.path in record.files else _of_another(file.path, host, place)
         shared |= {file.path: also} if also else {}
-    hints = [*chosen.notes(place), *(f"{path} is your own and stays as it is." for path in untouched)]
+    notes = team_entry.remote_notes(chosen, place) if url else chosen.notes(place)
+    hints = [*notes, *(f"{path} is your own and stays as it is." for path in untouched)]
     summary = (
         f"{chosen.title} is connected for this {place.scope}"
         if place.scope == "project"
@@ -74,14 +79,17 @@ def install(host: str, *, root: Path, scope: str | None = None, apply: bool = Fa
         shared_folders = {folder for record in _others(host, place) for folder in record.folders}
         backups = _apply(changes, _new_record(record, changes, shared, made_folders=shared_folders))
         undo = f"skm uninstall {host}" + (" --scope user" if place.scope == "user" else "")
-        hints.append(f"Restart {chosen.title}, then try {chosen.commands}. `{undo}` undoes this.")
+        then = "" if url else f", then try {chosen.commands}"
+        hints.append(f"Restart {chosen.title}{then}. `{undo}` undoes this.")
     return _plan(chosen, place, changes, summary, applied=apply, backups=backups, untouched=untouched, hints=hints)
 
 
 def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = False) -> InstallPlan:
     chosen, place = _place(host, root, scope, removing=True)
     record = install_record.read(host, place)
-    files = [file for file in chosen.files(place) if _of_another(file.path, host, place) is None]
+    files = [
+        file for file in team_entry.with_remote(chosen.files(place)) if _of_another(file.path, host, place) is None
+    ]
     gone = [
         File(path, "text")
         for path in record.files

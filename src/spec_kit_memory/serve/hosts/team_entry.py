@@ -1,0 +1,100 @@
+"""How does a host reach a team server? One entry beside the local server's, by the address, and by what the host can.
+
+A token is never written down: hosts that fill variables in get the name of one, the others sign in by OAuth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from spec_kit_memory.errors import BadParameter
+from spec_kit_memory.serve.hosts.formats import SERVER, ConfigEntry, File, Host, HostPlace
+
+__all__ = ["REMOTE", "VARIABLE", "checked_address", "remote_files", "remote_notes", "with_remote"]
+
+REMOTE = f"{SERVER}_team"
+VARIABLE = "SPEC_KIT_MEMORY_TOKEN"
+
+
+def _plain(url: str, reference: str) -> dict[str, Any]:
+    return {"url": url, **_header(reference)}
+
+
+def _header(reference: str) -> dict[str, Any]:
+    return {"headers": {"Authorization": f"Bearer {reference}"}} if reference else {}
+
+
+# How each host spells a server over HTTP. What fills a variable in is named; None: it cannot, and signs in by OAuth.
+_FORMS: Mapping[str, tuple[str | None, Callable[[str, str], dict[str, Any]]]] = {
+    "claude-code": (f"${{{VARIABLE}}}", lambda url, reference: {"type": "http", **_plain(url, reference)}),
+    "codex": (VARIABLE, lambda url, name: {"url": url, **({"bearer_token_env_var": name} if name else {})}),
+    "cursor": (f"${{env:{VARIABLE}}}", _plain),
+    "opencode": (
+        f"{{env:{VARIABLE}}}",
+        lambda url, reference: {"type": "remote", **_plain(url, reference), "enabled": True},
+    ),
+    "vscode": (None, lambda url, reference: {"type": "http", "url": url}),
+    "copilot": (None, lambda url, reference: {"type": "http", "url": url, "tools": ["*"]}),
+    "gemini": (f"${VARIABLE}", lambda url, reference: {"httpUrl": url, **_header(reference)}),
+    "qwen": (f"${VARIABLE}", lambda url, reference: {"httpUrl": url, **_header(reference)}),
+    "cline": (None, lambda url, reference: {"transport": {"type": "streamableHttp", "url": url}}),
+}
+
+
+def checked_address(url: str) -> str:
+    """https, or http on this machine, as the server is reached: up to and with /mcp."""
+    parts = urlsplit(url)
+    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.scheme not in ("https", "http") or not parts.hostname or (parts.scheme == "http" and not local):
+        raise BadParameter(
+            f"{url!r} is no address of a team server.", hint="Name it as https://memory.example.org/mcp."
+        )
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise BadParameter("An address with a secret in it ends up in files.", hint=f"Put the token into {VARIABLE}.")
+    return url
+
+
+def remote_files(host: Host, place: HostPlace, url: str) -> list[File]:
+    """The host's file of servers with the team server's entry; hooks and commands are the local server's."""
+    reference, form = _FORMS[host.name]
+    wanted = reference or "" if place.environ.get(VARIABLE) else ""
+    file, entry = _servers(host, place)
+    defaults = tuple(one for one in file.entries if one.mode == "default")
+    value = form(url, wanted)
+    if host.name == "opencode" and "servers" in entry.path:
+        del value["enabled"]  # its newer form has no such key
+    return [replace(file, entries=(*defaults, ConfigEntry((*entry.path[:-1], REMOTE), value)))]
+
+
+def with_remote(files: list[File]) -> list[File]:
+    """For taking everything of ours away: wherever the local server may stand, the team's may, too."""
+    return [
+        replace(
+            file,
+            entries=(
+                *file.entries,
+                *(ConfigEntry((*one.path[:-1], REMOTE), {}) for one in file.entries if _is_server(one)),
+            ),
+        )
+        for file in files
+    ]
+
+
+def remote_notes(host: Host, place: HostPlace) -> list[str]:
+    reference = _FORMS[host.name][0]
+    if reference and place.environ.get(VARIABLE):
+        return [f"{host.title} reads the token from {VARIABLE} when it starts: set it in the shell that starts it."]
+    how = f"set {VARIABLE} and install again" if reference else "add the header Authorization in its own settings"
+    return [f"{host.title} signs in by OAuth at its first use. Where the server has no sign-in, {how}."]
+
+
+def _servers(host: Host, place: HostPlace) -> tuple[File, ConfigEntry]:
+    found = ((file, one) for file in host.files(place) for one in file.entries if _is_server(one))
+    return next(found)
+
+
+def _is_server(entry: ConfigEntry) -> bool:
+    return entry.mode == "member" and entry.path[-1] == SERVER
