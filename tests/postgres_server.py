@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psycopg
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 _SETTINGS = (
     "fsync=off",  # the machine does not lose power in a test; kills of the server lose nothing by it
     "max_connections=100",

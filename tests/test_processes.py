@@ -19,7 +19,7 @@ import pytest
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 def environment(root: Path, **more: str) -> dict[str, str]:

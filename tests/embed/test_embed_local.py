@@ -145,7 +145,7 @@ def test_threads_that_meet_at_the_first_use_share_one_model() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=120)
     assert len(found) == 4
     assert all(np.array_equal(found[0], vector) for vector in found)
 

@@ -84,7 +84,7 @@ def provider() -> Iterator[Provider]:
     provider.stopped.set()
     server.shutdown()
     server.server_close()
-    thread.join(timeout=10)
+    thread.join(timeout=120)
 
 
 @pytest.fixture
@@ -330,7 +330,7 @@ def test_an_address_that_is_none_is_unavailable(url: str) -> None:
 
 
 def test_a_server_that_never_answers_does_not_hang_the_caller(provider: Provider, waits: list[float]) -> None:
-    provider.answer = lambda question: (200, b"" if provider.stopped.wait(30) else b"late")
+    provider.answer = lambda question: (200, b"" if provider.stopped.wait(120) else b"late")
     embedder = RemoteEmbedder(base_url=provider.url, model="small", timeout_seconds=0.3, wait=waits.append)
     with pytest.raises(ProviderUnavailable, match=r"gave no answer|cannot be reached"):
         embedder.embed_query("x")

@@ -109,7 +109,7 @@ class Talk:
         alive = self.process.poll() is None
         try:
             self.process.stdin.close()
-            code = self.process.wait(30)
+            code = self.process.wait(120)
         finally:
             self.process.kill()
             self.process.wait()

@@ -216,7 +216,7 @@ def test_a_process_that_the_system_ends_over_a_cut_off_log_index_has_lost_nothin
                 server.search(f"zebra{number} again")
         if server.process.poll() is None:
             server.process.kill()  # where the system was patient, the end comes all the same
-        assert server.process.wait(30) in (-signal.SIGBUS, -signal.SIGKILL)
+        assert server.process.wait(120) in (-signal.SIGBUS, -signal.SIGKILL)
     finally:
         with suppress(OSError):
             server.__exit__(KeyboardInterrupt, None, None)

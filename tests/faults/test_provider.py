@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spec_kit_memory.embed import local
+from spec_kit_memory.embed import local, remote
 from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.features import runtime
 from spec_kit_memory.settings import Semantic, Settings
@@ -145,7 +145,16 @@ def test_a_provider_that_never_answers_holds_up_neither_start_nor_search_nor_sav
         assert provider.asked > 0
 
 
-def test_a_slow_answer_that_comes_in_time_is_used(place: Place, provider: Provider) -> None:
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, what comes is waited for from now on."""
+    monkeypatch.setattr(remote, "QUERY_SECONDS", 120.0)
+    monkeypatch.setattr(runtime, "PATIENCE_SECONDS", 120.0)
+
+
+def test_a_slow_answer_that_comes_in_time_is_used(
+    place: Place, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient(monkeypatch)
     place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
     provider.spaces = 8
     with Workspace(Settings(root=place.root, semantic=semantic(provider)), now=place.clock) as workspace:
@@ -160,10 +169,10 @@ def test_a_slow_answer_that_comes_in_time_is_used(place: Place, provider: Provid
 def test_headers_that_never_end_do_not_hold_up_a_search(
     place: Place, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "PATIENCE_SECONDS", 0.5)
     place.memory("zebra", "# Zebra\n\nThe zebra walks alone.")
     with Workspace(Settings(root=place.root, semantic=semantic(provider)), now=place.clock) as workspace:
         workspace.index()
+        monkeypatch.setattr(runtime, "PATIENCE_SECONDS", 0.5)
         provider.headers_drip = True
         found = workspace.search("zebra walks")  # the provider goes on until this test is over
         assert found.method == "text"
@@ -175,7 +184,7 @@ def test_headers_that_never_end_do_not_hold_up_a_search(
 
 
 def test_an_answer_that_drips_past_the_deadline_costs_meaning_for_a_while_and_nothing_else(
-    place: Place, provider: Provider
+    place: Place, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):
         place.memory(f"zebra-{number}", f"# Zebra {number}\n\nThe zebra{number} walks alone.")
@@ -183,7 +192,7 @@ def test_an_answer_that_drips_past_the_deadline_costs_meaning_for_a_while_and_no
     with Workspace(Settings(root=place.root, semantic=semantic(provider)), now=place.clock) as workspace:
         workspace.start_background()
         assert workspace._background is not None
-        assert workspace._background.scanned.wait(30)
+        assert workspace._background.scanned.wait(120)
         found = workspace.search("zebra2 walks")  # its own answer drips until this gives up
         assert found.results[0].title == "Zebra 2"
         assert found.method == "text"
@@ -195,6 +204,7 @@ def test_an_answer_that_drips_past_the_deadline_costs_meaning_for_a_while_and_no
         assert saved.id
         assert saved.vector_status in ("pending", "retry")
         assert workspace.health().healthy or "meaning" in workspace.health().checks
+        patient(monkeypatch)
         provider.hurry.set()
         workspace._runtime.embed_soon()
         until(lambda: workspace.stats().vectors == {"success": 4})  # the background has caught up by itself

@@ -27,7 +27,7 @@ def test_answers_during_the_first_reading_say_that_they_are_not_complete(place: 
     assert unread(workspace)
     lock.release()
     assert workspace._background is not None
-    assert workspace._background.scanned.wait(30)
+    assert workspace._background.scanned.wait(120)
     assert not unread(workspace)
     assert len(workspace.search("access tokens").results) == 1
 
@@ -58,7 +58,7 @@ def test_an_index_deleted_under_a_server_is_never_silently_empty(place: Place) -
     workspace.start_background()
     background = workspace._background
     assert background is not None
-    assert background.scanned.wait(30)
+    assert background.scanned.wait(120)
     lock = Lock(workspace.settings, "scan.lock")
     assert lock.wait(seconds=30)  # the files cannot be read again for now
     for file in workspace.settings.state_folder.glob("index.sqlite*"):
@@ -70,7 +70,7 @@ def test_an_index_deleted_under_a_server_is_never_silently_empty(place: Place) -
         workspace.load(1)
     assert "read again" in missing.value.hint
     lock.release()
-    assert background.scanned.wait(30)
+    assert background.scanned.wait(120)
     again = workspace.search("access tokens")
     assert len(again.results) == 1
     assert not any("read again" in hint for hint in again.hints)
@@ -81,7 +81,7 @@ def test_the_first_answer_after_an_index_was_deleted_waits_for_the_files(place: 
     workspace = place.open(watch="off")
     workspace.start_background()
     assert workspace._background is not None
-    assert workspace._background.scanned.wait(30)
+    assert workspace._background.scanned.wait(120)
     for _ in range(3):
         for file in workspace.settings.state_folder.glob("index.sqlite*"):
             file.unlink()

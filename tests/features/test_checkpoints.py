@@ -783,7 +783,7 @@ def test_a_killed_writer_leaves_no_checkpoint_and_its_remains_are_removed(filled
         "shelf = checkpoint_shelf.FolderShelf(space.settings)\n"
         "checkpoint_file.write(shelf, checkpoint_file.Checkpoint(name='dead', created=utc_now()), rows())\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(filled.root)], check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program, str(filled.root)], check=False, timeout=180)
     assert done.returncode < 0
     left = list(shelf.folder(workspace.settings).path.glob(".*.tmp"))
     assert len(left) == 1
@@ -839,7 +839,7 @@ def test_the_page_verifies_a_file_and_names_every_key(filled: Place, tmp_path: P
     source = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     assert source
     done = subprocess.run(
-        [sys.executable, "-c", source[1], str(path)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", source[1], str(path)], capture_output=True, text=True, timeout=180, check=True
     )
     assert done.stdout.startswith("one {'header': 1, 'memory': 3, 'vector': 3")
     assert f"version {shelf.VERSION}" in page.splitlines()[0]

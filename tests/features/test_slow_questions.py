@@ -39,7 +39,7 @@ def test_a_question_that_waits_for_its_vector_holds_up_no_other(place: Place) ->
         workspace.index()
         waiting = threading.Thread(target=workspace.search, args=("slow tokens",))
         waiting.start()
-        assert slow.waiting.wait(30)
+        assert slow.waiting.wait(120)
         assert workspace.search("access tokens").method == "hybrid"
         assert waiting.is_alive()
         slow.go_on.set()

@@ -105,7 +105,9 @@ def test_after_a_crash_fewer_than_five_reads_of_a_memory_are_lost(place: Place, 
     """Five reads are one unit of the tally's half: below one count is what may be lost."""
     place.memory("tokens", TOKENS)
     place.open().close()
-    done = subprocess.run([sys.executable, "-c", PROGRAM, str(place.root), str(reads), "kill"], check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(place.root), str(reads), "kill"], check=False, timeout=180
+    )
     assert done.returncode == -signal.SIGKILL
     kept = counts(place).get(1, 0.0)
     assert kept == reads - reads % 5
@@ -114,7 +116,7 @@ def test_after_a_crash_fewer_than_five_reads_of_a_memory_are_lost(place: Place, 
 def test_a_process_that_ends_without_closing_loses_nothing(place: Place) -> None:
     place.memory("tokens", TOKENS)
     place.open().close()
-    subprocess.run([sys.executable, "-c", PROGRAM, str(place.root), "13", "end"], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", PROGRAM, str(place.root), "13", "end"], check=True, timeout=180)
     assert counts(place) == {1: 13.0}
 
 

@@ -21,13 +21,13 @@ class Done:
         self.thread: threading.Thread | None = None
 
     def __call__(self) -> None:
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(120)
         self.thread = threading.current_thread()
         self.ran.set()
 
     def result(self) -> threading.Thread:
         self.go_on.set()
-        assert self.ran.wait(30)
+        assert self.ran.wait(120)
         assert self.thread
         return self.thread
 
@@ -77,7 +77,7 @@ def test_work_that_fails_is_told_and_takes_nothing_with_it(monkeypatch: pytest.M
     monkeypatch.setattr(threading, "excepthook", hear)
     workers = _Workers()
     workers.start(fail)
-    assert failed.wait(30)
+    assert failed.wait(120)
     assert [str(each) for each in told] == ["no"]
     work = Done()
     workers.start(work)
@@ -93,7 +93,7 @@ from spec_kit_memory.features import worker
 def ran() -> bool:
     done = threading.Event()
     worker.start(done.set)
-    return done.wait(30)
+    return done.wait(120)
 
 assert ran() and ran()
 child = os.fork()

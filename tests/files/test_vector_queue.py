@@ -186,6 +186,6 @@ def test_while_another_process_embeds_this_one_waits_and_takes_over_when_it_dies
         thread.start()
         other.kill()
         other.wait()
-        thread.join(timeout=60)
+        thread.join(timeout=120)
     assert results[0].stopped == ""
     assert results[0].embedded >= 40

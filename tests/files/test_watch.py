@@ -23,7 +23,7 @@ from spec_kit_memory.index.contract import Index
 from spec_kit_memory.settings import Settings
 
 Write = Callable[..., Path]
-SECONDS = 60.0  # a deadline, never a measure
+SECONDS = 120.0  # a deadline, never a measure
 
 
 def now() -> datetime:

@@ -25,7 +25,7 @@ def verify(lines: list[str]) -> subprocess.CompletedProcess[str]:
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=180,
         check=False,
     )
 

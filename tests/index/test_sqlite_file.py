@@ -367,7 +367,7 @@ def test_a_read_that_another_thread_ends_has_ended(tmp_path: Path) -> None:
     assert isinstance(store, SqliteIndex)
     reading = store._database.reading()
     with ThreadPoolExecutor(1) as threads:
-        threads.submit(reading.__enter__).result(30)
+        threads.submit(reading.__enter__).result(120)
     assert store._database._reads._going
     reading.__exit__(None, None, None)
     assert not store._database._reads._going
@@ -421,19 +421,19 @@ def test_a_read_waits_while_another_thread_makes_the_deleted_file_anew(
 
     def slowly() -> None:
         making.set()
-        assert go_on.wait(30)
+        assert go_on.wait(120)
         prepare()
 
     monkeypatch.setattr(store._database, "_prepare_file", slowly)
     delete(path)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(store.documents.count)
-        assert making.wait(30)
+        assert making.wait(120)
         second = threads.submit(store.documents.count)
         time.sleep(0.05)
         assert not second.done()
         go_on.set()
-        assert (first.result(30), second.result(30)) == (0, 0)
+        assert (first.result(120), second.result(120)) == (0, 0)
 
 
 def test_a_deleted_file_waits_for_the_reads_of_it_to_end(tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_a_deleted_file_waits_for_the_reads_of_it_to_end(tmp_path: Path) -> None
             time.sleep(0.05)
             assert connection.execute("SELECT count(*) FROM memory").get == 1
             assert not anew.done()
-        assert anew.result(30) == 0
+        assert anew.result(120) == 0
 
 
 @pytest.mark.parametrize("ends", [("", "-wal", "-shm"), ("", "-shm", "-wal"), ("-shm", "-wal", "")])
@@ -474,7 +474,7 @@ def test_files_that_are_deleted_one_by_one_under_busy_threads_leave_a_sound_inde
             finally:
                 stop.set()
             for each in reading:
-                each.result(30)
+                each.result(120)
         store.documents.put(entry("memory/b.md", "new words"), BY_USER)
         other = open_index(path)
         assert store.documents.count() == other.documents.count() == 1
@@ -583,7 +583,7 @@ def test_reading_and_writing_load_no_numpy(tmp_path: Path) -> None:
         [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "index.sqlite")],
         check=True,
         cwd=Path(__file__).parents[2],
-        timeout=60,
+        timeout=180,
     )
 
 

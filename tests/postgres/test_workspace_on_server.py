@@ -119,7 +119,7 @@ try:
 except DatabaseUnusable as error:
     print(error.hint)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=180)
     assert "spec-kit-memory[team]" in done.stdout
 
 

@@ -299,7 +299,7 @@ def test_a_client_that_vanishes_in_the_middle_of_calls_leaves_no_process_and_a_s
     assert process.stdout is not None
     process.stdout.close()  # nobody reads what it says any more
     process.stdin.close()
-    assert process.wait(30) == 0
+    assert process.wait(120) == 0
     assert process.stderr is not None
     assert b"Traceback" not in process.stderr.read()
     process.stderr.close()
@@ -324,7 +324,7 @@ def test_a_wrong_key_of_a_provider_keeps_neither_the_server_nor_a_search_from_an
     found = hear(process.stdout)["result"]
     assert not found["isError"]
     assert len(found["structuredContent"]["data"]["results"]) == 3
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 0
 
 

@@ -297,7 +297,7 @@ def test_text_and_structured_content_are_the_same_bytes_to_a_host_in_javascript(
         "console.log(JSON.stringify(results.map(r => JSON.stringify(r.structuredContent) === r.content[0].text)))"
     )
     sent = json.dumps(results, ensure_ascii=False).encode()
-    compared = subprocess.run(["node", "-e", program], input=sent, capture_output=True, check=True, timeout=60)
+    compared = subprocess.run(["node", "-e", program], input=sent, capture_output=True, check=True, timeout=180)
     assert json.loads(compared.stdout) == [True] * len(calls)
 
 

@@ -48,7 +48,7 @@ def run(*arguments: str, given: object, **environ: str) -> subprocess.CompletedP
         [sys.executable, "-m", "spec_kit_memory", "hook", *arguments],
         input=given if isinstance(given, bytes) else json.dumps(given).encode(),
         capture_output=True,
-        timeout=60,
+        timeout=180,
         check=False,
         env={**kept, **environ},
     )
@@ -251,7 +251,7 @@ def test_a_hook_loads_none_of_the_heavy_libraries(root: Path) -> None:
         [sys.executable, "-c", code],
         input=json.dumps(prompt_for("claude-code", root, "token lifetime")).encode(),
         capture_output=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert b"fifteen" in done.stdout

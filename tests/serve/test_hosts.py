@@ -675,7 +675,7 @@ def skm(*arguments: str, home: Path, root: Path, given: str = "") -> subprocess.
         input=given,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 
@@ -706,7 +706,7 @@ def test_what_is_registered_can_be_run(host: str, root: Path, monkeypatch: pytes
     entry = next(e for file in HOSTS[host].files(place) for e in file.entries if e.path[-1] == "spec_kit_memory")
     launch = entry.value.get("transport", entry.value)
     argv = launch["command"] if host == "opencode" else [launch["command"], *launch["args"]]
-    shown = subprocess.run([*argv, "--help"], capture_output=True, text=True, timeout=60, check=True, cwd=root)
+    shown = subprocess.run([*argv, "--help"], capture_output=True, text=True, timeout=180, check=True, cwd=root)
     assert "MCP" in shown.stdout
 
 
@@ -715,7 +715,7 @@ def test_a_hooks_command_line_can_be_run_by_a_shell(root: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", "")
     command = HostPlace(root, "project", os.environ).hook("pre-compact", "codex")
     done = subprocess.run(
-        ["/bin/sh", "-c", command], input=b"{}", capture_output=True, timeout=60, check=False, cwd=root
+        ["/bin/sh", "-c", command], input=b"{}", capture_output=True, timeout=180, check=False, cwd=root
     )
     assert (done.returncode, done.stdout) == (0, b"")
     assert b"No workspace" in done.stderr or done.stderr == b""

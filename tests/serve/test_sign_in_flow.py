@@ -90,7 +90,7 @@ def place(programs: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -
     finally:
         for process in (serving, issuing):
             process.terminate()
-            process.wait(30)
+            process.wait(120)
         issuing.stdout.close()
 
 

@@ -135,7 +135,7 @@ def test_a_server_whose_parent_died_ends(root: Path, tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
         env=environment(root),
         check=True,
-        timeout=60,
+        timeout=180,
     )
     server = int(parent.stdout)
     os.close(reader)
@@ -202,7 +202,7 @@ def test_a_broken_configuration_is_told_in_answers_and_not_by_silence(root: Path
     assert result["isError"]
     assert result["structuredContent"]["code"] == "E030"
     assert "semantic.modle" in result["structuredContent"]["message"]
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
 
 
 def test_nothing_heavy_stands_before_the_first_answer(root: Path) -> None:

@@ -21,7 +21,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals to send")
 
-SECONDS = 60.0  # a deadline, never a measure: what did not end, did not end at all
+SECONDS = 120.0  # a deadline, never a measure: what did not end, did not end at all
 STOPS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",

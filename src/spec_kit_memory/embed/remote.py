@@ -32,6 +32,7 @@ _BATCH_CHARACTERS = 100_000  # OpenAI takes 300,000 tokens a request
 _MOST_CHARACTERS = 24_000  # OpenAI takes 8,192 tokens a text
 _MOST_ANSWER_BYTES = 64_000_000
 _TRIES = 3
+QUERY_SECONDS = 3.0  # somebody waits for a search; text is there at once
 _MOST_WAIT_SECONDS = 8.0
 _BLANK = "(empty)"  # some servers refuse an empty text, and with it the batch
 
@@ -56,7 +57,7 @@ class RemoteEmbedder:
         dimensions: int | None = None,
         api_key: str | None = None,
         timeout_seconds: float = 30.0,
-        query_seconds: float = 3.0,
+        query_seconds: float | None = None,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = model
@@ -66,7 +67,7 @@ class RemoteEmbedder:
         self._dimensions = dimensions or _KNOWN.get(model)
         self._key = api_key
         self._timeout_seconds = timeout_seconds
-        self._query_seconds = min(query_seconds, timeout_seconds)  # somebody waits for a search; text is there at once
+        self._query_seconds = query_seconds
         self._wait = wait
         self._lock = threading.Lock()
         self._client: httpx2.Client | None = None
@@ -82,7 +83,7 @@ class RemoteEmbedder:
         return self.embed_queries([text])[0]
 
     def embed_queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
-        return [QueryEmbedding(vector=row) for row in self._embed(texts, seconds=self._query_seconds)]
+        return [QueryEmbedding(vector=row) for row in self._embed(texts, seconds=self._waits_for_query())]
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         return [Embedding(vector=row) for batch in _batches(texts) for row in self._embed(batch)]
@@ -113,6 +114,9 @@ class RemoteEmbedder:
                 hint=advise("set-dimensions"),
             )
         return rows
+
+    def _waits_for_query(self) -> float:
+        return min(QUERY_SECONDS if self._query_seconds is None else self._query_seconds, self._timeout_seconds)
 
     def _request(self, question: dict[str, object], *, seconds: float) -> object:
         """The parsed answer, after a few tries that all end by one deadline."""

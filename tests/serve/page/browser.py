@@ -16,7 +16,7 @@ import uvicorn
 
 from tests.serve.page.conftest import NAMES, Page
 
-SECONDS = 30.0  # a deadline, never a measure
+SECONDS = 120.0  # a deadline, never a measure
 FLAGS = (
     "--disable-gpu",
     "--disable-quic",
