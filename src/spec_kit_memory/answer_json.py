@@ -174,7 +174,7 @@ def _is_empty(content: Any) -> bool:
         return False
     if dataclasses.is_dataclass(content) and not isinstance(content, type):
         # A part that says nothing, such as "nothing was held back", is left out as a whole.
-        return bool(content == type(content)())
+        return all(map(_is_optional, dataclasses.fields(content))) and bool(content == type(content)())
     return isinstance(content, str | Sequence | Mapping | Set) and not content
 
 
