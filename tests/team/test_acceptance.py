@@ -110,6 +110,30 @@ def test_a_deleted_file_a_merge_and_their_undo_are_accepted_in_order(replica: Re
     assert waiting(one)[-1].operation.kind is OperationKind.REMOVE
 
 
+def test_what_one_replica_deleted_another_one_brings_back(replica: Replica) -> None:
+    one, other = replica(), replica()
+    saved = one.save(text="The gate opens at nine")
+    assert saved.id is not None
+    text = one.load(saved.id).text
+    one.delete(id=saved.id, delete_file=True)
+    other.undo()
+    assert one.load(saved.id).text == text
+    kinds = [each.operation.kind for each in waiting(one)]
+    assert kinds == [OperationKind.WRITE, OperationKind.REMOVE, OperationKind.WRITE]
+    assert waiting(one)[-1].operation.data == text.encode()
+
+
+def test_a_restore_with_files_is_accepted(replica: Replica) -> None:
+    one, other = replica(), replica()
+    saved = one.save(text="The gate opens at nine")
+    assert saved.id is not None
+    one.checkpoint_create("before")
+    one.delete(id=saved.id, delete_file=True)
+    other.checkpoint_restore("before", restore_files=True)
+    assert one.load(saved.id).memory.path == saved.path
+    assert waiting(one)[-1].operation.kind is OperationKind.WRITE
+
+
 def test_two_updates_at_once_are_both_kept(replica: Replica) -> None:
     one, other = replica(), replica()
     saved = one.save(text="The gate opens at nine")

@@ -1,0 +1,242 @@
+"""Does a team server lose, double or cross anything, and how fast is it? Agents, kills, a remote that refuses.
+
+python -m benchmarks.team --minutes 5                    the soak
+python -m benchmarks.team --growth                       cost with projects and agents, without kills
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spec_kit_memory.caller import Caller
+from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.settings.keys import Semantic, Settings
+from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.keeper import Keeper
+from spec_kit_memory.team.project_workspace import open_project
+from spec_kit_memory.team.projects import Projects
+from tests import postgres_server
+from tests.postgres_server import Server
+from tests.team.git_remotes import Remote
+
+SETTLE_SECONDS = 300.0
+START_SECONDS = 240.0  # a busy machine may take so long to start replicas
+# One push in four is refused.
+_REFUSES = "test $(($(od -An -N1 -tu1 /dev/urandom) % 4)) -ne 0 || { echo not now; exit 1; }"
+
+
+class Replicas:
+    def __init__(self, url: str, folder: Path, *, count: int, agents: int, seed: int) -> None:
+        self._url, self._folder, self._agents, self._seed = url, folder, agents, seed
+        self.started = 0
+        self.running = [self._start() for _ in range(count)]
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], Path]:
+        self.started += 1
+        name = f"replica-{self.started}"
+        command = [sys.executable, "-m", "benchmarks.team_replica", "--url", self._url]
+        command += ["--data", str(self._folder / name), "--log", str(self._folder / f"{name}.log")]
+        command += ["--agents", str(self._agents), "--seed", str(self._seed + self.started)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE), self._folder / f"{name}.log"
+
+    def kill(self, number: int) -> bool:
+        """Kill one and start another in its place; one that has acknowledged nothing yet is left alone."""
+        process, log = self.running[number]
+        if not log.exists() or not log.stat().st_size:
+            return False
+        process.kill()
+        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+        self.running[number] = self._start()
+        return True
+
+    def end(self) -> None:
+        for process, _ in self.running:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process, _ in self.running:
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def lines(self) -> list[dict[str, Any]]:
+        found = []
+        for path in sorted(self._folder.glob("replica-*.log")):
+            found += [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        return found
+
+
+def soak(
+    *, seconds: float, seed: int = 1, replicas: int = 3, agents: int = 10, projects: int = 2, kills: bool = True
+) -> dict[str, Any]:
+    """For so long, and until a replica was killed and something was saved after that."""
+    server = postgres_server.started("skm-team-")
+    folder = Path(tempfile.mkdtemp(prefix="skm-team-soak-"))
+    try:
+        return _soak(server, folder, seconds, seed, replicas, agents, projects, kills=kills)
+    finally:
+        postgres_server.ended(server)
+
+
+def _soak(
+    server: Server, folder: Path, seconds: float, seed: int, replicas: int, agents: int, projects: int, *, kills: bool
+) -> dict[str, Any]:
+    database = TeamDatabase(server.url())
+    remotes = {f"p{number}": Remote.made(folder / f"remote-{number}.git") for number in range(projects)}
+    for name, remote in remotes.items():
+        Projects(database).add(name, repository=str(remote.folder))
+        if kills:
+            remote.hook(_REFUSES)
+    chance, killed = random.Random(seed), Counter[str]()
+    running = Replicas(server.url(), folder, count=replicas, agents=agents, seed=seed)
+    until, pushed = time.monotonic() + seconds, 0
+    latest = until + START_SECONDS
+    try:
+        while time.monotonic() < until or (time.monotonic() < latest and not _has_seen_enough(running, killed, kills)):
+            time.sleep(chance.uniform(0.5, 1.5) if kills else 0.5)
+            if not kills:
+                continue
+            name = chance.choice(list(remotes))
+            match chance.choices(("replica", "postgresql", "person"), (5, 1, 4))[0]:
+                case "replica":
+                    killed["replica"] += running.kill(chance.randrange(replicas))
+                case "postgresql":
+                    server.stop(mode="immediate")
+                    server.start()
+                    killed["postgresql"] += 1
+                case "person":
+                    pushed += 1
+                    remotes[name].commit({f"memory/person-{pushed}.md": f"# Person\n\n{name}person{pushed}.\n"})
+    finally:
+        running.end()
+    for remote in remotes.values():
+        remote.hook("exit 0")
+    lines = running.lines()
+    settled = _settle(database, folder, list(remotes))
+    faults = [fault for name, remote in remotes.items() for fault in _faults(database, folder, name, remote, lines)]
+    faults += [f"not in git after {SETTLE_SECONDS:.0f} seconds: {left}" for left in settled]
+    return {
+        "faults": faults,
+        "kills": dict(killed),
+        "pushes of people": pushed,
+        "acknowledged": dict(Counter(line["kind"] for line in lines if "ms" in line)),
+        "refused": dict(Counter(f"{line['of']} {line['code']}" for line in lines if line["kind"] == "refused")),
+        "milliseconds": {kind: _percentiles(lines, kind) for kind in ("save", "search", "update", "delete")},
+        "operations in git": sum(len(remote.operations()) for remote in remotes.values()),
+    }
+
+
+def _has_seen_enough(running: Replicas, killed: Counter[str], kills: bool) -> bool:
+    saves = sum(line["kind"] == "save" for line in running.lines())
+    return saves > 10 and (killed["replica"] > 0 or not kills)
+
+
+def _settle(database: TeamDatabase, folder: Path, names: Sequence[str]) -> list[str]:
+    """Whatever was accepted gets into git now that nothing stands in the way."""
+    settings = Settings(root=folder / "last", semantic=Semantic(model="hashing"))
+    keeper, projects = Keeper(database, settings=settings), Projects(database)
+    until = time.monotonic() + SETTLE_SECONDS
+    with database.transaction() as session:
+        session.execute("DELETE FROM lease")
+    while time.monotonic() < until:
+        for name in names:
+            projects.retry(name)
+            keeper.round(name)
+        if not projects.waiting():
+            break
+    left = [f"{name}: {numbers}" for name, numbers in projects.waiting().items()]
+    keeper.close()
+    return left
+
+
+def _faults(
+    database: TeamDatabase, folder: Path, name: str, remote: Remote, lines: Sequence[dict[str, Any]]
+) -> list[str]:
+    own = [line for line in lines if line.get("project") == name]
+    gone = {line["word"] for line in own if line["kind"] == "deleting"}
+    saved = {line["word"]: line for line in own if line["kind"] == "save" and line["word"] not in gone}
+    personal = {line["word"]: line for line in own if line["kind"] == "personal"}
+    deleted = {line["word"] for line in own if line["kind"] == "delete"}
+    faults = []
+    operations = remote.operations()
+    faults += [f"{name}: {one} is in git twice" for one, count in Counter(operations).items() if count > 1]
+    texts = remote.git("grep", "-h", "-o", "-E", r"p[0-9]+w[0-9a-f]{12}", "main", "--", "memory").split()
+    in_git = {text.rsplit(":", 1)[-1] for text in texts}
+    faults += [f"{name}: {word} was acknowledged and is not in git" for word in set(saved) - in_git]
+    faults += [f"{name}: {word} was deleted and is in git" for word in deleted & in_git]
+    faults += [f"{name}: {word} of another project is in git" for word in in_git if not word.startswith(f"{name}w")]
+    faults += [f"{name}: {word} is personal and in git" for word in set(personal) & in_git]
+    settings = Settings(root=folder / "last", semantic=Semantic(model="hashing"))
+    with open_project(database, Projects(database).get(name), settings=settings) as workspace:
+        stranger = workspace.for_caller(Caller(scope=Scope(user="stranger")))
+        indexed: set[str] = set()
+        for memory in workspace._runtime.whole.documents.find():
+            found = [word for word in workspace._runtime.whole.documents.text(memory.id).split() if "w" in word]
+            indexed |= {word for word in found if word.startswith(f"{name}w")}
+            faults += [
+                f"{name}: {word} of another project is indexed"
+                for word in found
+                if word[:1] == "p" and word[1:2].isdigit() and not word.startswith(name)
+            ]
+        faults += [
+            f"{name}: {word} was acknowledged and is not found" for word in (set(saved) | set(personal)) - indexed
+        ]
+        for word in list(personal)[:20]:
+            if any(word in result.text for result in stranger.search(word).results):
+                faults.append(f"{name}: the personal note {word} is found by a stranger")
+        if not workspace.ledger_verify().ok:
+            faults.append(f"{name}: the ledger does not hold")
+    for line in own:
+        crossed = [text for text in line.get("seen", ()) for part in text.split() if _is_foreign(part, name)]
+        faults += [f"{name}: a search showed {text[:60]}" for text in crossed]
+    return faults
+
+
+def _is_foreign(word: str, name: str) -> bool:
+    head, mark, tail = word.partition("w")
+    return bool(mark) and len(tail) == 12 and head[:1] == "p" and head[1:].isdigit() and head != name
+
+
+def _percentiles(lines: Sequence[dict[str, Any]], kind: str) -> dict[str, float]:
+    times = sorted(line["ms"] for line in lines if line["kind"] == kind)
+    if not times:
+        return {}
+    return {f"p{share}": times[min(len(times) - 1, len(times) * share // 100)] for share in (50, 95)}
+
+
+def growth(seconds: float) -> None:
+    for projects, agents in ((1, 1), (10, 1), (100, 1), (1, 8), (1, 32)):
+        report = soak(seconds=seconds, replicas=1, agents=agents, projects=projects, kills=False)
+        print(projects, "projects,", agents, "agents:", json.dumps(report["milliseconds"]), report["acknowledged"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--agents", type=int, default=10, help="of each replica")
+    parser.add_argument("--growth", action="store_true")
+    given = parser.parse_args()
+    if given.growth:
+        growth(given.minutes * 60 / 5)
+        return
+    report = soak(seconds=given.minutes * 60, seed=given.seed, agents=given.agents)
+    print(json.dumps(report, indent=2))
+    sys.exit(bool(report["faults"]))
+
+
+if __name__ == "__main__":
+    main()
