@@ -18,6 +18,7 @@ from spec_kit_memory.caller import Caller
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import BadParameter, FileMissing, MemoryNotFound
 from spec_kit_memory.serve.cli import answer_view
+from spec_kit_memory.serve.cli.program import run
 from spec_kit_memory.serve.http.app import serve_http
 from spec_kit_memory.serve.mcp.server import build_server
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
@@ -317,3 +318,21 @@ def test_the_past_has_personal_memory_as_it_was(workspace: Workspace, clock: Clo
     assert any(FACT in text for text in then(known.isoformat()))
     assert not any("Fridays" in text for text in then("after")), "a checkpoint of the project names its moment"
     assert any("Fridays" in text for text in then(clock().isoformat()))
+
+
+def test_cleaning_a_project_up_does_not_judge_personal_memories(
+    workspace: Workspace, place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace.save(context={"sessionSummary": FACT, "importanceTier": "temporary"}, vault="personal")
+    place.memory("passing", "# Passing\n\nOnly for now.", tier="temporary")
+    workspace.index()
+    assert any(card.vault for card in workspace.list().memories)
+    monkeypatch.setenv("SPEC_KIT_MEMORY_SEMANTIC_MODEL", "hashing")
+
+    def offered(*more: str) -> str:
+        assert run(["--workspace", str(place.root), "cleanup", "--json", *more]) == 0
+        return capsys.readouterr().out
+
+    assert "Passing" in offered()
+    assert "1000000001" not in offered()
+    assert "1000000001" in offered("--personal")

@@ -312,13 +312,14 @@ def _score(
     weights, now = runtime.settings.search.weights, runtime.now()
     closeness = 1 if runtime.settings.search.fusion == "rrf" else ranking.CLOSENESS
     turn, since = _turns(runtime, request)
+    recency = _recency_at(runtime, request, query, now)
     results = []
     for memory in runtime.store.documents.many(list(grouped)):
         passages = grouped[memory.id]
         state = _state(memory, hot, now)
         shared = ranking.MemoryFactors(
             tier=memory.tier,
-            recency=_recency(runtime, request, query, memory, state, now, turns=since.get(memory.id, turn)),
+            recency=recency(memory, state, since.get(memory.id, turn)),
             keywords=_keywords(query, memory, passages),
             usage=usage.boost(memory.access_count, memory.last_access, now),
             best_relevance=best,
@@ -394,14 +395,19 @@ def _turns(runtime: Runtime, request: Request) -> tuple[int, Mapping[int, int]]:
     return session.turn, {entry.memory_id: session.turn - entry.turn for entry in session.attention}
 
 
-def _recency(
-    runtime: Runtime, request: Request, query: Query, memory: Memory, state: State, now: datetime, *, turns: int
-) -> float:
+def _recency_at(
+    runtime: Runtime, request: Request, query: Query, now: datetime
+) -> Callable[[Memory, State, int], float]:
+    """What age leaves of each memory, by its state and the turns since it came up; a search wants it of hundreds."""
     settings = runtime.settings.decay
     if not request.use_decay or query.historical or not settings.enabled:
-        return 1.0
-    days = decay.days_since(memory.last_access, memory.attributes.own_date, now)
-    return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
+        return lambda memory, state, turns: 1.0
+
+    def recency(memory: Memory, state: State, turns: int) -> float:
+        days = decay.days_since(memory.last_access, memory.attributes.own_date, now)
+        return decay.factor(memory.tier, model=settings.model, days=days, turns=turns, state=state, settings=settings)
+
+    return recency
 
 
 def _without_dim(

@@ -56,7 +56,10 @@ def walk(session: Invocation, *, older_than: int | None = None) -> None:
     now = datetime.now(UTC)
     with session.open() as workspace:
         candidates = [
-            (card, why) for card in every_card(workspace) if (why := reasons(card, now, older_than=older_than))
+            (card, why)
+            for card in every_card(workspace)
+            # Cleaning a project up is no occasion to judge personal memories; with --personal they are the vault's own.
+            if not card.vault and (why := reasons(card, now, older_than=older_than))
         ]
         answer = Candidates(
             summary=f"{counted(len(candidates), 'memory')} to look at" if candidates else "Nothing to clean up",
