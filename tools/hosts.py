@@ -447,7 +447,7 @@ def main() -> int:
     parser.add_argument("--needed", action="store_true", help="fail where npm or a host is missing")
     parser.add_argument("--keep", type=Path, help="keep what was sent and written there")
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="N processes compute all the while")
-    parser.add_argument("--page", action="store_true", help="write docs/reference/compatibility.md; needs --all")
+    parser.add_argument("--page", action="store_true", help="write docs/reference/compatibility.md")
     given = parser.parse_args()
     chosen = [host for host in HOSTS if host.name in given.names or (not given.names and (given.all or host.ci))]
     passed = failed = skipped = 0
@@ -472,8 +472,8 @@ def main() -> int:
             print(f"    {fault}", flush=True)
         passed, failed = passed + (not outcome.faults), failed + bool(outcome.faults)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    if given.page and given.all and not failed and not skipped:
-        PAGE.write_text(page(outcomes), encoding="utf-8")
+    if given.page and outcomes and not failed:
+        PAGE.write_text(page(outcomes, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 1 if failed else 0
 
 
@@ -533,17 +533,42 @@ def _hooks(outcome: Outcome) -> str:
     return "session start, prompt" + (", compaction" if outcome.host.compaction else "")
 
 
-def page(outcomes: Sequence[Outcome]) -> str:
-    rows = "".join(
-        f"| {each.host.title} | {each.version} | {each.tools} | {each.tool_tokens:,} "
-        f"| {len(each.result.encode()) // 4:,} | {each.texts} | {each.host.channel} "
-        f"| {_hooks(each)} |\n"
-        for each in outcomes
+def page(outcomes: Sequence[Outcome], before: str) -> str:
+    """What was seen now; of hosts that were not run, what the page says of them already."""
+    seen = {outcome.host.title: outcome for outcome in outcomes}
+    titles = [host.title for host in HOSTS]
+    rows = "".join(_row(seen[title]) if title in seen else _kept_row(title, before) for title in titles)
+
+    def quotes(heading: str, text: Callable[[Outcome], str], length: int = 240) -> str:
+        section = before.partition(heading.splitlines()[0])[2].partition("\n## ")[0]
+        kept = {title: re.search(rf"\*\*{title}\*\*\n\n````text\n.*?\n````\n", section, re.DOTALL) for title in titles}
+        return "".join(
+            (_quoted(title, text(seen[title]), length) if text(seen[title]) else "")
+            if title in seen
+            else (f"{found[0]}\n" if (found := kept[title]) else "")
+            for title in titles
+        )
+
+    results = quotes("## What a model gets to see", lambda outcome: outcome.result)
+    hooks = quotes(PAGE_HOOKS, lambda outcome: outcome.told)
+    summaries = quotes(PAGE_SUMMARY, lambda outcome: outcome.summarised, 900)
+    return (PAGE_HEAD + rows + PAGE_TAIL + results + PAGE_HOOKS + hooks + PAGE_SUMMARY + summaries).rstrip() + "\n"
+
+
+def _row(outcome: Outcome) -> str:
+    return (
+        f"| {outcome.host.title} | {outcome.version} | {outcome.tools} | {outcome.tool_tokens:,} "
+        f"| {len(outcome.result.encode()) // 4:,} | {outcome.texts} | {outcome.host.channel} "
+        f"| {_hooks(outcome)} |\n"
     )
-    shown = "".join(_quoted(each.host.title, each.result) for each in outcomes)
-    told = "".join(_quoted(each.host.title, each.told) for each in outcomes if each.told)
-    kept = "".join(_quoted(each.host.title, each.summarised, 900) for each in outcomes if each.summarised)
-    return (PAGE_HEAD + rows + PAGE_TAIL + shown + PAGE_HOOKS + told + PAGE_SUMMARY + kept).rstrip() + "\n"
+
+
+def _kept_row(title: str, before: str) -> str:
+    row = next((line for line in before.splitlines() if line.startswith(f"| {title} |")), "")
+    cells = row.strip("| ").split(" | ")
+    if len(cells) == PAGE_HEAD.splitlines()[-1].count("---") - 1:  # of the page before texts were counted
+        cells.insert(5, "not tried")
+    return f"| {' | '.join(cells)} |\n" if row else ""
 
 
 def _quoted(title: str, text: str, length: int = 240) -> str:

@@ -22,6 +22,14 @@ def test_a_second_scan_has_nothing_to_do_and_says_so(place: Place) -> None:
     assert answer.hints == ()
 
 
+def test_a_scan_that_only_followed_a_move_does_not_ask_for_a_first_memory(place: Place) -> None:
+    old = place.memory("tokens", "# Tokens\n\nThey live for an hour.")
+    workspace = place.open()
+    old.parent.parent.rename(place.root / "specs" / "011-core")
+    answer = workspace.index()
+    assert (answer.moved, answer.hints) == (1, ())
+
+
 def test_a_scan_that_only_made_vectors_says_so(place: Place) -> None:
     place.memory("tokens", "# Tokens\n\nThey live for an hour.")
     workspace = place.open(index=False)

@@ -96,3 +96,12 @@ def test_every_error_of_the_package_is_shown_with_its_code() -> None:
 
 def test_camel() -> None:
     assert [camel(name) for name in ("a", "a_b", "from_", "index_generation")] == ["a", "aB", "from", "indexGeneration"]
+
+
+def test_a_part_that_has_to_say_something_is_said() -> None:
+    """A save into a folder that fits badly: the memory is there, so the answer must be, too."""
+    fit = answers.FolderAlignment(folder="002-ovens", score=12.0, alternatives=())
+    saved = answers.SaveAnswer(
+        summary="s", id=1, path="memory/a.md", title="A", spec_folder="002-ovens", created=True, alignment=fit
+    )
+    assert envelope(saved)["data"]["alignment"] == {"folder": "002-ovens", "score": 12, "alternatives": []}

@@ -220,7 +220,7 @@ def _answer(
     hints: list[Text] = []
     if report.forgotten:
         hints.append(advise("forgotten-files", count=report.forgotten))
-    if not (indexed or report.unchanged or report.bad or report.forgotten):
+    if not (indexed or report.unchanged or report.moved or report.aliases or report.bad or report.forgotten):
         hints.append(advise("write-first"))
     if report.bad:
         hints.append(advise("bad-files", count=len(report.bad)))
