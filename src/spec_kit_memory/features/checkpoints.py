@@ -167,7 +167,7 @@ def _make(
         planned = Checkpoint(
             name=name,
             created=runtime.now(),
-            sequence=shelf.next_sequence(existing),
+            sequence=shelf.next_sequence(_made_here(runtime, existing)),
             description=description,
             metadata=_plain(metadata or {}),
             spec_folder=spec_folder,
@@ -209,15 +209,24 @@ def _checked(name: str) -> str:
 
 
 def _prune(runtime: Runtime, *, keep: set[str]) -> tuple[str, ...]:
-    """Beyond the limit the oldest automatic one goes, then the oldest."""
+    """Beyond the limit the oldest automatic one goes, then the oldest.
+
+    What came from elsewhere neither goes nor counts: a repository could bring ten that call themselves the newest.
+    """
     dropped: list[str] = []
     with _shelf(runtime).alone():
-        existing, _ = shelf.headers(_shelf(runtime), runtime.scope)
+        existing = _made_here(runtime, shelf.headers(_shelf(runtime), runtime.scope)[0])
         for checkpoint in sorted(existing, key=lambda checkpoint: (not checkpoint.automatic, checkpoint.age)):
             if len(existing) - len(dropped) > MOST_CHECKPOINTS and checkpoint.name not in keep:
                 checkpoint.place.remove()
                 dropped.append(checkpoint.name)
     return tuple(dropped)
+
+
+def _made_here(runtime: Runtime, existing: Iterable[Checkpoint]) -> list[Checkpoint]:
+    """Those of this index; of others it is not known when they were made, only when they say so."""
+    here = _instance(runtime)
+    return [checkpoint for checkpoint in existing if checkpoint.instance == here]
 
 
 def _where(spec_folder: str | None) -> Filter:
@@ -229,6 +238,8 @@ def _where(spec_folder: str | None) -> Filter:
 
 def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAnswer:
     existing, bad = shelf.headers(_shelf(runtime), runtime.scope)
+    own = _made_here(runtime, existing)  # what only says that it is new must not hide them
+    existing = [*own, *(checkpoint for checkpoint in existing if checkpoint not in own)]
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     chosen = [checkpoint for checkpoint in existing if folder is None or checkpoint.spec_folder == folder]
     return CheckpointListAnswer(

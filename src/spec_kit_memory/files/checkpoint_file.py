@@ -15,7 +15,7 @@ import unicodedata
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -77,6 +77,7 @@ class Checkpoint:
     memories: int = 0
     place: Slot = field(default_factory=lambda: FileSlot(Place(Path())))
     size_bytes: int = 0
+    instance: str = ""  # of the index that it was made from, which a repository does not know
 
     @property
     def age(self) -> tuple[int, datetime, str]:
@@ -231,7 +232,9 @@ def read(place: Slot | Place) -> OpenedCheckpoint:
     """Open a checkpoint and read its header only."""
     place = FileSlot(place) if isinstance(place, Place) else place
     lines = _unpacked(place, longest=_LONGEST_HEADER)
-    first = next(lines, None)
+    first, instance = next(lines, None), ""
+    with suppress(RestoreFailed):  # what follows is judged when it is restored
+        instance = str(_parsed(next(lines, b"{}"), place, 2).get("instance", ""))
     lines.close()
     if first is None:
         raise _bad(place, "it is empty")
@@ -246,7 +249,7 @@ def read(place: Slot | Place) -> OpenedCheckpoint:
             path=str(place),
         )
     try:
-        return OpenedCheckpoint(_checkpoint(header, place))
+        return OpenedCheckpoint(replace(_checkpoint(header, place), instance=instance))
     except OSError as error:
         raise disk_error(error, str(place)) from error
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
