@@ -155,6 +155,12 @@ def test_a_changed_body_is_a_conflict_that_holds_up_its_path_alone(team: Team) -
     assert team.remote.text("memory/first.md") == "# First\n\nStill needed."
     health = workspace.health()
     assert [problem.message for problem in health.problems if problem.check == "saves"]
+    assert not any(memory.path == "memory/first.md" for memory in workspace.list().memories), "it stays as accepted"
+    assert team.projects.waiting() == {"shop": (0, 1)}
+    assert team.projects.discard("shop") == 1
+    team.round(keeper)
+    assert "Still needed." in workspace.search("still needed").results[0].text
+    assert team.projects.waiting() == {}
 
 
 def test_a_name_that_git_gives_to_another_text_is_not_taken_from_it(team: Team) -> None:

@@ -126,6 +126,16 @@ class Projects:
                 (name,),
             )
 
+    def discard(self, name: str) -> int:
+        """Give up what failed, and what waited behind it: what git says of these files holds. Returns how many."""
+        with self._database.transaction() as session:
+            return session.execute(
+                "DELETE FROM outbox AS this USING outbox AS failed, project WHERE project.name = %s"
+                " AND this.project_id = project.id AND failed.project_id = project.id AND failed.path = this.path"
+                " AND failed.stage = 'failed' AND this.sequence >= failed.sequence AND this.stage <> 'in git'",
+                (name,),
+            )
+
     def want_sync(self, name: str) -> None:
         """Have its repository read soon, by whichever replica looks after it."""
         with self._database.transaction() as session:

@@ -110,8 +110,8 @@ class Outbox(View):
     # --- for the worker
 
     def on_the_way(self) -> set[str]:
-        """The paths that have an operation which is not in git: what git says of them is older than what is known."""
-        sql = "SELECT DISTINCT path FROM outbox WHERE project_id = @p AND stage = 'accepted'"
+        """The paths that have an operation which is not in git: what git says of them is not all that is known."""
+        sql = "SELECT DISTINCT path FROM outbox WHERE project_id = @p AND stage <> 'in git'"
         with self._database.reading(own=True) as connection:
             return {row[0] for row in fetch(connection, sql)}
 

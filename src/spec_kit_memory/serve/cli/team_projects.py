@@ -154,8 +154,9 @@ def _state(row: ProjectRow) -> str:
     click.Option(["--data"], type=click.Path(file_okay=False), help="The server's own folder."),
     flag("--later", "Have a running server do it, soon."),
     flag("--retry", "Also what failed, as if nobody had tried."),
+    flag("--discard", "Give up what failed: what git says of these files holds. History keeps the text."),
 )
-def sync(session: Invocation, name: str | None, data: str | None, later: bool, retry: bool) -> None:
+def sync(session: Invocation, name: str | None, data: str | None, later: bool, retry: bool, discard: bool) -> None:
     from spec_kit_memory import settings as settings_module
     from spec_kit_memory.team.keeper import Keeper
     from spec_kit_memory.team.projects import Projects
@@ -164,6 +165,8 @@ def sync(session: Invocation, name: str | None, data: str | None, later: bool, r
     projects = Projects(database)
     names = [projects.get(name).name] if name else [project.name for project in projects.list()]
     for one in names:
+        if discard:
+            projects.discard(one)
         if retry:
             projects.retry(one)
         if later:
