@@ -20,7 +20,7 @@ import httpx2
 
 from tests import postgres_server
 
-DEADLINE_SECONDS = 110.0
+DEADLINE_SECONDS = 240.0
 _ADDRESS = re.compile(r"http://[^ ]+/mcp")
 _ERA = "2026-07-28"
 
