@@ -273,6 +273,7 @@ class _Desk:
         further = ShownPassage(lines=f"{longest}-{longest}", text="", score=12.34)
         # The quotes of a text are counted with its lines.
         quotes = answer_json.size("")
+        best_match = max((f.match for f in candidates if f.match is not None), default=None)
         fitted = packing.fit(
             [self._block(f) for f in candidates],
             budget=room,
@@ -284,7 +285,7 @@ class _Desk:
             clip=_clipper(self.keywords),
             breadth=self.frame.roomy and not all(f.memory.source is Source.CHAT for f in candidates),
             enough=ENOUGH_TOKENS * BYTES if self.request.max_tokens is None else None,
-            match=max((f.match for f in candidates if f.match is not None), default=None),
+            match=best_match if self.request.max_tokens is None else None,
         )
         for block in fitted.blocks:
             self._mark_parts(block)

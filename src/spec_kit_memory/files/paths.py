@@ -208,7 +208,7 @@ def _real(settings: Settings, name: str) -> Path:
 def _outside(name: str) -> OutsideScope:
     return OutsideScope(
         f"{printable(name)} is outside what this session may use",
-        hint="name a path inside the workspace, or start the server with other `isolation.allowedPaths`",
+        hint="name a path inside the workspace; isolation.allowedPaths, which only the user can change, says which",
     )
 
 
