@@ -11,6 +11,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from spec_kit_memory.core.memory import Filter, RawHit, Scope
 from spec_kit_memory.index.arrays.columns import Columns
 from spec_kit_memory.index.arrays.feed import Feed, Lookups, Wanted
 
-__all__ = ["RECENT", "Postings", "best"]
+__all__ = ["RECENT", "Postings", "best", "bm25"]
 
 K1 = 1.2
 B = 0.75
@@ -174,22 +175,36 @@ def _extended(columns: Columns, earlier: _Posting | None, docs: Ints, times: Int
 
 
 def _bm25(columns: Columns, inside: npt.NDArray[np.bool_], postings: Sequence[_Posting]) -> npt.NDArray[np.float32]:
-    """As a share of what a passage would have that is full of the rarest words asked for.
-
-    Statistics count what the scope can see, nothing else.
-    """
-    scores = np.zeros(len(columns.passage_ids), np.float32)
-    weights = []
+    """Statistics count what the scope can see, nothing else."""
     total = int(inside.sum())
     if not total:
-        return scores
+        return np.zeros(len(columns.passage_ids), np.float32)
     average = float(columns.length.sum(where=inside, dtype=np.float64)) / total or 1.0
-    norm = K1 * (1 - B + B * columns.length / np.float32(average))
-    for posting in postings:
-        having = int(np.count_nonzero(inside[posting.slots]))
+    given = [(posting.slots, posting.times) for posting in postings]
+    return bm25(given, columns.length, total=total, average=average, inside=inside)
+
+
+def bm25(
+    postings: Sequence[tuple[npt.NDArray[Any], npt.NDArray[np.float32]]],
+    length: npt.NDArray[np.float32],
+    *,
+    total: int,
+    average: float,
+    inside: npt.NDArray[np.bool_] | None = None,
+) -> npt.NDArray[np.float32]:
+    """As a share of what a passage would have that is full of the rarest words asked for.
+
+    `postings` are places in `length`, and how often; `inside` are those that count for how rare a word is, by default
+    all of them. `total` and `average` are of all passages, whether they have one of the words or not.
+    """
+    scores = np.zeros(len(length), np.float32)
+    weights = []
+    norm = K1 * (1 - B + B * length / np.float32(average))
+    for slots, times in postings:
+        having = len(slots) if inside is None else int(np.count_nonzero(inside[slots]))
         if having:
             weight = np.float32(np.log(1 + (total - having + 0.5) / (having + 0.5)))
-            scores[posting.slots] += weight * posting.times / (posting.times + norm[posting.slots])
+            scores[slots] += weight * times / (times + norm[slots])
         else:
             weight = np.float32(np.log(1 + (total + 0.5) / 0.5))
         weights.append(weight)

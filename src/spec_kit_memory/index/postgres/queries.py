@@ -221,6 +221,10 @@ class Queries(View):
             return [(memory_id, phrase) for memory_id, phrase in connection.execute(sql, bound)]
 
     def match(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
+        if self._shared.is_cold():
+            from spec_kit_memory.index.postgres import cold_search
+
+            return cold_search.match_text(self._database, self._shared.feed, self._scope, terms, where, limit)
         return self._shared.arrays.match_text(self._scope, terms, where, limit, confirm_nothing=lambda: None)
 
 

@@ -142,6 +142,10 @@ class Vectors(View):
             _ = Recorder(connection).generation
 
     def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]:
+        if self._shared.is_cold():
+            from spec_kit_memory.index.postgres import cold_search
+
+            return cold_search.match_vector(self._database, self._shared.feed, self._scope, vector, where, limit)
         return self._shared.arrays.match_vector(self._scope, vector, where, limit)
 
     def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]:

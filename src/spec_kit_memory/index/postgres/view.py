@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "Shared", "View"]
 
+COLD_MATCHES = 16  # what a command asks at most: several texts, by words and by vector
 Model = tuple[str, int, str]  # name, dimensions, hash of the weights
 
 
@@ -31,6 +32,7 @@ class Shared:
         self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
         self.row_cache = RowCache(self.feed, self.steadiness)
         self.loaded: Arrays | None = None
+        self.cold_matches = 0
         self.accepts = False  # changes of files go to the outbox
 
     @property
@@ -42,6 +44,13 @@ class Shared:
 
             loaded = self.loaded = Arrays(self.feed, self.steadiness)
         return loaded
+
+    def is_cold(self) -> bool:
+        """Shall the server answer this match? A process that goes on asking loads the arrays."""
+        if self.loaded is not None or self.cold_matches >= COLD_MATCHES:
+            return False
+        self.cold_matches += 1
+        return True
 
     def steady(self) -> AbstractContextManager[None]:
         return self.steadiness.hold(self._refresh)
