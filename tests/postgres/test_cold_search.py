@@ -56,7 +56,7 @@ def answers(place: tuple[str, str], monkeypatch: pytest.MonkeyPatch, *, rows: bo
             Filter(ids=frozenset(range(1, 9))),
         ):
             words = drawn.choices(WORDS[:60], k=drawn.randint(1, 8))
-            asked = (words, [" ".join(words[:2]), *words[2:]], ["nowhere"], [])
+            asked: tuple[list[str], ...] = (words, [" ".join(words[:2]), *words[2:]], ["nowhere"], [])
             found += [handle.documents.match(terms, where, drawn.choice([1, 20, 300])) for terms in asked]
             vector = [drawn.random() for _ in range(3)]
             found.append(handle.vectors.match(vector, where, drawn.choice([1, 20, 300])))
