@@ -125,6 +125,8 @@ def sweep(ready: Ready, kind: str, pick: Pick, place: Path) -> Tried:
         return _power_cuts(ready, pick, place)
     if kind == STUTTER:
         return _stuttering(ready, place)
+    if kind == LATE and (ready.operation.resumes or "restore" in ready.name):
+        return Tried()  # the other scan would wait for this one, or long for the files of a restore
     tried = Tried(_count(ready, place / "count", FAULTS[kind]() if kind in FAULTS else None))
     for at in pick(tried.calls):
         root = _fresh(ready, place / str(at))
@@ -253,9 +255,9 @@ def _late(ready: Ready, root: Path, at: int) -> str:
         with watched(calls), _opened(root, ready.operation, calls) as workspace:
             ready.operation.act(workspace)
     except SpecKitMemoryError as error:
-        return f"({calls.names[at - 1]}) it was only late, and was refused: {error.code} {error}; {seen}"
-    if not seen or not (seen[0] == "scanned" or str(seen[0]).startswith("E025")):
-        return f"({calls.names[at - 1]}) the other process: {seen}"
+        return f"({calls.names[at - 1 : at]}) it was only late, and was refused: {error.code} {error}; {seen}"
+    if seen and not (seen[0] == "scanned" or str(seen[0]).startswith("E025")):
+        return f"({calls.names[at - 1 : at]}) the other process: {seen}"
     return _verdict(ready, root, acknowledged=True, error=None)
 
 

@@ -69,7 +69,7 @@ def test_whatever_a_call_does_the_operation_is_done_or_undone(
     assert tried.problems == []
     # Linking, say, changes no file of ours: there is nothing to interrupt then.
     assert tried.points >= min(tried.calls, 2)
-    assert tried.points or kind in ("interrupted", "EINTR")
+    assert tried.points or kind in ("interrupted", "EINTR", LATE)
 
 
 @pytest.mark.timeout(600)
