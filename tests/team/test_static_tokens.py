@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spec_kit_memory.core.redact import redact
 from spec_kit_memory.errors import BadParameter, FileMissing, MissingParameter
 from spec_kit_memory.serve.cli.program import run
 from spec_kit_memory.team.database import TeamDatabase
@@ -119,3 +120,9 @@ def test_the_command_makes_lists_and_revokes(
     assert run(["team", "token", "revoke", str(made["id"]), *index]) == 0
     assert tokens.check(made["token"]) is None
     assert run(["team", "token", "create", "--user", "ana", "--project", "other", *index]) == 1
+
+
+def test_a_token_that_ends_up_in_a_note_is_left_out_of_it(tokens: Tokens) -> None:
+    _, secret = tokens.create("ana", projects=["shop"], role="reader")
+    for text in (f"I use {secret} here.", f"Authorization: Bearer {secret}", f"url?x={secret}&y"):
+        assert secret not in redact(text).text

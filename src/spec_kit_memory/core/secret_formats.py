@@ -68,6 +68,7 @@ _CODE_HOSTS = (
     ),
     *_plain("atlassian-token", ("ATATT3", "[A-Za-z0-9_=-]{60,250}"), ("ATCTT3", "[A-Za-z0-9_=-]{60,250}")),
     *_word("atlassian-token", ("ATBB", f"{_W}{{32}}")),
+    *_plain("spec-kit-memory-token", ("skmt_", f"{_D}{{43}}")),  # of our own team server
     *_plain("npm-token", ("npm_", f"{_W}{{36}}")),
     *_plain("pypi-token", ("pypi-AgE", f"{_D}{{50,500}}")),
     *_plain("rubygems-key", ("rubygems_", f"{_HEX}{{48}}")),
