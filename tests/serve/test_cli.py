@@ -27,7 +27,8 @@ from tests.serve.recorder import NOW, card
 WORDS = """serve init index watch save search context load get list update delete validate stats health history link
 unlink why triggers cleanup undo trust import|checkpoint create|checkpoint list|checkpoint diff|checkpoint restore|
 checkpoint delete|ledger verify|ledger head|ledger export|chat import|chat list|chat forget|config show|install|
-uninstall|merge|generate-context|completion|hook|doctor|ui"""
+uninstall|merge|generate-context|completion|hook|doctor|ui|team add|team remove|team list|team sync|team token create|
+team token list|team token revoke"""
 
 
 def commands() -> list[str]:
