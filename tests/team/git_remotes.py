@@ -55,7 +55,17 @@ class Remote:
 
     def commit(self, files: Mapping[str, str | None], *, branch: str = "main", force: bool = False) -> str:
         """A person's push: these files with that text, or gone. `force`: as if there had been nothing before."""
-        tip = None if force else self.tip(branch)
+        while True:
+            old = self.tip(branch)
+            made = self._committed(files, None if force else old)
+            try:  # only if nobody pushed meanwhile, as a real push does it
+                self.git("update-ref", f"refs/heads/{branch}", made, old or "0" * 40)
+                return made
+            except AssertionError:
+                if self.tip(branch) == old:
+                    raise
+
+    def _committed(self, files: Mapping[str, str | None], tip: str | None) -> str:
         more = {"GIT_INDEX_FILE": str(self.folder / "person.index")}
         self.git("read-tree", *([tip] if tip else ["--empty"]), more=more)
         lines = "".join(
@@ -64,9 +74,7 @@ class Remote:
         )
         self.git("update-index", "--index-info", data=lines.encode(), more=more)
         tree = self.git("write-tree", more=more)
-        made = self.git("commit-tree", tree, *(["-p", tip] if tip else []), data=b"A person's change\n")
-        self.git("update-ref", f"refs/heads/{branch}", made)
-        return made
+        return self.git("commit-tree", tree, *(["-p", tip] if tip else []), data=b"A person's change\n")
 
     def push_tree(self, tree: str, *, branch: str = "main") -> None:
         made = self.git("commit-tree", tree, data=b"Anything\n")
