@@ -68,13 +68,15 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
             cancel=request.cancelled,
         )
     text_done = time.perf_counter()
-    made: list[vector_queue.Embedded] = []
+    # All that waits is embedded, whoever it belongs to; what is said is how much of one's own that was.
+    waiting = runtime.store.care.stats()["pending_passages"]
+    passages: int | None = None
     if request.embed:
-        embed_pending(runtime, progress=request.progress, cancelled=request.cancelled, report=made.append)
+        embed_pending(runtime, progress=request.progress, cancelled=request.cancelled)
+        passages = max(0, waiting - runtime.store.care.stats()["pending_passages"])
     else:
         runtime.embed_soon()
     seconds_vectors = time.perf_counter() - text_done
-    passages = sum(done.embedded for done in made) if request.embed else None
     answer = _answer(runtime, report, text_done - started, seconds_vectors, passages=passages)
     if request.rebuild and rebuilt is None:
         return replace(answer, summary="the rebuild was stopped; nothing was changed")
