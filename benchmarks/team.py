@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -89,6 +90,7 @@ def soak(
         return _soak(server, folder, seconds, seed, replicas, agents, projects, kills=kills)
     finally:
         postgres_server.ended(server)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _soak(
