@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.index.arrays.feed import Wanted
@@ -103,7 +104,9 @@ def match_vector(
             return []
         dimensions = feed.dimensions()
         if len(query) != dimensions:
-            raise BadParameter(f"the query has {len(query)} dimensions, the index {dimensions}")
+            raise BadParameter(
+                f"the query has {len(query)} dimensions, the index {dimensions}", hint=advise("embed-anew")
+            )
         joined = inside.replace(
             " FROM passage", " FROM passage JOIN vector ON vector.project_id = @p AND vector.id = vector_id"
         )
