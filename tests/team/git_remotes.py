@@ -53,11 +53,13 @@ class Remote:
         found = self.git("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
         return found or None
 
-    def commit(self, files: Mapping[str, str | None], *, branch: str = "main", force: bool = False) -> str:
+    def commit(
+        self, files: Mapping[str, str | None], *, branch: str = "main", force: bool = False, mode: str = "100644"
+    ) -> str:
         """A person's push: these files with that text, or gone. `force`: as if there had been nothing before."""
         while True:
             old = self.tip(branch)
-            made = self._committed(files, None if force else old)
+            made = self._committed(files, None if force else old, mode=mode)
             try:  # only if nobody pushed meanwhile, as a real push does it
                 self.git("update-ref", f"refs/heads/{branch}", made, old or "0" * 40)
                 return made
@@ -65,11 +67,11 @@ class Remote:
                 if self.tip(branch) == old:
                     raise
 
-    def _committed(self, files: Mapping[str, str | None], tip: str | None) -> str:
+    def _committed(self, files: Mapping[str, str | None], tip: str | None, *, mode: str) -> str:
         more = {"GIT_INDEX_FILE": str(self.folder / "person.index")}
         self.git("read-tree", *([tip] if tip else ["--empty"]), more=more)
         lines = "".join(
-            f"0 {'0' * 40}\t{path}\n" if text is None else f"100644 {self.blob(text.encode())}\t{path}\n"
+            f"0 {'0' * 40}\t{path}\n" if text is None else f"{mode} {self.blob(text.encode())}\t{path}\n"
             for path, text in files.items()
         )
         self.git("update-index", "--index-info", data=lines.encode(), more=more)

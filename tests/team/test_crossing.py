@@ -227,6 +227,15 @@ def test_who_may_use_several_projects_names_one_and_can_search_all(served: Serve
     assert served.result(names)["completion"]["values"] == ["bank", "shop"]
 
 
+def test_a_search_of_several_projects_says_which_of_them_could_not_answer(served: Served) -> None:
+    eve = served.token("static", "eve", "reader", "shop", "bank")
+    question: dict[str, Any] = {"query": "till and kestrel vault", "projects": ["all"]}
+    partly = served.call(eve, "memory_search", **question, asOf="bank-kestrel-checkpoint")["data"]
+    assert {row["project"] for row in partly["results"]} == {"bank"}
+    assert [reason for reason in partly["unavailable"] if reason.startswith("shop: 'bank-kestrel-checkpoint'")]
+    assert served.call(eve, "memory_search", **question, asOf="no such time")["code"] == "E030"
+
+
 def test_schemas_show_projects_only_to_who_needs_them(served: Served) -> None:
     one = served.token("static", "ana", "reader", "shop")
     several = served.token("static", "eve", "reader", "shop", "bank")

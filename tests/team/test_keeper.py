@@ -179,6 +179,50 @@ def test_a_name_that_git_gives_to_another_text_is_not_taken_from_it(team: Team) 
     assert titles(workspace) == {"First", "Hours", "Mine"}
 
 
+@pytest.mark.parametrize("mode", ["100644", "120000"])
+def test_a_file_or_link_with_the_name_of_a_folder_is_not_replaced_by_a_save(team: Team, mode: str) -> None:
+    team.remote.commit({"specs/001-a/memory/a.md": "# A\n\nBeta gamma.\n"})
+    team.remote.commit({"specs/002-b": "../src"}, mode=mode)
+    workspace, keeper = team.replica(), team.keeper()
+    team.round(keeper)
+    below = workspace.save(text="The gate opens at nine", spec_folder="002-b", create=True)
+    other = workspace.save(text="Winter hours begin in November", spec_folder="001-a", on_similar="distinct")
+    done = team.round(keeper)
+    assert (done.delivered, done.failed, done.problem) == (1, 1, None)
+    assert team.remote.text("specs/002-b") == "../src"
+    assert stage(workspace, below.path) == (Stage.FAILED, "conflict: specs/002-b is no folder in git")
+    assert stage(workspace, other.path)[0] is Stage.IN_GIT
+    assert workspace.search("when does the gate open").results[0].id == below.id
+    team.remote.commit({"specs/002-b": None})
+    assert team.projects.retry("shop") == 1
+    assert team.round(keeper).delivered == 1
+    assert "opens at nine" in (team.remote.text(below.path) or "")
+
+
+def test_what_is_no_memory_in_git_by_now_holds_up_its_own_path_alone(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    team.round(keeper)
+    known = workspace.search("first note").results[0]
+    workspace.update(id=known.id, title="Renamed")
+    new = workspace.save(text="The gate opens at nine")
+    other = workspace.save(text="Winter hours begin in November", on_similar="distinct")
+    team.remote.commit({"memory/first.md": "x" * ((1 << 20) + 1)})
+    team.remote.commit({new.path: "elsewhere"}, mode="120000")
+    team.round(keeper)
+    done = team.round(keeper)
+    assert done.problem is None
+    assert stage(workspace, "memory/first.md") == (
+        Stage.FAILED,
+        "conflict: memory/first.md has 1,048,577 bytes in git",
+    )
+    assert team.remote.text(other.path)
+    assert team.remote.text(new.path) == "elsewhere"
+    assert new.id is not None
+    moved = workspace.load(new.id).memory.path
+    assert moved != new.path
+    assert "opens at nine" in (team.remote.text(moved) or "")
+
+
 def test_others_who_push_at_the_same_moment_lose_nothing(team: Team) -> None:
     pushes = iter(range(3))
 

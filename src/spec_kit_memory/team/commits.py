@@ -20,7 +20,7 @@ from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.files import disk, index_entry, pending
 from spec_kit_memory.index.postgres.outbox import Waiting
-from spec_kit_memory.team.repository import Repository
+from spec_kit_memory.team.repository import OccupiedError, Repository
 
 __all__ = ["TRAILER", "Conflict", "PushPlan", "commit", "plan"]
 
@@ -60,9 +60,9 @@ def plan(repository: Repository, parent: str | None, waiting: Sequence[Waiting])
         if one.operation.id in present:
             made.done[one.sequence] = present[one.operation.id]
             continue
-        if path not in texts:
-            texts[path] = repository.blob_at(parent, path) if parent else None
         try:
+            if path not in texts:
+                texts[path] = _text_at(repository, parent, one.operation)
             result = _result(one.operation, texts[path])
         except Conflict as conflict:
             made.failed[one.sequence] = f"conflict: {conflict}"
@@ -81,6 +81,17 @@ def plan(repository: Repository, parent: str | None, waiting: Sequence[Waiting])
 
 class _NameTakenError(Exception):
     """Another text is there under this name."""
+
+
+def _text_at(repository: Repository, parent: str | None, operation: FileOperation) -> bytes | None:
+    """What git has at the operation's path. Whatever else is there stays: it is not the memory's to replace."""
+    try:
+        return repository.blob_at(parent, operation.path) if parent else None
+    except OccupiedError as error:
+        is_new = operation.kind is OperationKind.WRITE and operation.base is None
+        if is_new and error.path == operation.path:
+            raise _NameTakenError from error
+        raise Conflict(error.message) from error
 
 
 def _result(operation: FileOperation, present: bytes | None) -> bytes | None:
@@ -167,5 +178,5 @@ def free_name(repository: Repository, parent: str | None, path: str, *, taken: s
     folder, _, name = path.rpartition("/")
     for other in pending.names(Path(folder), name.removesuffix(".md")):
         candidate = other.as_posix()
-        if candidate not in taken and (parent is None or repository.blob_at(parent, candidate) is None):
+        if candidate not in taken and (parent is None or not repository.has(parent, candidate)):
             yield candidate

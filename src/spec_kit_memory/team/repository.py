@@ -10,24 +10,33 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from spec_kit_memory.errors import AccessDenied
 from spec_kit_memory.settings import make_private_folder
 from spec_kit_memory.team.projects import Project, is_address
 
-__all__ = ["GitError", "GitLimits", "Repository", "TreeFile"]
+__all__ = ["GitError", "GitLimits", "OccupiedError", "Repository", "TreeFile"]
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FILE_MODES = ("100644", "100755")
 _SECRET = re.compile(r"(?<=://)[^/@\s]+@")
+_LIST = ("ls-tree", "-z", "--full-tree")
 COMMITTER = "Spec Kit Memory"
 
 
 class GitError(AccessDenied):
     """Git could not do what it should; the message is what it said."""
+
+
+class OccupiedError(GitError):
+    """Git has something else where a memory's file, or a folder above it, should be; `path` is where."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +225,30 @@ class Repository:
                 yield wanted, out[end + 1 : at - 1]
 
     def blob_at(self, commit: str, path: str) -> bytes | None:
-        """The contents of one file; None where there is no regular file of that name."""
-        found = list(self._lines("ls-tree", "-z", "-l", "--full-tree", commit, "--", path))
-        if not found:
+        """The contents of one file; None where nothing is in the way of a file of that name."""
+        # With -t the folders on the way are listed as well, as far as there are any.
+        listed = [line.partition(b"\t") for line in self._lines(*_LIST, "-l", "-t", commit, "--", path)]
+        entries = {name.decode("utf-8", "surrogateescape"): facts.decode().split() for facts, _, name in listed}
+        if path not in entries:
+            self._require_folders(commit, path, present=entries)
             return None
-        mode, kind, blob, size = found[0].partition(b"\t")[0].decode().split()
+        mode, kind, blob, size = entries[path]
         if mode not in _FILE_MODES or kind != "blob":
-            raise GitError(f"{path} is no regular file in git")
+            raise OccupiedError(path, f"{path} is no regular file in git")
         if int(size) > self.limits.blob_bytes:
-            raise GitError(f"{path} has {int(size):,} bytes in git")
+            raise OccupiedError(path, f"{path} has {int(size):,} bytes in git")
         return next(iter(self.blobs([blob])))[1]
+
+    def _require_folders(self, commit: str, path: str, *, present: Collection[str]) -> None:
+        """Raise where a file, link or submodule has the name of a folder above the path: writing would replace it."""
+        above = [folder.as_posix() for folder in PurePosixPath(path).parents][-2::-1]
+        missing = next((folder for folder in above if folder not in present), None)
+        if missing is not None and self.has(commit, missing):
+            raise OccupiedError(missing, f"{missing} is no folder in git")
+
+    def has(self, commit: str, path: str) -> bool:
+        """Is there anything of that name?"""
+        return any(self._lines(*_LIST, commit, "--", path))
 
     def trailers(self, commit: str, key: str, *, since: str) -> dict[str, str]:
         """The values of this trailer on the way to a commit -> the commit that has it."""

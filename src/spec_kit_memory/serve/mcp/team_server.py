@@ -114,7 +114,7 @@ class _TeamServed:
                     raise BadParameter("'project' and 'projects' exclude each other.", hint="Leave one of them out.")
                 names = access.choose_several(projects)
                 if len(names) > 1:
-                    return await self._search(ctx, access, names, arguments)
+                    return await self._search(ctx, access, names, read_arguments(BY_NAME[params.name], arguments))
                 project = names[0]
             elif projects is not None:
                 raise BadParameter("'projects' is for memory_search.", hint="Name one with project.")
@@ -125,26 +125,36 @@ class _TeamServed:
         return await self._served(name, access).call_tool(ctx, rest)
 
     async def _search(
-        self, ctx: Context, access: Access, names: Sequence[str], arguments: Mapping[str, Any]
+        self, ctx: Context, access: Access, names: Sequence[str], request: Request
     ) -> types.CallToolResult:
-        """One question to several projects, at the same time, and one answer within one budget."""
+        """One question to several projects, at the same time, and one answer within one budget.
+
+        A project that cannot answer is named beside what the others do.
+        """
         tool = BY_NAME["memory_search"]
-        request = read_arguments(tool, arguments)
         assert isinstance(request, SearchRequest)
         answers: dict[str, SearchAnswer] = {}
+        failures: dict[str, Exception] = {}
         budget = request.max_tokens or DEFAULT_TOKENS
         asked = request.replace(max_tokens=max(100, budget // len(names)))
 
         async def ask(name: str) -> None:
             served = self._served(name, access)
-            served.authorize(ctx, tool, asked)
-            answers[name] = await served.in_thread(ctx, lambda workspace: _search(workspace, asked), asked)
+            try:
+                served.authorize(ctx, tool, asked)
+                answers[name] = await served.in_thread(ctx, lambda workspace: _search(workspace, asked), asked)
+            except Exception as error:  # noqa: BLE001 - the edge, as for a call to one project
+                failures[name] = error
 
         async with anyio.create_task_group() as group:
             for name in names:
                 group.start_soon(ask, name)
-        joined = joined_projects({name: answers[name] for name in names}, limit=request.limit)
-        return success(ctx, tool, request, joined)
+        failed = {name: failure(ctx, failures[name]) for name in names if name in failures}
+        if not answers:
+            return failed[names[0]]
+        joined = joined_projects({name: answers[name] for name in names if name in answers}, limit=request.limit)
+        missing = tuple(f"{name}: {(told.structured_content or {})['message']}" for name, told in failed.items())
+        return success(ctx, tool, request, replace(joined, unavailable=(*joined.unavailable, *missing)))
 
     # --- resources
 
