@@ -19,6 +19,7 @@ from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.keeper import Keeper, Round
 from spec_kit_memory.team.project_workspace import open_project
 from spec_kit_memory.team.projects import Projects
+from spec_kit_memory.team.repository import Repository
 from spec_kit_memory.workspace import Workspace
 from tests.team.git_remotes import Remote
 
@@ -306,6 +307,33 @@ def test_a_worker_that_dies_at_any_step_leaves_everything_in_git_once(team: Team
     assert all(stage(workspace, one.path)[0] is Stage.IN_GIT for one in saved)
     assert has_title(team.remote.text(saved[0].path), "Renamed")
     assert workspace.ledger_verify().ok
+
+
+@pytest.mark.parametrize("is_new_clone", [True, False])
+def test_a_clock_that_is_years_behind_writes_nothing_twice(
+    team: Team, monkeypatch: pytest.MonkeyPatch, is_new_clone: bool
+) -> None:
+    monkeypatch.setattr(
+        Repository, "_environment", _behind(Repository._environment, GIT_COMMITTER_DATE="2001-01-01T00:00:00Z")
+    )
+    workspace, dies = team.replica(), iter([True])
+
+    def die(step: str) -> None:
+        if step == "pushed" and next(dies, False):
+            raise Killed
+
+    keeper = team.keeper(die)
+    saved = workspace.save(text="The gate opens at nine")
+    with pytest.raises(Killed):
+        keeper.round("shop")
+    team.remote.commit({saved.path: None, "memory/later.md": "# Later\n\nA person's.\n"})
+    team.round(team.keeper() if is_new_clone else keeper)
+    assert len(team.remote.operations()) == 1
+    assert team.remote.text(saved.path) is None, "a person removed it after it was in git"
+
+
+def _behind(environment: Callable[..., dict[str, str]], **more: str) -> Callable[..., dict[str, str]]:
+    return lambda *given: {**environment(*given), **more}
 
 
 def test_two_workers_that_both_believe_in_their_lease_write_once(team: Team) -> None:

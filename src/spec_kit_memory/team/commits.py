@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 
 from spec_kit_memory.core import front_edit
@@ -25,7 +24,6 @@ from spec_kit_memory.team.repository import OccupiedError, Repository
 __all__ = ["TRAILER", "Conflict", "PushPlan", "commit", "plan"]
 
 TRAILER = "Spec-Kit-Memory-Operation"
-_AROUND = timedelta(days=2)  # by so much clocks may differ
 _MOST_PATHS = 50  # of one commit
 
 
@@ -49,8 +47,7 @@ def plan(repository: Repository, parent: str | None, waiting: Sequence[Waiting])
     made = PushPlan(parent)
     if not waiting:
         return made
-    since = min(one.accepted_at for one in waiting) - _AROUND
-    present = repository.trailers(parent, TRAILER, since=since.isoformat()) if parent else {}
+    present = repository.trailers(parent, TRAILER) if parent else {}
     texts: dict[str, bytes | None] = {}
     held_up: set[str] = set()
     for one in waiting:

@@ -68,6 +68,7 @@ class Repository:
         self._domain = domain
         self._remote = project.repository
         self._is_file = not is_address(project.repository)
+        self._trailers: dict[str, tuple[str, dict[str, str]]] = {}  # key -> commit, and what its history has
 
     # --- commands
 
@@ -250,14 +251,33 @@ class Repository:
         """Is there anything of that name?"""
         return any(self._lines(*_LIST, commit, "--", path))
 
-    def trailers(self, commit: str, key: str, *, since: str) -> dict[str, str]:
-        """The values of this trailer on the way to a commit -> the commit that has it."""
+    def trailers(self, commit: str, key: str) -> dict[str, str]:
+        """The values of this trailer on the way to a commit -> the commit that has it.
+
+        By ancestry alone, since dates of commits are what somebody's clock said. Only commits that are new since the
+        last look are read.
+        """
+        seen, earlier = self._trailers.get(key, (None, {}))
+        if seen is None or not self.is_ancestor(seen, commit):
+            seen, earlier = None, {}
         form = f"--format=%H%x00%(trailers:key={key},valueonly=true,separator=%x2c)"
-        found: dict[str, str] = {}
-        for line in self._text("log", form, f"--since-as-filter={since}", "--end-of-options", commit).splitlines():
+        only = ("--fixed-strings", f"--grep={key}: ")
+        range_ = [commit, *([f"^{seen}"] if seen else [])]
+        results: dict[str, str] = {}
+        for line in self._text("log", *only, form, "--end-of-options", *range_).splitlines():
             name, _, values = line.partition("\0")
-            found |= {value.strip(): name for value in values.split(",") if value.strip()}
-        return found
+            results |= {value.strip(): name for value in values.split(",") if value.strip()}
+        self._trailers[key] = commit, results | earlier  # of a trailer that was copied, the oldest commit counts
+        return self._trailers[key][1]
+
+    def has_commit(self, commit: str) -> bool:
+        """Is it in this clone?"""
+        verified = ("rev-parse", "--quiet", "--verify", "--end-of-options", f"{commit}^{{commit}}")
+        return bool(self.run(*verified, allowed=(0, 1, 128)).strip())
+
+    def is_ancestor(self, one: str, other: str) -> bool:
+        """Is the first commit in the history of the second? One that is not in this clone is in none."""
+        return one == other or (self.has_commit(one) and self.merge_base(one, other) == one)
 
     def merge_base(self, one: str, other: str) -> str | None:
         """Where two commits parted; None where they have nothing in common."""
