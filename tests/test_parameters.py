@@ -313,6 +313,26 @@ def _of_tool(given: Mapping[str, Any]) -> SpecKitMemoryError:
     return caught.value
 
 
+@pytest.mark.parametrize(
+    ("tool", "given", "code", "hint"),
+    [
+        ("memory_search", {}, "E040", "Add 'query' or 'concepts'."),
+        ("memory_search", {"query": "x", "limit": 0}, "E032", "Give 'limit' a number from 1 to 100."),
+        ("memory_search", {"concepts": ["one"]}, "E032", "Give 'concepts' 2 to 5 texts."),
+        ("memory_search", {"query": "x", "limit": "many"}, "E030", "Give 'limit' an integer."),
+        ("memory_search", {"query": "x", "specFoldr": "y"}, "E030", "Did you mean 'specFolder'?"),
+        ("memory_get", {}, "E031", "Add 'path', a path."),
+        ("memory_validate", {"id": 1}, "E031", "Add 'wasUseful' or 'outdated' or 'promote'."),
+    ],
+)
+def test_a_hint_for_a_model_is_what_to_give_and_not_every_parameter(
+    tool: str, given: dict[str, Any], code: str, hint: str
+) -> None:
+    with pytest.raises(SpecKitMemoryError) as caught:
+        read_arguments(BY_NAME[tool], given)
+    assert (caught.value.code, caught.value.hint) == (code, hint)
+
+
 def test_a_wrong_value_is_not_missed_as_well() -> None:
     assert "needed" not in refused(SearchRequest, {"query": 5}).message
     assert "missing" not in refused(LinkRequest, {"sourceId": "a", "targetId": 2, "relation": "caused"}).message

@@ -309,10 +309,12 @@ class Edge:
         *,
         unknown: type[BadParameter] = BadParameter,
         bounded: bool = True,
+        lists: bool = True,
     ) -> None:
         self.name = name  # of the verb
         self.spelled = spelled
-        self.usage = usage  # the hint of last resort
+        self.usage = usage
+        self.lists = lists  # `usage` lists every parameter, which is long: a hint only where nothing shorter helps
         self.reaches = reaches
         self.unknown = unknown  # the error for a name that no parameter has
         self.bounded = bounded  # by what suits a conversation; a Python caller may ask for all there is
@@ -370,9 +372,12 @@ class _Problem(Exception):  # noqa: N818 - one of several in the error that a ca
         text: str,
         declared: Parameter | None,
         hint: str = "",
+        *,
+        step: str = "",
         **details: Any,
     ) -> None:
         self.error, self.text, self.hint = error, text, hint
+        self.step = step  # what to give instead, for whoever is not sent to a page of all options
         self.argument = declared.argument if declared else ""
         self.details = {"parameter": declared.name} | details if declared else details
 
@@ -399,7 +404,8 @@ def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) 
             continue
         target = declared.same_as or declared.argument
         if target in values and values[target] != clean:
-            problems.append(_Problem(BadParameter, f"{edge.spelled(declared)} was given twice", declared))
+            text = f"{edge.spelled(declared)} was given twice"
+            problems.append(_Problem(BadParameter, text, declared, step="Give it once."))
         values[target] = clean
     problems += _missing(kind, {*values, *(problem.argument for problem in problems)}, edge)
     if problems:
@@ -445,12 +451,16 @@ def _checked(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> d
 def _missing(kind: type[Request], given_names: Set[str], edge: Edge) -> Iterator[_Problem]:
     for name, declared in kind.declared.items():
         if declared.required and name not in given_names:
-            yield _Problem(MissingParameter, f"{edge.spelled(declared)} is missing", declared)
+            text = f"{edge.spelled(declared)} is missing"
+            yield _Problem(MissingParameter, text, declared, step=f"Add {edge.spelled(declared)}{_wanted(declared)}.")
     if kind.needs and not given_names & set(kind.needs):
         needed = [declared for declared in edge.sees(kind) if declared.argument in kind.needs]
-        yield _Problem(
-            kind.without, f"{' or '.join(edge.spelled(declared) for declared in needed)} is needed", needed[0]
-        )
+        names = " or ".join(edge.spelled(declared) for declared in needed)
+        yield _Problem(kind.without, f"{names} is needed", needed[0], step=f"Add {names}.")
+
+
+def _wanted(declared: Parameter) -> str:
+    return f", {' or '.join(declared.choices)}" if declared.choices else f", {_WORDS[declared.kind]}"
 
 
 def _unknown(name: object, visible: Sequence[Parameter], edge: Edge) -> _Problem:
@@ -471,12 +481,14 @@ def _error(problems: Sequence[_Problem], edge: Edge, visible: Sequence[Parameter
     ranks = {kind: rank for rank, kind in enumerate(_WORST_FIRST)}
     worst = min(problems, key=lambda problem: ranks.get(problem.error, len(ranks)))
     hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+    steps = dict.fromkeys(problem.step for problem in problems if problem.step and not problem.hint)
+    is_enough = edge.lists and all(problem.hint or problem.step for problem in problems)
     details = dict(worst.details)
     if len(problems) > 1:
         details["problems"] = [problem.text for problem in problems]
     return worst.error(
         f"{edge.name}: {'; '.join(problem.text for problem in problems)}.",
-        hint=" ".join([*hints, edge.usage(visible)]),
+        hint=" ".join([*hints, *(steps if is_enough else [edge.usage(visible)])]),
         **details,
     )
 
@@ -605,6 +617,7 @@ def _within(declared: Parameter, number: Any, edge: Edge) -> Any:
             OutOfRange,
             f"{edge.spelled(declared)} is {_short(number)}; it must be from {least_told} to {most_told}",
             declared,
+            step=f"Give {edge.spelled(declared)} a number from {least_told} to {most_told}.",
             minimum=least,
             maximum=most,
         )
@@ -632,6 +645,7 @@ def _texts(declared: Parameter, value: Any, edge: Edge) -> Any:
             OutOfRange,
             f"{edge.spelled(declared)} has {counted(len(clean), 'item')}; it takes {least} to {most}",
             declared,
+            step=f"Give {edge.spelled(declared)} {least} to {most} texts.",
         )
     if declared.together and (size := sum(map(len, clean))) > declared.length:
         raise _too_long(declared, size, edge, "Shorten them.")
@@ -718,7 +732,9 @@ _WORDS: Mapping[Kind, str] = {
 
 def _wrong(declared: Parameter, value: object, edge: Edge, expected: str = "") -> _Problem:
     words = expected or _WORDS[declared.kind]
-    return _Problem(BadParameter, f"{edge.spelled(declared)} must be {words}, not {_short(value)}", declared)
+    name = edge.spelled(declared)
+    step = f"Give {name} {words}."
+    return _Problem(BadParameter, f"{name} must be {words}, not {_short(value)}", declared, step=step)
 
 
 def _short(value: object) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.index.postgres import failures, schema
+from spec_kit_memory.index.postgres.connection import taken
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from tests import postgres_server
 from tests.faults.conftest import filled
@@ -147,6 +150,19 @@ def test_commands_and_mcp_say_that_a_server_is_gone_and_go_on_when_it_is_back(
         assert [title for title in talk.search("gate opens").titles if title == "Gate"] == ["Gate"], "once"
         assert talk.call("memory_stats").data["totals"]["memories"] == 4
         assert talk.call("memory_health").data["healthy"]
+
+
+def test_a_server_that_is_away_is_an_error_and_not_a_log_full_of_tries(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("psycopg.pool")
+    before, log.level = log.level, logging.NOTSET
+    with socket.socket() as nobody:  # bound and not listening: every try is refused
+        nobody.bind(("127.0.0.1", 0))
+        try:
+            with pytest.raises(psycopg.OperationalError, match="refused"):
+                taken(f"postgresql://127.0.0.1:{nobody.getsockname()[1]}/memory")
+        finally:
+            log.setLevel(before)
+    assert [record.getMessage() for record in caplog.records if record.name == "psycopg.pool"] == []
 
 
 def test_a_server_without_free_connections_is_busy(own_server: Server) -> None:

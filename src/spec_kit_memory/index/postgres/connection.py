@@ -8,6 +8,7 @@ connection, so that poolers which hand out connections per transaction work.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
@@ -282,6 +283,7 @@ _pools_lock = threading.Lock()
 
 def _pool(url: str) -> Pool:
     """One for all handles of this process; a fork gets its own."""
+    _quiet_log()
     with _pools_lock:
         key = os.getpid(), url
         found = _pools.get(key)
@@ -298,6 +300,13 @@ def _pool(url: str) -> Pool:
                 open=True,
             )
         return found
+
+
+def _quiet_log() -> None:
+    """While a server is away the pool logs a warning for each of its tries; whoever asked gets the error itself."""
+    log = logging.getLogger("psycopg.pool")
+    if log.level == logging.NOTSET:  # a program that set its own wants to read them
+        log.setLevel(logging.ERROR)
 
 
 def taken(url: str) -> tuple[Pool, Raw]:

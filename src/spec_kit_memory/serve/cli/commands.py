@@ -68,6 +68,7 @@ def flag(name: str, about: str, *names: str) -> click.Option:
 )
 def init(session: Invocation, folder: str | None, project: str | None) -> None:
     from spec_kit_memory.serve.cli.overview import CommandAnswer
+    from spec_kit_memory.serve.hosts import HOSTS
     from spec_kit_memory.settings import STATE_FOLDER
     from spec_kit_memory.workspace import join_project, joined_elsewhere, make_personal_vault, make_workspace
 
@@ -106,7 +107,7 @@ def init(session: Invocation, folder: str | None, project: str | None) -> None:
                 ),
                 "skm index: read the memories that are there",
                 'skm save --text "what to remember": write the first one',
-                "skm install claude-code | codex | cursor | opencode | vscode: connect an agent",
+                f"skm install {' | '.join(HOSTS)}: connect an agent",
             ),
         )
     )

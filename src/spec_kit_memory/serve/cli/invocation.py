@@ -138,4 +138,5 @@ def command_edge(kind: type[Request]) -> Edge:
         lambda parameter: parameter.flag,
         lambda visible: f"`skm {kind.command} --help` shows every option.",
         ("everywhere", "command"),
+        lists=False,
     )
