@@ -18,7 +18,7 @@ __all__ = ["Identity", "identity", "same_project"]
 
 _SECTION = re.compile(r'^[ \t]*+\[remote "origin"\][ \t]*+$', re.MULTILINE)
 _URL = re.compile(r"^[ \t]*+url[ \t]*+=[ \t]*+(\S(?:.*\S)?)[ \t]*$", re.MULTILINE)
-_ADDRESS = re.compile(r"(?:[a-z+]+://)?(?:[^/@\s]*@)?([^/:\s]+)(?::[0-9]+(?=/))?[:/]+(.+?)(?:\.git)?/*")
+_PORT = re.compile(r":[0-9]+(?=/)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +72,12 @@ def _remote(root: Path) -> str:
 
 def _plain(url: str) -> str:
     """Host and path of an address, however it is written, and never a password."""
-    address = _ADDRESS.fullmatch(url)
-    return f"{address[1].lower()}/{address[2]}" if address else url.removesuffix(".git")
+    location = url.partition("://")[2] or url
+    user, at, rest = location.partition("@")
+    if at and "/" not in user:
+        location = rest
+    host = re.split("[:/]", location, maxsplit=1)[0]
+    path = location[len(host) :]
+    port = _PORT.match(path)
+    path = path[port.end() if port else 0 :].strip(":/").removesuffix(".git")
+    return f"{host.lower()}/{path}"

@@ -29,6 +29,8 @@ _CONNECTING: tuple[tuple[re.Pattern[str], type[psycopg.Error]], ...] = (
         re.compile(r"too many (clients|connections)|remaining connection slots|no more connections allowed"),
         errors.TooManyConnections,
     ),
+    # A server needs room of its own to serve one more connection.
+    (re.compile(r"No space left on device"), errors.DiskFull),
 )
 
 
