@@ -123,6 +123,18 @@ def test_what_one_replica_deleted_another_one_brings_back(replica: Replica) -> N
     assert waiting(one)[-1].operation.data == text.encode()
 
 
+def test_a_removed_file_is_named_by_its_path_in_the_project_and_by_none_of_the_server(replica: Replica) -> None:
+    workspace = replica()
+    saved = workspace.save(text="The gate opens at nine")
+    deleted = workspace.delete(id=saved.id, delete_file=True)
+    assert deleted.files == (saved.path,)
+    assert deleted.summary.endswith("its file is removed, too")
+    workspace.undo()
+    kept = workspace.delete(id=saved.id)
+    assert kept.files == ()
+    assert "its file stays" in kept.summary
+
+
 def test_a_restore_with_files_is_accepted(replica: Replica) -> None:
     one, other = replica(), replica()
     saved = one.save(text="The gate opens at nine")

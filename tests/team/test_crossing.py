@@ -303,6 +303,8 @@ def test_calls_of_a_git_host_are_signed_and_others_learn_nothing(served: Served)
     assert (known.status_code, known.text) == (unknown.status_code, unknown.text) == (403, known.text)
     assert call("bank", b"{}", secret).status_code == 403
     assert served.client.post("/hooks/shop", content=b"{}").status_code == 403
+    for name in ("%00", "sh%00op", "%ff", "x" * 5000):  # nor does a name that the database would refuse
+        assert call(name, b"{}", secret).text == unknown.text
     assert call("shop", b"x" * 1_000_001, secret).status_code == 413
     before = wanted()
     assert call("shop", b"{}", secret).status_code == 202

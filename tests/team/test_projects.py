@@ -64,6 +64,12 @@ def test_a_name_that_is_no_folders_name_is_refused(database: TeamDatabase, tmp_p
         Projects(database).add(name, repository=str(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["all", "folder", "Constitutional"])
+def test_a_name_that_has_a_meaning_of_its_own_is_refused(database: TeamDatabase, tmp_path: Path, name: str) -> None:
+    with pytest.raises(Invalid, match="means something else"):
+        Projects(database).add(name, repository=str(tmp_path))
+
+
 @pytest.mark.parametrize("branch", ["-x", "a..b", "a b", "a~1", "/a", "a/", "a.lock", "a//b", ".a/@{b", "a:b", "a/.b"])
 def test_a_branch_that_git_would_misread_is_refused(database: TeamDatabase, tmp_path: Path, branch: str) -> None:
     with pytest.raises(Invalid, match="no name of a branch"):

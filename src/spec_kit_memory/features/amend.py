@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from spec_kit_memory.advice import Text, advise
@@ -224,8 +223,9 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
 
 def _forget(
     runtime: Runtime, memories: Sequence[Memory], done: operation.Delete, *, delete_file: bool, reason: str
-) -> list[Path]:
-    """All of them and their files, or none; returns where the files are now."""
+) -> list[str]:
+    """All of them and their files, or none; returns where the files are now. A team server keeps no trash: there it
+    returns which files are removed."""
     drawer = file_changes.drawer(runtime.now())
     moves: dict[int, file_changes.FileMove] = {}
     for memory in memories:
@@ -241,23 +241,23 @@ def _forget(
             where = "".join(f"; file in {file.trash}" for file in files)
             change = runtime.change(f"{reason}{where}", replace(done, path=memory.path, files=files))
             runtime.store.documents.forget(memory.id, change)
-    return [step.trashed.path for step in moves.values()]
+    return [step.path if runtime.accepts else step.trashed.path.as_posix() for step in moves.values()]
 
 
 def _deleted(
-    runtime: Runtime, memories: Sequence[Memory], moved: Sequence[Path], checkpoint: str | None
+    runtime: Runtime, memories: Sequence[Memory], moved: Sequence[str], checkpoint: str | None
 ) -> DeleteAnswer:
     what = f"{memories[0].title} (#{memories[0].id})" if len(memories) == 1 else counted(len(memories), "memory")
     return DeleteAnswer(
-        summary=f"forgot {what}; {_rest(memories, moved)}",
+        summary=f"forgot {what}; {_rest(memories, moved, accepts=runtime.accepts)}",
         advice=(runtime.take_back,),
         deleted=tuple(memory.id for memory in memories),
-        files=tuple(path.as_posix() for path in moved),
+        files=tuple(moved),
         checkpoint=checkpoint,
     )
 
 
-def _rest(memories: Sequence[Memory], moved: Sequence[Path]) -> str:
+def _rest(memories: Sequence[Memory], moved: Sequence[str], *, accepts: bool) -> str:
     """What became of the files."""
     if all(memory.source is Source.CHAT for memory in memories):
         return "imports leave it out from now on"
@@ -266,8 +266,10 @@ def _rest(memories: Sequence[Memory], moved: Sequence[Path]) -> str:
         stay = "its file stays and is" if is_single else "the files stay and are"
         return f"{stay} not indexed again until {'it changes' if is_single else 'they change'}"
     if len(moved) < len(memories):
-        return f"{len(moved)} of {counted(len(memories), 'file')} went to the trash, the rest stays"
-    return "its file is in the trash" if is_single else "the files are in the trash"
+        went = "are removed" if accepts else "went to the trash"
+        return f"{len(moved)} of {counted(len(memories), 'file')} {went}, the rest stays"
+    where = "removed, too" if accepts else "in the trash"
+    return f"its file is {where}" if is_single else f"the files are {where}"
 
 
 # --- trust --------------------------------------------------------------------

@@ -193,7 +193,7 @@ def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
             trashed = former.file.trash
             where = (
                 f", or take what you need from {(runtime.settings.state_folder / trashed).as_posix()}"
-                if trashed
+                if trashed and not runtime.accepts
                 else ""
             )
             raise Invalid(f"{problem}, so it cannot be put back", hint=f"move it away{where}, then undo again")
@@ -531,7 +531,7 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
         _note_file(runtime, step, change)
     runtime.embed_soon()
     hints = [
-        f"{step.path}, which the restore had written, is in {step.change.trash}"
+        f"{step.path}, which the restore had written, is {'removed' if runtime.accepts else f'in {step.change.trash}'}"
         for step in files
         if step.change.after is None
     ]

@@ -16,6 +16,7 @@ __all__ = ["Added", "Project", "Projects"]
 
 # What is safe as the name of a folder, in an address and in a log.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+_TAKEN_NAMES = ("all", "constitutional", "folder")  # `projects: ["all"]`, memory://constitutional, memory://folder/X
 # As git has it: no part begins with a dot or a hyphen or ends in .lock, and nothing that a shell could misread.
 _BRANCH = re.compile(r"(?![-/])(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]{1,200}(?<![./])")
 _ADDRESS = re.compile(r"(?:https|ssh)://[^\s\x00-\x1f-][^\s\x00-\x1f]*")
@@ -103,6 +104,8 @@ class Projects:
 
     def hook_secret(self, name: str) -> str | None:
         """What calls of the project's git host are signed with; None: there is no such project."""
+        if not _NAME.fullmatch(name):
+            return None
         with self._database.transaction() as session:
             sql = "SELECT hook_secret FROM served JOIN project ON id = project_id WHERE name = %s"
             row = session.row(sql, (name,))
@@ -149,6 +152,8 @@ def _project(row: Row) -> Project:
 
 def _checked(name: str, repository: str, branch: str, save_branch: str) -> Project:
     problems = []
+    if name.lower() in _TAKEN_NAMES:
+        problems.append(f"{name!r} means something else in an address or a search")
     if not _NAME.fullmatch(name):
         problems.append(f"{name!r} is no name for a project: letters, digits, dots, hyphens, up to 100")
     problems += [f"{one!r} is no name of a branch" for one in (branch, save_branch) if not _BRANCH.fullmatch(one)]
