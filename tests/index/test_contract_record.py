@@ -343,6 +343,8 @@ def test_stats_count_what_is_there(store: Index) -> None:
     assert stats["vectors"] == {"success": 2}
     assert (stats["triggers"], stats["pending_passages"], stats["model"]) == (1, 0, "test-model")
     assert stats["last_indexed"] == change(minutes=5).at
+    counts = ("memories", "gone", "forgotten", "passages", "tokens", "pending_passages", "failed_passages", "outdated")
+    assert {type(stats[name]) for name in (*counts, "triggers", "aliases", "size_bytes")} == {int}, "numpy computes so"
     assert stats["size_bytes"] > 0
 
 

@@ -97,8 +97,9 @@ def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, An
     found = fetch(
         connection,
         "SELECT presence, tier, source, context_type, coalesce(vector_status, 'pending'), count(*),"
-        " coalesce(sum(passages), 0), coalesce(sum(tokens), 0), coalesce(sum(passages - embedded), 0),"
-        " sum(outdated::int)"
+        " coalesce(sum(passages), 0)::bigint, coalesce(sum(tokens), 0)::bigint,"
+        " coalesce(sum(passages - embedded), 0)::bigint,"
+        " sum(outdated::int)::bigint"
         " FROM memory LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
         f" WHERE memory.project_id = @p AND {seen} GROUP BY 1, 2, 3, 4, 5",
         bound,
