@@ -579,3 +579,14 @@ def test_phrases_that_can_never_match_are_told_at_save_update_and_index(place: P
     told = [str(row["message"]) for row in workspace.index().warnings if str(row["path"]).endswith("short.md")]
     assert any(never in message for message in told)
     assert any("'the' will match most prompts" in message for message in told)
+
+
+def test_a_forgotten_text_that_is_saved_again_leaves_no_file_that_nobody_knows(place: Place) -> None:
+    space = place.open()
+    first = space.save(text="The ferry leaves at nine.", spec_folder="001-core", create=True)
+    assert first.id is not None
+    space.delete(first.id)
+    again = space.save(text="The ferry leaves at nine.", spec_folder="001-core")
+    assert (again.id, again.path == first.path) == (first.id, False)
+    assert [card.aliases for card in space.list().memories] == [(first.path,)]
+    assert not [problem for problem in space.health().problems if problem.check == "files"]

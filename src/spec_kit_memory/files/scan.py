@@ -702,13 +702,25 @@ class Sync:
 
     def _put(self, entry: Entry, change: Change, *, explicit: bool, memory_id: int | None = None) -> PutResult:
         change = _with_operation(change)
+        left = self._forgotten_elsewhere(entry) if explicit else {}
         result = self._store.documents.put(entry, change, explicit=explicit, memory_id=memory_id)
         self._store.documents.scanned(cleared=[entry.path])
         if entry.source is Source.SPEC:
             self._link_spec_documents(_place(entry.path), change)
-        for path in result.released:
+        # A memory that comes back under another name leaves its file where it was: a second name of the same text.
+        left_behind = [path for path, id_ in left.items() if id_ == result.memory_id and self._stands(path)]
+        for path in (*result.released, *left_behind):
             self._put_file(self._known(path), change, explicit=False)
         return result
+
+    def _forgotten_elsewhere(self, entry: Entry) -> dict[str, int]:
+        """Paths, and ids, of forgotten memories that said the same."""
+        alike = self._store.documents.stored(alike=entry.fingerprint) if entry.fingerprint else {}
+        return {
+            path: row.memory_id
+            for path, row in alike.items()
+            if row.presence is Presence.FORGOTTEN and path != entry.path
+        }
 
     def _link_spec_documents(self, place: str, change: Change) -> None:
         rows = [row for name in SPEC_DOCUMENTS for row in self._store.documents.stored(f"{place}/{name}").items()]
