@@ -336,6 +336,93 @@ def _behind(environment: Callable[..., dict[str, str]], **more: str) -> Callable
     return lambda *given: {**environment(*given), **more}
 
 
+def problems(workspace: Workspace, check: str = "saves") -> list[str]:
+    return [problem.message for problem in workspace.health().problems if problem.check == check]
+
+
+def reset(team: Team, commit: str | None, branch: str = "main") -> None:
+    team.remote.git("update-ref", f"refs/heads/{branch}", commit or "")
+
+
+@pytest.mark.parametrize(
+    ("way", "same_keeper"), [("reset", True), ("stale push", True), ("stale push", False), ("deleted branch", True)]
+)
+def test_a_save_whose_commit_a_force_push_drops_is_put_into_git_again(team: Team, way: str, same_keeper: bool) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    before = team.remote.tip()
+    saved = workspace.save(text="The gate opens at nine")
+    team.round(keeper)
+    workspace.update(id=saved.id or 0, title="Hours")
+    team.round(keeper)
+    assert len(team.remote.operations()) == 2
+    if way == "deleted branch":
+        team.remote.git("update-ref", "-d", "refs/heads/main")
+    else:
+        reset(team, before)
+    if way == "stale push":
+        team.remote.commit({"memory/other.md": "# Other\n\nFrom an old clone.\n"})
+    team.round(keeper if same_keeper else team.keeper())
+    assert workspace.search("gate").results[0].id == saved.id
+    if not same_keeper or way == "deleted branch":  # its commit is not in that clone, or nothing is there to compare
+        assert ["retry" in told and "discard" in told for told in problems(workspace)] == [True]
+        team.projects.retry("shop")
+        team.round(keeper)
+    assert stage(workspace, saved.path)[0] is Stage.IN_GIT
+    assert has_title(team.remote.text(saved.path), "Hours")
+    assert len(team.remote.operations()) == 1
+    assert workspace.search("gate").results[0].id == saved.id
+    assert not problems(workspace)
+    assert team.round(keeper).delivered == 0
+
+
+def test_what_is_dropped_twice_or_removed_by_the_new_history_waits_for_a_person(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    before = team.remote.tip()
+    saved = workspace.save(text="The gate opens at nine")
+    team.round(keeper)
+    reset(team, before)
+    assert team.round(keeper).delivered == 1
+    reset(team, before)
+    assert team.round(keeper).delivered == 0
+    assert workspace.search("gate").results[0].id == saved.id
+    assert "second time" in problems(workspace)[0]
+    assert team.projects.discard("shop") == 1
+    team.round(keeper)
+    assert not workspace.search("gate").results
+    assert not problems(workspace)
+    known = workspace.search("first note").results[0]
+    workspace.update(id=known.id, title="Renamed")
+    team.round(keeper)
+    reset(team, before)
+    team.remote.commit({"memory/first.md": None, "memory/b.md": "# B\n\nNew.\n"})
+    team.round(keeper)
+    assert titles(workspace) == {"Renamed", "B"}
+    assert "removed the file" in problems(workspace)[0]
+
+
+def test_what_people_remove_after_a_rebase_or_a_squash_stays_removed(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    before = team.remote.tip() or ""
+    rebased = workspace.save(text="The gate opens at nine")
+    team.round(keeper)
+    tree, message = team.remote.git("rev-parse", "main^{tree}"), team.remote.git("log", "-1", "--format=%B")
+    reset(team, team.remote.git("commit-tree", tree, "-p", before, data=f"Reworded\n{message}\n".encode()))
+    team.remote.commit({rebased.path: None})
+    team.round(keeper)
+    assert not workspace.search("gate").results, "its commit is there under another name, and a later one removed it"
+    before = team.remote.tip() or ""
+    squashed = workspace.save(text="The bridge closes at ten")
+    team.round(keeper)
+    tree = team.remote.git("rev-parse", "main^{tree}")
+    reset(team, team.remote.git("commit-tree", tree, "-p", before, data=b"All in one\n"))
+    team.round(keeper)
+    assert workspace.search("bridge").results[0].id == squashed.id
+    team.remote.commit({squashed.path: None})
+    team.round(keeper)
+    assert not workspace.search("bridge").results
+    assert not problems(workspace)
+
+
 def test_two_workers_that_both_believe_in_their_lease_write_once(team: Team) -> None:
     workspace = team.replica()
     workspace.save(text="The gate opens at nine")

@@ -24,7 +24,7 @@ from spec_kit_memory.files.scan import Sync
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from spec_kit_memory.index.postgres.outbox import Outbox, Waiting
 from spec_kit_memory.settings import Settings
-from spec_kit_memory.team import commits, lease
+from spec_kit_memory.team import commits, lease, redelivery
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.lease import Lease
 from spec_kit_memory.team.mirror import Brought, Mirror
@@ -194,9 +194,11 @@ class Keeper:
         kept = self._keep(project)
         tips = kept.repository.fetch()
         self._step("fetched")
+        self._accept_dropped(kept, tips)
         try:
             tips = self._deliver(kept, held, done, tips)
         finally:
+            self._accept_dropped(kept, tips)  # the branch may have been rewritten between two pushes
             done.brought = kept.mirror.bring(tips[project.branch], tips[project.save_branch])
         self._step("indexed")
         with self._database.transaction() as session:
@@ -205,6 +207,11 @@ class Keeper:
                 " WHERE project_id = (SELECT id FROM project WHERE name = %s)",
                 (tips[project.branch], tips[project.save_branch], project.name),
             )
+
+    def _accept_dropped(self, kept: _Kept, tips: dict[str, str | None]) -> None:
+        project = kept.repository.project
+        saved, read = tips[project.save_branch], tips[project.branch]
+        redelivery.accept_dropped(kept.repository, kept.index, (saved, read))
 
     def _project_settings(self, project: Project) -> Settings:
         return replace(self._settings, index=index_place(self._database, project), extra_paths=())

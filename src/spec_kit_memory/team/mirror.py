@@ -92,6 +92,7 @@ class Mirror:
             for path in some:
                 self.write(path, None)
             done = self._scan(some)
+            self._blobs |= {path: "" for path in some if path not in done}  # taken out once nothing is on its way
             brought.gone += len(done)
             brought.left += len(some) - len(done)
         return brought

@@ -279,6 +279,21 @@ class Repository:
         """Is the first commit in the history of the second? One that is not in this clone is in none."""
         return one == other or (self.has_commit(one) and self.merge_base(one, other) == one)
 
+    def not_in(self, heads: Sequence[str], commits: Collection[str]) -> set[str]:
+        """Those of the commits that are in the history of none of the heads."""
+        if not commits:
+            return set()
+        listed = self._text("cat-file", "--batch-check", data="".join(f"{one}\n" for one in commits).encode())
+        present = {line.split()[0] for line in listed.splitlines() if line.split()[1:2] == ["commit"]}
+        asked = [*present, *(f"^{head}" for head in heads)]
+        outside = self._text("rev-list", "--stdin", data="".join(f"{one}\n" for one in asked).encode())
+        return (set(commits) - present) | (present & set(outside.splitlines()))
+
+    def changes(self, since: str, commit: str, path: str) -> bool:
+        """Is there a commit after the first one, on the way to the second, that has to do with this path?"""
+        range_ = ("--end-of-options", commit, f"^{since}", "--", path)
+        return bool(self._text("rev-list", "--max-count=1", "--full-history", *range_))
+
     def merge_base(self, one: str, other: str) -> str | None:
         """Where two commits parted; None where they have nothing in common."""
         found = self.run("merge-base", "--end-of-options", one, other, allowed=(0, 1)).decode().split()

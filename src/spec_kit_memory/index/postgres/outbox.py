@@ -15,7 +15,7 @@ from spec_kit_memory.errors import Outdated
 from spec_kit_memory.index.postgres.connection import fetch, first
 from spec_kit_memory.index.postgres.view import View
 
-__all__ = ["Outbox", "Waiting"]
+__all__ = ["InGit", "Outbox", "Waiting"]
 
 MOST_LATE = 20
 MOST_AT_ONCE = 200  # operations of one round
@@ -32,6 +32,17 @@ class Waiting:
     author: str | None
     accepted_at: datetime
     tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class InGit:
+    """The last operation of a path, and the commit that was recorded as holding it."""
+
+    sequence: int
+    id: str
+    path: str
+    author: str | None
+    commit: str
 
 
 class Outbox(View):
@@ -114,6 +125,33 @@ class Outbox(View):
         sql = "SELECT DISTINCT path FROM outbox WHERE project_id = @p AND stage <> 'in git'"
         with self._database.reading(own=True) as connection:
             return {row[0] for row in fetch(connection, sql)}
+
+    def in_git(self) -> list[InGit]:
+        """Of each path the last operation, where that one is in git and left a file there."""
+        sql = (
+            "SELECT sequence, id::text, path, author, commit FROM (SELECT DISTINCT ON (path) * FROM outbox"
+            " WHERE project_id = @p ORDER BY path, stage = 'in git', sequence DESC) AS last"
+            " WHERE stage = 'in git' AND kind <> 'remove' AND commit IS NOT NULL ORDER BY sequence"
+        )
+        with self._database.reading() as connection:
+            return [InGit(*row) for row in fetch(connection, sql)]
+
+    def moved_to(self, sequence: int, commit: str | None) -> None:
+        """Another commit holds what this operation did, or none has to."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE outbox SET commit = ? WHERE project_id = @p AND sequence = ? AND stage = 'in git'",
+                (commit, sequence),
+            )
+
+    def held(self, id_: str, reason: str) -> None:
+        """Accepted, and not written until a person decides."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE outbox SET stage = 'failed', reason = ?, ended_at = now()"
+                " WHERE project_id = @p AND id = ?::uuid AND stage = 'accepted'",
+                (reason, id_),
+            )
 
     def due(self) -> list[Waiting]:
         """What is to be tried now, in order. One that waits, or failed, holds up those after it on its path."""
