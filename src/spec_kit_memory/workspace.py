@@ -673,9 +673,10 @@ class Workspace:
                 self._runtime.whole.require_sound(quick=not _is_empty(answer))
         except MemoryNotFound as error:
             self._runtime.whole.require_sound()
-            if not self._unread:
+            told = self._where_it_went(error)
+            if told is error:
                 raise
-            raise MemoryNotFound(error.message, hint=(self._unread, *error.advice), **error.details) from error
+            raise told from error
         except OSError as error:  # a disk that fails where nobody expected it
             from spec_kit_memory.files.file_errors import disk_error
 
@@ -688,6 +689,19 @@ class Workspace:
             index_generation=self._generation(),
         )
         return replace(answer, meta=meta, advice=(*filter(None, (self._unread,)), *answer.advice))
+
+    def _where_it_went(self, error: MemoryNotFound) -> MemoryNotFound:
+        """An id that was merged leads to the memory that has its text now; one that is not read yet may still come."""
+        from spec_kit_memory.features.merge import taken_in_by
+
+        missing = error.details.get("memoryId")
+        heir = taken_in_by(self._runtime, missing) if isinstance(missing, int) else None
+        if heir is not None:
+            message = f"memory {missing} was merged into memory {heir.id} ({heir.title})"
+            return MemoryNotFound(message, hint=advise("read-merged", id=heir.id), memoryId=missing, mergedInto=heir.id)
+        if self._unread:
+            return MemoryNotFound(error.message, hint=(self._unread, *error.advice), **error.details)
+        return error
 
     def _generation(self) -> int:
         """0 where it cannot be read: what the verb did is done, and not refused for want of a number."""

@@ -238,6 +238,57 @@ def test_what_was_edited_and_not_indexed_yet_is_merged_too(workspace: Workspace,
     assert "- measure the weight" in text_of(place, two)
 
 
+# --- where an id went
+
+
+def test_an_id_that_was_merged_leads_to_the_memory_that_has_its_text_now(workspace: Workspace) -> None:
+    texts = (FACT, "Mosquitto is the broker of the locks.", "Prices are kept in cents and never as floats.")
+    one, two, three = (save(workspace, text).id for text in texts)
+    workspace.merge(one, two)
+    verbs = (
+        lambda: workspace.why(one),
+        lambda: workspace.load(memory_id=one),
+        lambda: workspace.update(one, title="Other"),
+        lambda: workspace.validate(one, was_useful=True),
+        lambda: workspace.link(one, three, "caused"),
+        lambda: workspace.merge(one, three),
+    )
+    for verb in verbs:
+        with pytest.raises(MemoryNotFound, match=rf"^memory {one} was merged into memory {two} \(") as moved:
+            verb()
+        assert (moved.value.code, moved.value.hint) == ("E080", f"`load({two})` reads it")
+        assert (moved.value.details["memoryId"], moved.value.details["mergedInto"]) == (one, two)
+    workspace.merge(two, three)
+    with pytest.raises(MemoryNotFound, match=f"^memory {one} was merged into memory {three} "):
+        workspace.why(one)
+    workspace.undo()
+    with pytest.raises(MemoryNotFound, match=f"^memory {one} was merged into memory {two} "):
+        workspace.why(one)
+    workspace.undo()
+    assert workspace.why(one).memory.id == one
+
+
+def test_an_id_that_was_forgotten_or_never_given_leads_nowhere(workspace: Workspace) -> None:
+    one, two = (save(workspace, text).id for text in (FACT, "Mosquitto is the broker of the locks."))
+    workspace.merge(one, two)
+    workspace.delete(two)
+    for memory_id in (one, two, 999):
+        with pytest.raises(MemoryNotFound, match=f"^there is no memory {memory_id}$"):
+            workspace.why(memory_id)
+
+
+def test_where_an_id_went_is_not_said_to_who_may_not_see_it(place: Place) -> None:
+    for name in ("a", "b"):
+        place.write(f"memory/users/bob/{name}.md", f"# Note {name}\n\nBob's own, {name}.\n")
+    bob = place.open(isolation=Isolation(user_id="bob"))
+    one, two = (place.id_of(bob, f"{name}.md") for name in "ab")
+    bob.merge(one, two)
+    with pytest.raises(MemoryNotFound, match="was merged into"):
+        bob.why(one)
+    with pytest.raises(MemoryNotFound, match=f"^there is no memory {one}$"):
+        place.open(isolation=Isolation(user_id="ana")).why(one)
+
+
 # --- what is refused, and what fails
 
 

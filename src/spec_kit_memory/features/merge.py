@@ -12,16 +12,17 @@ from typing import Any
 from spec_kit_memory.advice import advise
 from spec_kit_memory.answers import MergeAnswer
 from spec_kit_memory.core import document_merge, front_edit, markdown
-from spec_kit_memory.core.memory import Document, Link, Memory, Origin, Source, Tier
+from spec_kit_memory.core.ledger_operations import operation_of
+from spec_kit_memory.core.memory import Document, Event, Link, Memory, Origin, Presence, Source, Tier
 from spec_kit_memory.core.operation import Merge
 from spec_kit_memory.core.tiers import TABLE
-from spec_kit_memory.errors import BadParameter, Invalid
+from spec_kit_memory.errors import BadParameter, Invalid, MemoryNotFound
 from spec_kit_memory.features import freshness, index_workspace
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import file_changes, paths
 from spec_kit_memory.requests import MergeRequest
 
-__all__ = ["Merged", "join", "merge", "obstacle", "text_of"]
+__all__ = ["Merged", "join", "merge", "obstacle", "taken_in_by", "text_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,38 @@ def _join(runtime: Runtime, *, old: Memory, new: Memory) -> str | None:
             change = runtime.change(f"took over a link of memory {old.id}", replace(taken_in, files=()))
             runtime.store.record.put_link(link, change)
     return discarded.trash if discarded else None
+
+
+def taken_in_by(runtime: Runtime, memory_id: int) -> Memory | None:
+    """The memory that has the text of one that was merged, by way of others that were merged since.
+
+    None where it was not merged, or where the caller may not see either.
+    """
+    met: set[int] = set()
+    while memory_id not in met:
+        met.add(memory_id)
+        try:
+            memory = runtime.store.documents.get(memory_id, any_presence=True)
+        except MemoryNotFound:
+            return None
+        if memory.presence is Presence.LIVE:
+            return memory if len(met) > 1 else None
+        into = _given_way_to(runtime, memory_id)
+        if into is None:
+            return None
+        memory_id = into
+    return None
+
+
+def _given_way_to(runtime: Runtime, memory_id: int) -> int | None:
+    """Of a memory that is gone: into which one it was merged when it went, if it was."""
+    rows = runtime.store.record.history(memory_id)
+    last = next((row for row in rows if row.event is Event.DELETE and row.ledger_sequence is not None), None)
+    if last is None or last.ledger_sequence is None:
+        return None
+    entry = next(runtime.whole.record.ledger(after=last.ledger_sequence - 1, limit=1), None)
+    done = operation_of(entry, last.before) if entry else None
+    return done.into if isinstance(done, Merge) and done.merged == memory_id else None
 
 
 def _taken_over(runtime: Runtime, old: int, new: int) -> list[Link]:

@@ -37,7 +37,7 @@ _ORDERS = {
 
 
 def not_found(memory_id: int | str) -> MemoryNotFound:
-    return MemoryNotFound(f"there is no memory {memory_id}", hint=advise("list-ids"))
+    return MemoryNotFound(f"there is no memory {memory_id}", hint=advise("list-ids"), memoryId=memory_id)
 
 
 class Queries(View):

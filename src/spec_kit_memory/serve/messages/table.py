@@ -80,6 +80,7 @@ TABLE: Mapping[str, Words] = {
     "read-on": _alike("continue with `get({path}, {lines})`"),
     "find-paths": _alike("`search(QUERY)` gives the paths of memories"),
     "list-ids": _alike("`list()` shows the ids"),
+    "read-merged": _alike("`load({id})` reads it"),
     "list-memories": _alike("list them with `list()`"),
     "list-folders": _alike("list folders with `stats()`"),
     "next-page": _alike("{count} more: `offset={offset}`"),
