@@ -211,7 +211,7 @@ class Undoing(RuleBasedStateMachine):
 @pytest.fixture(autouse=True)
 def _as_many_checkpoints_as_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the one before an early restore would have made room, and its undo would say so."""
-    monkeypatch.setattr(checkpoints, "MOST", 1_000)
+    monkeypatch.setattr(checkpoints, "MOST_CHECKPOINTS", 1_000)
 
 
 TestUndoing = Undoing.TestCase

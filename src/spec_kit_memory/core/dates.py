@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-__all__ = ["read"]
+__all__ = ["read", "to_come"]
 
 _EPOCH = re.compile(r"-?\d{9,14}(?:\.\d{1,9})?")
 # Day first, as in the names of memory files: 31-01-26, 31.01.2026_14-05, 31/01/2026 14:05:09
@@ -19,6 +19,13 @@ _ZONE_NAME = re.compile(r"[ ]?(?:UTC|GMT)$", re.IGNORECASE)
 _NAMED = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%d %B %Y %H:%M", "%B %d %Y %H:%M", "%Y %B %d")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _MILLISECONDS_FROM = 100_000_000_000  # as seconds, this would be the year 5138
+
+_CLOCKS_DIFFER = timedelta(days=1)  # zones, and clocks that go wrong a little
+
+
+def to_come(moment: datetime, *, now: datetime) -> bool:
+    """Is it a date that nothing can have yet? Whoever claims one would stand before all that is new for ever."""
+    return moment - now > _CLOCKS_DIFFER
 
 
 def read(text: str) -> datetime | None:

@@ -42,7 +42,9 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
     with runtime.whole.bulk():
         for path in transcripts:
             try:
-                transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise)
+                transcript = chat_transcripts.read_transcript(
+                    path, noise_patterns=runtime.settings.noise, now=runtime.now()
+                )
             except SpecKitMemoryError as error:
                 if alone:
                     raise
@@ -109,7 +111,7 @@ def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[Text, ...]:
 def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) -> SaveAnswer:
     """Saving a transcript: inside the allowed paths, like any file that a tool names."""
     path = paths.contained(runtime.settings, file_path, scope=runtime.scope)
-    transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise)
+    transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise, now=runtime.now())
     clean = (redact.redact(conversation.title).text for conversation in transcript.conversations[:3])
     titles = ", ".join(map(chat_transcripts.short_title, clean))
     count = len(transcript.conversations)

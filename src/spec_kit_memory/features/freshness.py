@@ -9,7 +9,7 @@ from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import CHAT, Presence
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
-from spec_kit_memory.files import paths, pending
+from spec_kit_memory.files import disk, paths, pending
 
 
 def stored_path(runtime: Runtime, path: str) -> str:
@@ -30,7 +30,7 @@ def refresh(runtime: Runtime, path: str) -> str:
     try:
         place = paths.place(runtime.settings, path)
         facts = filesystem.look(place)
-        if stored and (facts.st_size, facts.st_mtime_ns) == (stored.stamp.size, stored.stamp.mtime_ns):
+        if stored and (facts.st_size, disk.mtime_ns(facts)) == (stored.stamp.size, stored.stamp.mtime_ns):
             return ""
         with runtime.whole.hurried():
             runtime.sync.index_file(place.path, runtime.change("changed since it was indexed"))

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.core import noise
+from spec_kit_memory.core import dates, noise
 from spec_kit_memory.core.memory import Conversation, Turn
 from spec_kit_memory.errors import AccessDenied, BadEncoding, BadPath, FileMissing, Invalid
 from spec_kit_memory.files import chat_exports
@@ -52,9 +52,9 @@ def read_conversations(path: Path) -> list[Conversation]:
     return list(read_transcript(path).conversations)
 
 
-def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = ()) -> Transcript:
-    """The conversations in a file, and which of its lines could not be read."""
-    collected = _Collected(path.name, noise_patterns)
+def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = (), now: datetime | None = None) -> Transcript:
+    """The conversations in a file, and which of its lines could not be read. Nothing was said later than `now`."""
+    collected = _Collected(path.name, noise_patterns, now or datetime.now(UTC))
     bad: list[int] = []
     number = 0
     if chat_exports.is_zip(path) and path.is_file():
@@ -184,10 +184,11 @@ class _Gathered:
 
 
 class _Collected:
-    def __init__(self, name: str, noise_patterns: tuple[str, ...]) -> None:
+    def __init__(self, name: str, noise_patterns: tuple[str, ...], now: datetime) -> None:
         self.understood = False
         self._name = name
         self._noise = noise_patterns
+        self._now = now
         self._found: dict[str, _Gathered] = {}
         self._codex_id = ""
         self._titles: list[tuple[str, str]] = []  # leaf uuid, title
@@ -346,7 +347,8 @@ class _Collected:
             if not turns:
                 continue
             titles = [title for belongs, title in self._titles if belongs == key or belongs in gathered.uuids]
-            times = [at for at in (_moment(turn.time) for turn in turns) if at is not None]
+            moments = (_moment(turn.time) for turn in turns)
+            times = [at for at in moments if at is not None and not dates.to_come(at, now=self._now)]
             yield Conversation(
                 id=gathered.id,
                 title=_one_line(titles[-1] if titles else gathered.title or opening(turns)),
@@ -429,7 +431,10 @@ def _moment(text: str) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return _from_epoch(float(text)) if re.fullmatch(r"\d{9,13}(\.\d+)?", text) else None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:  # the first or the last day there is, in another zone
+        return None
 
 
 def opening(turns: tuple[Turn, ...]) -> str:

@@ -344,7 +344,7 @@ def _accept(walk: _Walk, segments: Segments, rule: DiscoveryRule, real: str, fac
         owner_of(path) or rule.owner,  # where it really is counts, whatever rule or link led to it
         default_tier(rule.source, path.rpartition("/")[2]),
         facts.st_size,
-        facts.st_mtime_ns,
+        disk.mtime_ns(facts),
     )
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "hash_of",
     "keep_private",
     "make_workspace",
+    "mtime_ns",
     "read",
     "read_bytes",
     "refuse_links",
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 MAX_BYTES = 1024 * 1024
+_LAST_NS = 2**63 - 1
 TEMPLATE = "context_template.md"
 _READ = frozenset({"config.jsonc", TEMPLATE})  # of the state folder, never written by us
 _IGNORE = "# Only what people write is kept in git.\n*\n!.gitignore\n!config.jsonc\n!context_template.md\n"
@@ -87,7 +89,15 @@ def read_bytes(place: Place) -> tuple[bytes, os.stat_result]:
 
 
 def stamp_of(facts: os.stat_result, *, seen_ns: int | None = None) -> Stamp:
-    return Stamp(facts.st_size, facts.st_mtime_ns, time.time_ns() if seen_ns is None else seen_ns)
+    return Stamp(facts.st_size, mtime_ns(facts), time.time_ns() if seen_ns is None else seen_ns)
+
+
+def mtime_ns(facts: os.stat_result) -> int:
+    """When a file was written, as the index keeps it: file systems know times that 64 bits do not hold.
+
+    Nor is it 0 or less, which in the index says that the file is to be read again.
+    """
+    return min(max(1, facts.st_mtime_ns), _LAST_NS)
 
 
 def _too_large(place: Place, size: int) -> TooLarge:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from spec_kit_memory.core import markdown, passages, phrases, redact
+from spec_kit_memory.core import dates, markdown, passages, phrases, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import (
     CHAT,
@@ -38,6 +38,8 @@ from spec_kit_memory.files.disk import FileText
 from spec_kit_memory.settings import Settings
 
 __all__ = ["Parsed", "chat_path", "make_chat_entry", "make_entry", "parse", "resolve"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,9 @@ def make_entry(
     """
     believed = file.source.vouched if trusted is None else trusted
     document = parsed.document
-    modified_at = datetime.fromtimestamp(parsed.stamp.mtime_ns / 1e9, UTC)
+    seen_at, modified_at = _moment(parsed.stamp.seen_ns), _moment(parsed.stamp.mtime_ns)
+    if dates.to_come(modified_at, now=seen_at):
+        modified_at = seen_at
     attributes, warnings = resolve(
         document.front,
         file,
@@ -91,6 +95,7 @@ def make_entry(
         title=document.title or PurePosixPath(file.path).stem,
         modified_at=min(modified_at, known_since) if known_since else modified_at,
         trusted=believed,
+        now=seen_at,
     )
     redactions = sum(parsed.secrets.values())
     if redactions:
@@ -137,6 +142,7 @@ def resolve(
     title: str,
     modified_at: datetime,
     trusted: bool,
+    now: datetime,
 ) -> tuple[Attributes, tuple[Warning_, ...]]:
     """The metadata that holds, after every rule, and what was not taken as the file says."""
     tier, warnings = _tier(front, file, settings, trusted=trusted)
@@ -144,8 +150,12 @@ def resolve(
         warnings = (*warnings, Warning_("its trigger phrases are ignored: nobody vouched for this text", code="trust"))
     else:
         warnings = (*warnings, *(Warning_(message, code="trigger") for message in phrases.doubts(front.triggers)))
+    claimed_at = front.created_at
+    if claimed_at is not None and dates.to_come(claimed_at, now=now):
+        message = f"its date {claimed_at:%Y-%m-%d} is still to come; the time of the file stands in for it"
+        warnings, claimed_at = (*warnings, Warning_(message, code="date")), None
     # To the second, as front matter has it: of two from one second the later saved is the newer.
-    created_at = front.created_at.replace(microsecond=0) if front.created_at else file_time(modified_at)
+    created_at = claimed_at.replace(microsecond=0) if claimed_at else file_time(modified_at)
     attributes = Attributes(
         title=title,
         tier=tier,
@@ -172,6 +182,10 @@ def _tier(
         warning = Warning_("its tier constitutional is ignored: nobody vouched for this text", code="trust")
         return usual, (warning,)
     return front.tier or usual, ()
+
+
+def _moment(time_ns: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=time_ns // 1000)
 
 
 def _expiry(tier: Tier, created_at: datetime) -> datetime | None:
@@ -204,6 +218,7 @@ def make_chat_entry(
         title=clean.title or conversation.id,
         modified_at=conversation.ended_at or conversation.started_at or now,
         trusted=trusted,
+        now=now,
     )
     data = text.encode()
     digest = hashlib.sha256(data).hexdigest()

@@ -832,7 +832,7 @@ def _is_as_read(ready: _Ready) -> bool:
     except OSError:
         return False
     stamp = ready.parsed.stamp
-    return (facts.st_size, facts.st_mtime_ns) == (stamp.size, stamp.mtime_ns)
+    return (facts.st_size, disk.mtime_ns(facts)) == (stamp.size, stamp.mtime_ns)
 
 
 def _with_operation(change: Change) -> Change:
