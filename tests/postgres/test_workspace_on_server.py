@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from spec_kit_memory.errors import BadParameter, DatabaseUnusable
+from spec_kit_memory.errors import BadParameter, DatabaseUnusable, MemoryNotFound
 from spec_kit_memory.index import open_index
 from spec_kit_memory.settings import load
 from spec_kit_memory.settings.keys import IndexPlace, Semantic, Settings
@@ -54,6 +54,17 @@ def test_commands_serve_a_workspace_from_nothing(root: Path, server: Server) -> 
     assert skm(root, "index", "--rebuild", url=url)["data"]["reindexed"] == 3
     assert skm(root, "search", "teal palette", url=url)["data"]["results"][0]["path"] == "memory/colour.md"
     assert not list((root / ".spec-kit-memory").glob("index.sqlite*")), "nothing is kept beside it"
+
+
+def test_an_id_that_was_merged_leads_on_there_too(root: Path, server: Server) -> None:
+    with Workspace(on_server(root, server)) as workspace:
+        workspace.index()
+        one, two = (
+            next(card.id for card in workspace.list().memories if card.path == path) for path in list(NOTES)[:2]
+        )
+        workspace.merge(one, two)
+        with pytest.raises(MemoryNotFound, match=f"^memory {one} was merged into memory {two} "):
+            workspace.why(one)
 
 
 def test_both_engines_answer_a_workspace_alike(root: Path, server: Server) -> None:
