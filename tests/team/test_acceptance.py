@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +20,7 @@ from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.project_workspace import open_project
 from spec_kit_memory.team.projects import Projects
+from spec_kit_memory.team.scratch import private_folder, remove_folder
 from spec_kit_memory.workspace import Workspace
 
 Replica = Callable[[], Workspace]
@@ -204,3 +207,21 @@ def test_a_write_that_fails_has_accepted_nothing(replica: Replica) -> None:
         outbox(workspace).add([again], author=None)
     assert [one.operation.path for one in waiting(workspace)] == [saved.path]
     assert workspace.ledger_head().head == before.head
+
+
+def test_private_folders_of_processes_that_are_gone_are_removed_and_others_stay(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from spec_kit_memory.team.scratch import private_folder;"
+        "made = private_folder(Path(sys.argv[1]), 'mirror-'); (made / 'note.md').write_text('mine');"
+        "made.with_name(made.name + '.index').write_text(''); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert [path.read_text() for path in tmp_path.glob("mirror-*/note.md")] == ["mine"]
+    own = private_folder(tmp_path, "scratch-")
+    (own / "note.md").write_text("still used")
+    other = private_folder(tmp_path, "mirror-")
+    assert {path for path in tmp_path.iterdir() if path.is_dir()} == {own, other}
+    assert (own / "note.md").read_text() == "still used"
+    remove_folder(own)
+    remove_folder(other)
+    assert list(tmp_path.iterdir()) == []

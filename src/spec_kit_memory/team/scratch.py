@@ -7,11 +7,11 @@ brought here before, and what it does to them is accepted only if nobody changed
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from spec_kit_memory import filesystem
@@ -19,6 +19,7 @@ from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import CHAT, Filter, Memory, Presence
 from spec_kit_memory.errors import MemoryNotFound
 from spec_kit_memory.files import discover, paths
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.requests import (
@@ -36,14 +37,49 @@ __all__ = ["ProjectCopies", "private_folder", "remove_folder"]
 _MOST_BYTES = 64 << 20
 
 
+_PREFIXES = ("mirror-", "scratch-")
+_locks: dict[Path, int] = {}  # of the folders of this process: descriptors, whose locks die with it
+
+
 def private_folder(below: Path, prefix: str) -> Path:
-    """A new folder for this process alone."""
+    """A new folder for this process alone. Those of processes that ended without removing theirs are removed, since
+    they may have in them what people keep for themselves."""
     below.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=below)))
+    real = Path(os.path.realpath(below))
+    for other in real.iterdir():
+        if other.name.startswith(_PREFIXES) and other.is_dir() and not other.is_symlink():
+            _remove_unless_held(other)
+    folder = real / f"{prefix}{secrets.token_hex(8)}"
+    descriptor = filesystem.open_lock(_lock_of(folder))
+    filesystem.try_lock(descriptor)
+    _locks[folder] = descriptor
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 def remove_folder(folder: Path) -> None:
+    """A private folder, and what lies beside it under its name."""
     shutil.rmtree(folder, ignore_errors=True)
+    descriptor = _locks.pop(folder, None)
+    if descriptor is not None:
+        os.close(descriptor)
+    for beside in folder.parent.glob(f"{folder.name}.*"):
+        with suppress(OSError):
+            beside.unlink()
+
+
+def _lock_of(folder: Path) -> Place:
+    return Place(folder.parent, (f"{folder.name}.lock",))
+
+
+def _remove_unless_held(folder: Path) -> None:
+    descriptor = filesystem.open_lock(_lock_of(folder))
+    try:
+        is_left_over = filesystem.try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+    if is_left_over:
+        remove_folder(folder)
 
 
 class ProjectCopies:

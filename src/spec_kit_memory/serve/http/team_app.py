@@ -41,6 +41,7 @@ from spec_kit_memory.serve.http.auth import is_loopback
 from spec_kit_memory.serve.http.metrics import JsonLines, Measured, Metrics
 from spec_kit_memory.serve.http.open_projects import OpenProjects
 from spec_kit_memory.serve.http.team_sign_in import ServedNames, TeamChecker, access_of
+from spec_kit_memory.serve.mcp.workspace_handle import TOLD_SECONDS
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.keeper import Keeper
 from spec_kit_memory.team.project_workspace import open_project
@@ -253,11 +254,13 @@ def serve_team(
     sys.stderr.flush()
     stopping = threading.Event()
     keeper = Keeper(team.database, settings=settings, domain=urlsplit(jwt.audience).hostname or "" if jwt else "")
-    threading.Thread(target=keeper.run, args=(stopping,), name="keeper", daemon=True).start()
+    worker = threading.Thread(target=keeper.run, args=(stopping,), name="keeper", daemon=True)
+    worker.start()
     try:
         run(app, listening, team.projects)
     finally:
         stopping.set()
+        worker.join(TOLD_SECONDS)  # a round that takes longer is done again by whoever comes next
 
 
 def _data_folder(data: str | None) -> Path:
