@@ -154,6 +154,18 @@ def test_a_bomb_is_refused_before_it_bursts(tmp_path: Path, monkeypatch: pytest.
         read_transcript(bomb)
 
 
+def test_many_members_that_are_small_enough_each_are_a_bomb_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_exports, "ALWAYS_EXPANDED", 1_000_000)
+    part = b"[" + b" " * 900_000 + b"]"
+    one = zipped(tmp_path, {"conversations.json": part[:1] + json.dumps(TREE).encode() + part[1:]}, name="one.zip")
+    assert said(one) == [SPOKEN]
+    many = zipped(tmp_path, {f"conversations-{number}.json": part for number in range(100)})
+    with pytest.raises(TooLarge, match="far larger"):
+        read_transcript(many)
+
+
 def test_a_member_that_lies_about_its_size_is_not_believed(tmp_path: Path) -> None:
     path = zipped(tmp_path, {"conversations.json": [TREE]})
     data = bytearray(path.read_bytes())

@@ -51,7 +51,8 @@ def members(path: Path) -> Iterator[object]:
     import zipfile
 
     try:
-        if path.stat().st_size > LARGEST_MEMBER:
+        size = path.stat().st_size
+        if size > LARGEST_MEMBER:
             raise TooLarge(f"{path} is larger than {LARGEST_MEMBER // 1024**2} MB.", hint=_HINT)
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
@@ -60,8 +61,12 @@ def members(path: Path) -> Iterator[object]:
             chosen = sorted((info for info in infos if _NAME.fullmatch(info.filename)), key=lambda info: info.filename)
             if not chosen:
                 raise Invalid(f"{path} has no conversations.json in it.", hint=_HINT, path=str(path))
+            # One allowance for all: thousands of members, each small enough, are a bomb as well.
+            left = max(ALWAYS_EXPANDED, size * MOST_EXPANDED)
             for info in chosen:
-                yield json.loads(_read(archive, info, path))
+                data = _read(archive, info, path, most=min(left, LARGEST_MEMBER))
+                left -= len(data)
+                yield json.loads(data.removeprefix(b"\xef\xbb\xbf"))
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -72,19 +77,20 @@ def members(path: Path) -> Iterator[object]:
         RecursionError,
     ) as error:
         raise Invalid(f"{path} cannot be read as an export: {error}.", hint=_HINT, path=str(path)) from error
+    except MemoryError as error:
+        raise TooLarge(f"{path} needs more memory than there is.", hint=_HINT) from error
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror or error}.", hint=_HINT, path=str(path)) from error
 
 
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> bytes:
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, *, most: int) -> bytes:
     if info.compress_type not in (0, 8):  # stored, deflated; others can ask for any amount of memory
         raise NotImplementedError("it is compressed in a way that exports are not")
-    most = min(LARGEST_MEMBER, max(ALWAYS_EXPANDED, info.compress_size * MOST_EXPANDED))
     with archive.open(info, mode="r") as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise TooLarge(f"{info.filename} in {path} becomes far larger than it is.", hint=_HINT)
-    return data.removeprefix(b"\xef\xbb\xbf")
+    return data
 
 
 def without_companions(files: list[Path]) -> list[Path]:
