@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -306,12 +307,24 @@ def test_calls_of_a_git_host_are_signed_and_others_learn_nothing(served: Served)
     for name in ("%00", "sh%00op", "%ff", "x" * 5000):  # nor does a name that the database would refuse
         assert call(name, b"{}", secret).text == unknown.text
     assert call("shop", b"x" * 1_000_001, secret).status_code == 413
-    before = wanted()
+
+    def last_wanted(when: str) -> object:
+        with served.team.database.transaction() as session:
+            session.execute(f"UPDATE served SET wanted_at = now() {when}")
+        return wanted()
+
+    before = last_wanted("- interval '1 hour'")
     assert call("shop", b"{}", secret).status_code == 202
-    first = wanted()
-    assert first != before
+    assert wanted() != before
+    before = last_wanted("+ interval '1 hour'")  # a fetch is to come, since a pause is on
+    other = Team(served.team.database, settings_module.load(served.folder / "data"), background=False)
     assert call("shop", b"{}", secret).status_code == 202
-    assert wanted() == first  # one fetch in ten seconds
+    assert other.call("shop", b"{}", "sha256=" + hmac.new(secret.encode(), b"{}", hashlib.sha256).hexdigest())
+    assert wanted() == before, "one fetch for all calls within the pause, whichever replica takes them"
+    before = last_wanted("- interval '1 minute'")
+    other.registry.want_sync("shop", pause_seconds=3600)
+    assert isinstance(before, datetime)
+    assert wanted() == before + timedelta(hours=1), "a push within the pause is read when it ends"
 
 
 def test_a_project_that_is_removed_is_gone_for_everybody(database: TeamDatabase, served: Served) -> None:

@@ -127,7 +127,8 @@ class Keeper:
                 " LEFT JOIN lease ON lease.project_id = served.project_id"
                 " WHERE (held_until IS NULL OR held_until < now())"
                 " AND (problem_at IS NULL OR problem_at < now() - make_interval(secs => %s))"
-                " AND (synced_at IS NULL OR synced_at < now() - make_interval(secs => %s) OR wanted_at > synced_at"
+                " AND (synced_at IS NULL OR synced_at < now() - make_interval(secs => %s)"
+                " OR (wanted_at > synced_at AND wanted_at <= now())"
                 " OR EXISTS (SELECT 1 FROM outbox WHERE outbox.project_id = served.project_id AND stage = 'accepted'"
                 " AND due_at <= now()))",
                 (_FIRST_PAUSE, self._interval_seconds),

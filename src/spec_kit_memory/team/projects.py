@@ -139,11 +139,18 @@ class Projects:
                 (name,),
             )
 
-    def want_sync(self, name: str) -> None:
-        """Have its repository read soon, by whichever replica looks after it."""
+    def want_sync(self, name: str, *, pause_seconds: float = 0.0) -> None:
+        """Have its repository read soon, by whichever replica looks after it; with a pause since it was last wanted.
+
+        Within the pause it is wanted for its end, once, whichever replicas are called: no push is forgotten.
+        """
         with self._database.transaction() as session:
-            sql = "UPDATE served SET wanted_at = now() WHERE project_id = (SELECT id FROM project WHERE name = %s)"
-            session.execute(sql, (name,))
+            session.execute(
+                "UPDATE served SET wanted_at = CASE WHEN %s <= 0.0 THEN now() WHEN wanted_at > now() THEN wanted_at"
+                " ELSE greatest(now(), wanted_at + make_interval(secs => %s)) END"
+                " WHERE project_id = (SELECT id FROM project WHERE name = %s)",
+                (pause_seconds, pause_seconds, name),
+            )
 
 
 def _project(row: Row) -> Project:

@@ -88,9 +88,6 @@ class Team:
             background=background,
         )
         self.metrics = Metrics()
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._called: dict[str, float] = {}
 
     def is_ready(self) -> bool:
         try:
@@ -107,13 +104,7 @@ class Team:
         same = hmac.compare_digest(f"sha256={digest}".encode(), signature.encode("utf-8", "replace"))
         if secret is None or not same:
             return False
-        with self._lock:
-            now, last = self._clock(), self._called.get(name)
-            is_due = last is None or now - last >= PAUSE_SECONDS
-            if is_due:
-                self._called[name] = now
-        if is_due:
-            self.registry.want_sync(name)
+        self.registry.want_sync(name, pause_seconds=PAUSE_SECONDS)
         return True
 
 
