@@ -24,7 +24,7 @@ from spec_kit_memory.files.pending import Saved
 from spec_kit_memory.index.contract import Index, PutResult
 from spec_kit_memory.settings import Settings
 
-__all__ = ["is_delivered", "operation", "save"]
+__all__ = ["is_delivered", "operation", "save", "unwritten_facts"]
 
 
 _KEYS = ("title", "triggers", "tier", "context_type", "weight", "created_at", "expires_at", "questions")
@@ -43,7 +43,7 @@ def save(
 ) -> Saved[PutResult]:
     """A new memory under the first free name: its row and the order to write its file are one transaction."""
     data = text.encode("utf-8")
-    facts = _facts(size=len(data), mtime_ns=seen_ns)
+    facts = unwritten_facts(size=len(data), mtime_ns=seen_ns)
     for final in pending.names(folder, stem):
         stored = paths.stored_form(settings, final)
         with index.together():  # nobody takes the name meanwhile
@@ -59,7 +59,7 @@ def save(
     raise pending.too_many(folder / f"{stem}.md")
 
 
-def _facts(*, size: int, mtime_ns: int) -> os.stat_result:
+def unwritten_facts(*, size: int, mtime_ns: int) -> os.stat_result:
     """What the system would say of a file that nobody has written."""
     seconds = mtime_ns // 1_000_000_000
     facts = (stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, size, seconds, seconds, seconds)

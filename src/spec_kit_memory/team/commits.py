@@ -7,7 +7,6 @@ only one, leave every operation in git once.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ from spec_kit_memory.core.byte_order_mark import mark_and_encoding
 from spec_kit_memory.core.delivery import FileOperation, OperationKind
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.files import disk, index_entry, pending
+from spec_kit_memory.files import disk, index_entry, outgoing, pending
 from spec_kit_memory.index.postgres.outbox import Waiting
 from spec_kit_memory.team.repository import OccupiedError, Repository
 
@@ -124,7 +123,7 @@ def _edited(present: bytes, operation: FileOperation) -> bytes:
 def content_hash(data: bytes, path: str) -> str:
     """As the index would have it: without secrets and byte order mark."""
     try:
-        file = disk.text_of(data, os.stat_result((0,) * 10), name=path, seen_ns=0)
+        file = disk.text_of(data, outgoing.unwritten_facts(size=len(data), mtime_ns=0), name=path, seen_ns=0)
     except SpecKitMemoryError as error:
         raise Conflict(error.message) from error
     return index_entry.parse(file).content_hash

@@ -6,15 +6,13 @@ that is not in git yet is left alone, since git knows less of it than the index.
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import CHAT, Presence, owner_of
-from spec_kit_memory.files import discover, disk, paths
+from spec_kit_memory.files import discover, disk, outgoing, paths
 from spec_kit_memory.files.scan import Sync
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from spec_kit_memory.index.postgres.outbox import Outbox
@@ -176,7 +174,7 @@ class Mirror:
 
     def _is_memory(self, path: str, size: int) -> bool:
         real = self._settings.root / path
-        facts = os.stat_result((stat.S_IFREG | 0o600, 0, 0, 1, 0, 0, size, 0, 0, 0))
+        facts = outgoing.unwritten_facts(size=size, mtime_ns=0)
         return discover.place(self._settings, real, real=real, facts=facts) is not None
 
 
