@@ -187,3 +187,39 @@ def test_a_command_ends_while_another_process_holds_the_index(root: Path, number
     finally:
         held.execute("ROLLBACK")
         held.close()
+
+
+@STOPS
+def test_an_index_that_is_stopped_in_the_middle_is_sound_and_goes_on(root: Path, number: int) -> None:
+    import apsw
+
+    notes = 400
+    for note in range(notes):
+        (root / "memory" / f"n{note}.md").write_text(f"# Note {note}\n\n" + f"Word{note} of the wombat.\n\n" * 40)
+    (root / "MEMORY.md").write_text("# Memory\n\nWombats.\n")
+    index = root / ".spec-kit-memory" / "index.sqlite"
+
+    def has_rows() -> bool:
+        if not index.exists():
+            return False
+        try:
+            connection = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
+            try:
+                return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM memory)").get)
+            finally:
+                connection.close()
+        except apsw.Error:
+            return False  # it is only being made
+
+    with running(root, "index") as process:
+        until(lambda: has_rows() or process.poll() is not None)
+        process.send_signal(number)
+        # 0: a machine that was busy elsewhere may have let it finish first.
+        assert process.wait(SECONDS) in (0, 130, -number)
+    words = ("--workspace", str(root), "--set", "semantic.model=hashing", "--json")
+    for command in ("index", "health"):
+        answer = subprocess.run([sys.executable, "-m", "spec_kit_memory", command, *words], capture_output=True)
+        assert answer.returncode == 0, answer.stdout
+    listed = subprocess.run([sys.executable, "-m", "spec_kit_memory", "list", *words], capture_output=True, check=True)
+    assert json.loads(listed.stdout)["data"]["total"] > notes
+    assert not [path for path in root.rglob("*") if ".tmp" in path.name]
