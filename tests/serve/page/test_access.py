@@ -104,6 +104,12 @@ def test_a_name_that_is_not_ours_is_refused(page: Page, host: str, path: str) ->
     assert page.get(path, headers={"host": host}).status_code == 421
 
 
+@pytest.mark.parametrize("digits", [30, 4_000, 5_000, 50_000])
+@pytest.mark.parametrize("address", ["/memory/{}", "/memory/{}.json", "/memory/{}/links", "/link/{}/remove"])
+def test_a_number_of_any_length_is_no_memory(page: Page, address: str, digits: int) -> None:
+    assert page.get(address.format("9" * digits)).status_code in (400, 404, 405, 414)
+
+
 @pytest.mark.parametrize(
     "headers",
     [

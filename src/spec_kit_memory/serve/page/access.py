@@ -39,6 +39,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+LONGEST_ADDRESS = 4096  # Python reads no number of more than 4,300 digits, and fails
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -201,6 +202,12 @@ class Checked:
             from starlette.responses import PlainTextResponse
 
             refusal = PlainTextResponse("This server is not reached by that name.\n", status_code=421)
+            await refusal(scope, receive, send_with_headers)
+            return
+        if len(scope["path"]) > LONGEST_ADDRESS:
+            from starlette.responses import PlainTextResponse
+
+            refusal = PlainTextResponse("There is no such page.\n", status_code=414)
             await refusal(scope, receive, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)
