@@ -37,6 +37,7 @@ from benchmarks import soak_check, soak_history, soak_server
 from benchmarks.soak_check import Journal, Kept
 from benchmarks.soak_history import ABSENT, DONE, REFUSED, UNKNOWN, History, Mark, Read, Write
 from spec_kit_memory.index import open_index
+from spec_kit_memory.settings import Settings
 from tests import postgres_server
 from tests.postgres_server import Server as PostgresServer
 
@@ -536,7 +537,8 @@ def run(soak: Soak) -> dict[str, Any]:
         soak.fault(f"the first start afterwards failed: {first['structuredContent']}")
     health = command(soak, "health")["structuredContent"]
     if soak.server:
-        with contextlib.closing(open_index(soak.server.url(), project=PROJECT)) as store:
+        checkout = Settings(root=soak.root.resolve()).index_checkout  # the files of this folder
+        with contextlib.closing(open_index(soak.server.url(), project=PROJECT, checkout=checkout)) as store:
             soak.faults += soak_server.check(soak.root, soak.journal, health, store)
             soak.faults += soak_history.check(soak.history, soak_server.ledger_marks(store))
     else:

@@ -29,6 +29,7 @@ def environment(root: Path, **more: str) -> dict[str, str]:
 HOLDER = (
     "import sys, apsw\n"
     "connection = apsw.Connection(sys.argv[1])\n"
+    "connection.set_busy_timeout(120_000)\n"
     "connection.execute('BEGIN IMMEDIATE')\n"
     "print('held', flush=True)\n"
     "sys.stdin.read()\n"

@@ -24,7 +24,9 @@ ANA = User("local", "ana")
 
 def test_every_verb_needs_a_right() -> None:
     assert requests.SearchRequest.verb == "search"
-    assert set(NEEDED) == {kind.verb for kind in Request.__subclasses__()}
+    # Tests of the parameters make requests of their own.
+    verbs = {kind.verb for kind in Request.__subclasses__() if kind.__module__ == requests.__name__}
+    assert set(NEEDED) == verbs
 
 
 def test_some_arguments_are_an_admins() -> None:
