@@ -423,6 +423,21 @@ def test_what_people_remove_after_a_rebase_or_a_squash_stays_removed(team: Team)
     assert not problems(workspace)
 
 
+def test_an_update_forgets_no_secret_that_was_left_out(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    key = "AKIA" + "Q3EGRZ7NWMK2XB5T"
+    team.remote.commit({"memory/keys.md": f"# Keys\n\nThe access key of the shop is {key} today.\n"})
+    team.round(keeper)
+    known = workspace.search("access key of the shop").results[0]
+    assert workspace._runtime.store.documents.get(known.id).redactions == 1
+    for title in ("Renamed", "Renamed again"):
+        workspace.update(id=known.id, title=title)
+        assert workspace._runtime.store.documents.get(known.id).redactions == 1
+    team.round(keeper)
+    assert key in (team.remote.text("memory/keys.md") or "")
+    assert has_title(team.remote.text("memory/keys.md"), "Renamed again")
+
+
 def test_two_workers_that_both_believe_in_their_lease_write_once(team: Team) -> None:
     workspace = team.replica()
     workspace.save(text="The gate opens at nine")

@@ -408,6 +408,8 @@ class _Acceptance:
                     f"{one.path} has secrets in git that this server leaves out: its text cannot be changed from here",
                     hint="take them out of the file, commit that, then try again",
                 )
+        edited = {one.path for one in operations if one.kind is OperationKind.EDIT}
+        outbox.keep_redactions({path: count for path, count in self._redacted.items() if path in edited})
         outbox.add(operations, author=author)
 
 

@@ -252,8 +252,12 @@ class Outbox(Protocol):
         """Raise `Outdated` unless each path has this content hash now, or with None no live memory. In `together`."""
         ...
 
-    def redacted(self, paths: Collection[str]) -> set[str]:
-        """Those whose file has secrets that the index leaves out: it cannot be written anew from what is here."""
+    def redacted(self, paths: Collection[str]) -> dict[str, int]:
+        """Those whose file has secrets that the index leaves out, and how many: it cannot be written anew from here."""
+        ...
+
+    def keep_redactions(self, counts: Mapping[str, int]) -> None:
+        """Their files still have so many secrets, which the copies that were indexed did not have. In `together`."""
         ...
 
     def add(self, operations: Sequence[FileOperation], *, author: str | None) -> None:

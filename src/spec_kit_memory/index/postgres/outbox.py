@@ -57,14 +57,24 @@ class Outbox(View):
             if present.get(path) != base:
                 raise Outdated(f"{path} was changed by somebody else at the same moment", hint="try again")
 
-    def redacted(self, paths: Collection[str]) -> set[str]:
+    def redacted(self, paths: Collection[str]) -> dict[str, int]:
         sql = (
-            "SELECT path FROM memory JOIN document ON document.project_id = @p AND document.checkout_id = @c"
-            " AND memory_id = id WHERE memory.project_id = @p AND memory.checkout_id = @c AND presence = 'live'"
+            "SELECT path, redactions FROM memory JOIN document ON document.project_id = @p"
+            " AND document.checkout_id = @c AND memory_id = id"
+            " WHERE memory.project_id = @p AND memory.checkout_id = @c AND presence = 'live'"
             " AND redactions > 0 AND path = ANY(?::text[])"
         )
         with self._database.reading(own=True) as connection:
-            return {row[0] for row in fetch(connection, sql, (list(paths),))}
+            return dict(fetch(connection, sql, (list(paths),)))
+
+    def keep_redactions(self, counts: Mapping[str, int]) -> None:
+        with self._database.writing() as connection:
+            connection.executemany(
+                "UPDATE document SET redactions = ? FROM memory WHERE document.project_id = @p"
+                " AND document.checkout_id = @c AND memory.project_id = @p AND memory.checkout_id = @c"
+                " AND memory_id = memory.id AND presence = 'live' AND path = ?",
+                [(count, path) for path, count in counts.items()],
+            )
 
     def add(self, operations: Sequence[FileOperation], *, author: str | None) -> None:
         if not operations:
