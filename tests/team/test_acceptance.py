@@ -14,7 +14,7 @@ import pytest
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.core.delivery import OperationKind, Stage
 from spec_kit_memory.core.memory import Scope
-from spec_kit_memory.errors import AccessDenied, MemoryNotFound, SpecKitMemoryError
+from spec_kit_memory.errors import AccessDenied, MemoryNotFound, SpecKitMemoryError, TooLarge
 from spec_kit_memory.index.postgres.outbox import Outbox, Waiting
 from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
@@ -136,6 +136,21 @@ def test_a_removed_file_is_named_by_its_path_in_the_project_and_by_none_of_the_s
     kept = workspace.delete(id=saved.id)
     assert kept.files == ()
     assert "its file stays" in kept.summary
+
+
+def test_a_text_that_could_not_be_read_from_git_again_is_not_accepted(replica: Replica) -> None:
+    workspace = replica()
+    ana = workspace.for_caller(Caller(scope=Scope(user="ana")))
+    for vault in ("project", "personal"):
+        with pytest.raises(TooLarge, match="at most 1,048,576"):
+            ana.save(context={"sessionSummary": "决定记录\n" * 90_000}, vault=vault)
+    halves = [workspace.save(text=f"{word} " * 60_000, on_similar="distinct") for word in ("gate-opens", "till-closes")]
+    assert halves[0].id is not None
+    assert halves[1].id is not None
+    with pytest.raises(TooLarge, match="at most 1,048,576"):
+        workspace.merge(halves[0].id, into=halves[1].id)
+    assert {memory.id for memory in workspace.list().memories} == {half.id for half in halves}
+    assert len(waiting(workspace)) == 2
 
 
 def test_a_restore_with_files_is_accepted(replica: Replica) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from spec_kit_memory.core import front_edit, markdown
 from spec_kit_memory.core.delivery import FileOperation, OperationKind
 from spec_kit_memory.core.memory import owner_of
-from spec_kit_memory.errors import BadPath
+from spec_kit_memory.errors import BadPath, TooLarge
 from spec_kit_memory.files import discover, disk, paths, pending
 from spec_kit_memory.files.discover import MemoryFile
 from spec_kit_memory.files.disk import FileText
@@ -43,6 +43,7 @@ def save(
 ) -> Saved[PutResult]:
     """A new memory under the first free name: its row and the order to write its file are one transaction."""
     data = text.encode("utf-8")
+    _require_readable(f"{stem}.md", data)
     facts = unwritten_facts(size=len(data), mtime_ns=seen_ns)
     for final in pending.names(folder, stem):
         stored = paths.stored_form(settings, final)
@@ -75,9 +76,17 @@ def operation(path: str, *, before: str | None, after: bytes | None, base: str |
     """`before` is the text that the index had, of content hash `base`; `after` are the new bytes, or None: no file."""
     if after is None:
         return FileOperation(OperationKind.REMOVE, path, base=base)
+    _require_readable(path, after)
     if before is not None and (keys := _edited(before, disk.decode(after, name=path))) is not None:
         return FileOperation(OperationKind.EDIT, path, keys=keys, base=base)
     return FileOperation(OperationKind.WRITE, path, data=after, base=base)
+
+
+def _require_readable(path: str, data: bytes) -> None:
+    """What is larger gets into git and is not read from there again: the index would lose what it accepted."""
+    if len(data) > disk.MAX_BYTES:
+        problem = f"{path} would have {len(data):,} bytes; at most {disk.MAX_BYTES:,} are read"
+        raise TooLarge(problem, hint="save it in parts; nothing was changed")
 
 
 def _edited(before: str, after: str) -> dict[str, Any] | None:
