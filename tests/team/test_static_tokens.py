@@ -55,6 +55,17 @@ def test_a_token_ends_when_it_expires_or_is_revoked(tokens: Tokens, database: Te
     assert [one.id for one in tokens.list()] == [made.id, other.id]
 
 
+def test_a_token_loses_its_right_to_a_project_that_is_removed(tokens: Tokens, database: TeamDatabase) -> None:
+    _, secret = tokens.create("ana", projects=["shop", "bank"], role="writer")
+    _, only = tokens.create("ben", projects=["shop"], role="admin")
+    project = Projects(database).remove("shop")
+    Projects(database).add("shop", repository=project.repository)
+    found, other = tokens.check(secret), tokens.check(only)
+    assert found is not None
+    assert found.access.projects == ["bank"]
+    assert other is None or other.access.projects == []
+
+
 def test_a_replica_believes_what_it_saw_of_a_token_for_a_moment_only(tokens: Tokens) -> None:
     now = [100.0]
     cache = TokenCache(tokens, clock=lambda: now[0])

@@ -77,12 +77,18 @@ class Projects:
         return Added(self.get(name), secret)
 
     def remove(self, name: str) -> Project:
-        """Serve it no more. What its index has stays, and is there again when the project is added again."""
+        """Serve it no more. What its index has stays, and is there again when the project is added again.
+
+        Its tokens lose their right to it: whatever is added under this name later is not theirs to see.
+        """
         project = self.get(name)
         with self._database.transaction() as session:
             number = "(SELECT id FROM project WHERE name = %s)"
             session.execute(f"DELETE FROM lease WHERE project_id = {number}", (name,))
             session.execute(f"DELETE FROM served WHERE project_id = {number}", (name,))
+            session.execute(
+                "UPDATE token SET projects = array_remove(projects, %s) WHERE %s = ANY (projects)", (name, name)
+            )
         return project
 
     def list(self) -> list[Project]:
