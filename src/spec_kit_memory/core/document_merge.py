@@ -17,6 +17,7 @@ from unicodedata import normalize
 
 from spec_kit_memory.core import blocks, front_matter, saved_document
 from spec_kit_memory.core.blocks import Block, BlockSection, Item, Kind
+from spec_kit_memory.core.fences import may_hold
 from spec_kit_memory.core.markdown import normalise
 from spec_kit_memory.core.session_document import SECTIONS
 from spec_kit_memory.core.similar import count_words
@@ -101,7 +102,7 @@ class _Side:
     def item_key(self, item: Item) -> str:
         """Without its marker and box: a step that was done since is the same step."""
         text = blocks.item_text(self.lines, item)
-        return text if "```" in text or "~~~" in text else _folded(text)
+        return text if may_hold(text) else _folded(text)
 
     def keys(self, section: BlockSection) -> Iterator[str]:
         """Of the paragraphs and items that stand in a section itself."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import log2
 
+from spec_kit_memory.core.fences import code_lines
 from spec_kit_memory.core.stop_words import COMMON_FILES, DOCUMENT, EXTENSIONS, PLAIN
 from spec_kit_memory.core.triggers import fold, usable
 from spec_kit_memory.core.words import content, stem
@@ -37,7 +38,6 @@ _LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)")
 _CODE = re.compile(r"`([^`\n]{2,80})`")
 _STRONG = re.compile(r"\*\*([^*\n]{3,120})\*\*")
 _HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.{1,200})")
-_FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _TOKEN = re.compile(r"[^\W_](?:[\w'’+#.-]{0,60}\w)?[+#]{0,2}|[^\s\w]")
 # Han words end at these: the particles, pronouns and copulas that stand between Chinese words.
 _BETWEEN_HAN = re.compile(
@@ -162,12 +162,10 @@ def _read_title(title: str, gathered: _Gathered) -> None:
 
 
 def _read(text: str, gathered: _Gathered) -> None:
-    fenced = False
-    for line in _COMMENT.sub(" ", text).split("\n"):
-        if _FENCE.match(line):
-            fenced = not fenced
-            continue
-        if fenced or not line.strip():
+    lines = _COMMENT.sub(" ", text).split("\n")
+    code = code_lines(lines)
+    for at, line in enumerate(lines):
+        if at in code or not line.strip():
             continue
         heading = _HEADING.match(line[:300])
         stress = (_TITLE if heading[1] == "#" else _SECTION) if heading else 0.0

@@ -17,6 +17,7 @@ from typing import Any
 from unicodedata import normalize
 
 from spec_kit_memory.core import noise
+from spec_kit_memory.core.fences import fenced, marker, may_hold, settle
 from spec_kit_memory.core.links import mermaid_text
 from spec_kit_memory.core.memory import CONTEXT_ALIASES, ContextType, Tier
 from spec_kit_memory.core.session_data import (
@@ -62,8 +63,6 @@ SECTIONS = (
     "metadata",
 )
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w-]+)\s*\}\}")
-_FENCE = re.compile(r" {0,3}(`{3,}+|~{3,}+)(.*)")
-_FENCE_LIKE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:`{3,}|~{3,})")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s")
 _SPEC_NUMBER = re.compile(r"(\d{3})-[^/]*$")
 # Words that most decisions have, beside the ones that most sentences have.
@@ -440,7 +439,7 @@ def _context(page: _Page) -> str:
     parts = [_entries(session.technical)] if session.technical else []
     parts += [_observed(seen) for seen in session.observations if not _decides(seen)]
     if session.other:
-        parts.append(f"### Other fields\n\n{_fenced(_json(session.other, indent=2), 'json')}")
+        parts.append(f"### Other fields\n\n{fenced(_json(session.other, indent=2), language='json')}")
     return "\n\n".join(parts)
 
 
@@ -535,39 +534,15 @@ def _inline(text: str) -> str:
 def _block(text: str) -> str:
     """Paragraphs as given, every code fence closed; where fences cannot be told apart, all of it as code."""
     text = text.strip("\n").rstrip()
-    if "```" not in text and "~~~" not in text:
+    if not may_hold(text):
         return _escape(text)
     lines = text.split("\n")
-    fences = _fences(lines)
-    if fences is None:
-        return _fenced(text, "text")
-    code, still_open = fences
-    settled = [line if at in code else _escape(line) for at, line in enumerate(lines)]
-    return "\n".join([*settled, still_open] if still_open else settled)
-
-
-def _fences(lines: Sequence[str]) -> tuple[set[int], str] | None:
-    """Which lines are code, and the fence still open at the end. None if readers could disagree on that."""
-    code: set[int] = set()
-    fence = ""
-    for at, line in enumerate(lines):
-        match = _FENCE.fullmatch(line)
-        if match is None and _FENCE_LIKE.match(line):
-            return None
-        if fence or match:
-            code.add(at)
-        if match is None:
-            continue
-        marks, rest = match.groups()
-        if fence:
-            if marks != fence or rest.strip():
-                return None
-            fence = ""
-        elif "`" in rest or rest.strip().casefold().startswith(("md", "markdown")):
-            return None
-        else:
-            fence = marks
-    return code, fence
+    settled = settle(lines)
+    if settled is None:
+        return fenced(text, language="text")
+    code, still_open = settled
+    safe = [line if at in code else _escape(line) for at, line in enumerate(lines)]
+    return "\n".join([*safe, still_open] if still_open else safe)
 
 
 def _labelled(label: str, text: str) -> str:
@@ -582,7 +557,7 @@ def _items(texts: Iterable[str]) -> str:
 def _hanging(text: str) -> str:
     """The text of a list item: one with a fence of its own begins on the next line, so that it is one."""
     body = _block(text)
-    if any(_FENCE_LIKE.match(line) for line in body.split("\n")):
+    if any(marker(line) for line in body.split("\n")):
         return "\n\n" + body + "\n"
     return body.replace("\n", "\n  ")
 
@@ -597,7 +572,7 @@ def _entries(values: Mapping[str, object]) -> str:
         elif isinstance(value, list) and all(isinstance(item, str) for item in value):
             parts.append(f"- **{name}:**\n" + "\n".join(f"  - {_inline(item)}" for item in value))
         elif isinstance(value, Mapping | list):
-            parts.append(f"- **{name}:**\n\n{_fenced(_json(value, indent=2), 'json')}\n")
+            parts.append(f"- **{name}:**\n\n{fenced(_json(value, indent=2), language='json')}\n")
         else:
             parts.append(f"- **{name}:** {_inline(_json(value))}")
     return "\n".join(parts).rstrip("\n")
@@ -607,12 +582,6 @@ def _json(value: object, *, indent: int | None = None) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, indent=indent).replace("<!--", "\\u003c!--")
-
-
-def _fenced(text: str, language: str) -> str:
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _code(text: str) -> str:

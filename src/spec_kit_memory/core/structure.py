@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from spec_kit_memory.core import fences
 from spec_kit_memory.core.memory import Anchor, Heading, Warning_
 
 __all__ = ["Structure", "metadata_fence", "scan", "scanned", "slug"]
 
-_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})(.*)")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(={2,}|-{2,})[ \t]*$")
 # Blanks are taken once and for all (`*+`): tried again around what may stand between them, a million take hours.
@@ -25,11 +25,9 @@ _TAG_LIKE = re.compile(r"<!--[ \t]*+/?[ \t]*+ANCHOR:", re.IGNORECASE)
 _EXPLICIT_ID = re.compile(r"\{#([\w/.:-]+)\}$")
 # A line that cannot be the text of an underlined heading: list, quote, table, heading, HTML, rule.
 _NOT_PARAGRAPH = re.compile(r"[ \t]*(?:$|[-*+][ \t]|\d{1,9}[.)][ \t]|[>|#<]|(?:[-*_=][ \t]*){3,}$)|[ ]{4}|\t")
-_YAML_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*ya?ml\b", re.IGNORECASE)
 _IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{0,2000}\)")
 _EMPHASIS = re.compile(r"(\*\*|__|~~)(?=\S)([^*~]{1,500}?)(?<=\S)\1|(?<!\w)([*_])(?=\S)([^*_]{1,500}?)(?<=\S)\3(?!\w)")
 _NOT_SLUG = re.compile(r"[^\w\- ]")
-_MARKDOWN = frozenset({"md", "markdown", "mdx"})
 # Longer headings and lines with more tags are not written by people; the limits keep the time linear.
 _HEADING_CHARACTERS = 300
 _TAGS_PER_LINE = 50
@@ -69,7 +67,7 @@ def scan(lines: Sequence[str], *, first_line: int = 1) -> Structure:
     structure = Structure()
     tags: list[_Tag] = []
     marks: list[tuple[int, int, str]] = []  # line, level, raw text of each heading
-    closers = _longest_closers(lines, first_line)
+    closers = fences.longest_closers(lines, first_line=first_line)
     last_comment_end = _last_with("-->", lines)
     number, total = first_line - 1, len(lines)
     while number < total:
@@ -78,7 +76,7 @@ def scan(lines: Sequence[str], *, first_line: int = 1) -> Structure:
         mark = line.lstrip(" \t")[:1]
         if "<!--" in line and not _in_code(line, line.index("<!--")):
             number = _read_comments(lines, number, last_comment_end, structure=structure, tags=tags, headings=marks)
-        elif "```" in line or "~~~" in line:
+        elif fences.may_hold(line):
             number = _read_fence(lines, number, closers, structure=structure)
         elif mark == "#":
             _read_atx(line, number, marks)
@@ -102,7 +100,7 @@ def metadata_fence(lines: Sequence[str], structure: Structure) -> tuple[int, int
             continue
         for first, last in structure.fences:
             inside = anchor.first_line <= first and last <= anchor.last_line
-            if inside and _YAML_FENCE.match(lines[first - 1]):
+            if inside and fences.is_yaml(lines[first - 1]):
                 return first, last
     return None
 
@@ -115,68 +113,20 @@ def _last_with(needle: str, lines: Sequence[str]) -> int:
     return next((index + 1 for index in range(len(lines) - 1, -1, -1) if needle in lines[index]), 0)
 
 
-def _longest_closers(lines: Sequence[str], first_line: int) -> dict[int, dict[str, int]]:
-    """For each line that looks like a fence, the longest closing run of each kind below it.
-
-    It tells an opening fence that nothing closes, which would otherwise swallow the rest.
-    """
-    longest = {"`": 0, "~": 0}
-    below: dict[int, dict[str, int]] = {}
-    for number in range(len(lines), first_line - 1, -1):
-        line = lines[number - 1]
-        if "```" not in line and "~~~" not in line:
-            continue
-        match = _FENCE.match(line)
-        if match is None:
-            continue
-        below[number] = dict(longest)
-        run, rest = match.groups()
-        if not rest.strip():
-            longest[run[0]] = max(longest[run[0]], len(run))
-    return below
-
-
 def _read_fence(lines: Sequence[str], number: int, closers: dict[int, dict[str, int]], *, structure: Structure) -> int:
     """Record the fence that opens on this line, if one does, and return its last line."""
-    match = _FENCE.match(lines[number - 1])
-    if match is None:
+    opener = fences.marker(lines[number - 1])
+    if opener is None or not opener.can_open:
         return number
-    run, info = match.groups()
-    kind, info = run[0], info.strip()
-    if kind == "`" and "`" in info:
-        return number
-    if closers[number][kind] < len(run):
+    if closers[number][opener.run[0]] < len(opener.run):
         structure.warnings.append(Warning_("code fence is never closed", number, "fence"))
         return number
-    nests = structure.nested_fences and info.split(" ")[0].lower() in _MARKDOWN
-    last, whole = _closing_line(lines, number, run=run, nests=nests)
+    nests = structure.nested_fences and opener.holds_markdown
+    last, whole = fences.closing_line(lines, number, opener=opener, nests=nests)
     # Looked for once to the end in vain, it would be looked for in vain below too, in quadratic time.
     structure.nested_fences &= whole
     structure.fences.append((number, last))
     return last
-
-
-def _closing_line(lines: Sequence[str], opened: int, *, run: str, nests: bool) -> tuple[int, bool]:
-    """The line that closes the fence, and whether all inside it was closed too.
-
-    Markdown shown inside a fence may have whole fences of its own.
-    """
-    first_closer, depth = 0, 1
-    for number in range(opened + 1, len(lines) + 1):
-        line = lines[number - 1]
-        if run not in line:
-            continue
-        match = _FENCE.match(line)
-        if match is None or match[1][0] != run[0] or len(match[1]) < len(run):
-            continue
-        if match[2].strip():
-            depth += nests and run[0] not in match[2]
-            continue
-        first_closer = first_closer or number
-        depth -= 1
-        if depth == 0:
-            return number, True
-    return first_closer, False
 
 
 def _read_comments(
