@@ -21,7 +21,7 @@ from typing import Any
 from spec_kit_memory import filesystem
 from spec_kit_memory.features import index_workspace, save
 from spec_kit_memory.files import pending
-from spec_kit_memory.index.sqlite import recorder
+from spec_kit_memory.index.sql import recorder
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 

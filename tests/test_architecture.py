@@ -182,8 +182,8 @@ def test_there_are_no_import_cycles_even_if_late_imports_are_counted() -> None:
         visit(module, ())
 
 
-# The engine folders mirror each other, and what feeds the arrays has one name on both sides.
-ENGINES = (f"{PACKAGE}.index.sqlite.", f"{PACKAGE}.index.postgres.", f"{PACKAGE}.index.arrays.")
+# The engine folders mirror each other and what they share, and what feeds the arrays has one name on both sides.
+ENGINES = tuple(f"{PACKAGE}.index.{folder}." for folder in ("sql", "sqlite", "postgres", "arrays"))
 
 
 def test_each_module_name_is_used_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from spec_kit_memory.core.memory import HistoryEntry
 from spec_kit_memory.errors import FileMissing, Invalid
-from spec_kit_memory.index.sqlite.record import Record
+from spec_kit_memory.index.sql.record import Record
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
 from tests.files.test_original_db import CAUSAL_EDGES, HISTORY_BY_EVENT, MEMORY_INDEX

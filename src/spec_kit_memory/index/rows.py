@@ -113,8 +113,10 @@ def iso(time: datetime) -> str:
 
 
 def clean(text: str) -> str:
-    """Lone surrogates cannot be stored."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    """Half a character cannot be stored, nor everywhere a zero."""
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    return text.replace("\x00", "\ufffd") if "\x00" in text else text
 
 
 def pack(text: str) -> bytes:

@@ -13,9 +13,10 @@ from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.index.arrays.feed import Wanted
-from spec_kit_memory.index.postgres import conditions
-from spec_kit_memory.index.postgres.connection import Connection, Database, fetch, first
+from spec_kit_memory.index.postgres.connection import Connection, Database
 from spec_kit_memory.index.postgres.feed import PostgresFeed
+from spec_kit_memory.index.sql import conditions
+from spec_kit_memory.index.sql.dialect import fetch, first
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,26 +10,25 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
-from functools import lru_cache
 from typing import Any
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from spec_kit_memory.advice import advise
-from spec_kit_memory.core.memory import Scope
-from spec_kit_memory.errors import DatabaseCorrupt, DatabaseUnusable
+from spec_kit_memory.core.memory import Entry, Origin, Scope
+from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.arrays.feed import Counters
-from spec_kit_memory.index.postgres import failures, schema
+from spec_kit_memory.index.postgres import dialect, failures, other_checkouts, schema, text_index
+from spec_kit_memory.index.sql.dialect import Elsewhere, TextIndex, Values, first
 
-__all__ = ["BUSY_SECONDS", "Connection", "Database", "Pool", "Raw", "clean", "fetch", "first", "taken"]
+__all__ = ["BUSY_SECONDS", "Connection", "Database", "Pool", "Raw", "taken"]
 
 BUSY_SECONDS = 30.0
 ASIDE_SECONDS = 0.5  # what a read gives to writing down that it happened
@@ -48,42 +47,14 @@ _NETWORK: Mapping[str, Any] = {
     "tcp_user_timeout": 45_000,
 }
 _EVERYONE = "set_config('skm.everyone', 'on', true)"
-_PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z_]+)\b|@p\b|@c\b|@vector\b|%")
 
-Values = Sequence[Any] | Mapping[str, Any]
 Raw = psycopg.Connection[tuple[Any, ...]]
 Pool = ConnectionPool[Raw]
 _First = Callable[[Raw, bytes], object]  # sends what begins a transaction, and perhaps more
 
 
-def clean(text: str) -> str:
-    """Neither half a character nor a zero can be stored."""
-    return rows.clean(text).replace("\x00", "\ufffd")
-
-
-@lru_cache(maxsize=4_096)
-def _translated(sql: str, project: int, checkout: int, extension: str) -> str:
-    """Statements name the project as @p, the checkout as @c, pgvector's type as @vector, and values as ? or :name."""
-
-    def one(found: re.Match[str]) -> str:
-        match found[0]:
-            case "?":
-                return "%s"
-            case "@p":
-                return str(project)
-            case "@c":
-                return str(checkout)
-            case "@vector":
-                return f'"{extension}".vector'
-            case "%":
-                return "%%"
-        return f"%({found[1]})s"
-
-    return _PLACEHOLDER.sub(one, sql)
-
-
 def _literal(text: str) -> str:
-    quoted = clean(text).replace("'", "''").replace("\\", "\\\\")
+    quoted = rows.clean(text).replace("'", "''").replace("\\", "\\\\")
     return f"E'{quoted}'"
 
 
@@ -130,6 +101,8 @@ class Result:
 
 class Connection:
     """A connection inside one transaction of one project, which begins with its first statement."""
+
+    text_index: TextIndex = text_index
 
     def __init__(
         self, begin: Callable[[_First], tuple[Pool, Raw]], project: int, checkout: int, extension: str
@@ -201,20 +174,16 @@ class Connection:
         return found[-2]
 
     def _statement(self, sql: str) -> bytes:
-        return _translated(sql, self.project, self.checkout, self._extension).encode()
+        return dialect.translated(sql, self.project, self.checkout, self._extension)
 
     def executemany(self, sql: str, values: Iterable[Values]) -> None:
         given = list(values)
         if given:
-            psycopg.ClientCursor(self.raw).executemany(
-                _translated(sql, self.project, self.checkout, self._extension).encode(), list(map(_storable, given))
-            )
+            psycopg.ClientCursor(self.raw).executemany(self._statement(sql), list(map(_storable, given)))
 
     def binary(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
         """Large values as they are, not as text."""
-        return self.raw.cursor(binary=True).execute(
-            _translated(sql, self.project, self.checkout, self._extension).encode(), values
-        )
+        return self.raw.cursor(binary=True).execute(self._statement(sql), values)
 
     @contextmanager
     def within(self, *checkouts: int) -> Iterator[None]:
@@ -249,6 +218,40 @@ class Connection:
             sql = "SELECT checkout_id FROM memory WHERE project_id = @p AND id = ? ORDER BY 1"
             found = [row[0] for row in self.execute(sql, (memory_id,))]
         return [one for one in found if one != self.checkout]
+
+    def elsewhere(self, entry: Entry) -> Elsewhere | None:
+        return other_checkouts.elsewhere(self, entry)
+
+    def link_written(self, key: tuple[int, int, str], origin: Origin) -> None:
+        other_checkouts.claim_link(self, key, origin)
+
+    def drop_link(self, link_id: int) -> None:
+        other_checkouts.drop_link(self, link_id)
+
+    def vectors(self, hashes: Sequence[str]) -> list[tuple[str, bytes, bytes | None]]:
+        sql = (
+            "SELECT hash, vector_send(vector), states"
+            " FROM vector LEFT JOIN token_state ON token_state.project_id = @p AND vector_id = vector.id"
+            " WHERE vector.project_id = @p AND hash IN @list(?)"
+            " AND model = (SELECT max(id) FROM model WHERE project_id = @p)"
+        )
+        found = self.binary(sql, (list(hashes),))
+        return [(hash_, text_index.vector_from(vector), states) for hash_, vector, states in found]
+
+    def size(self) -> int:
+        sql = (
+            "SELECT coalesce((SELECT sum(length(text)) FROM content WHERE project_id = @p), 0)"
+            " + coalesce((SELECT sum(length(words)) FROM passage WHERE project_id = @p), 0)"
+            " + coalesce((SELECT sum(length(passages) + length(times)) FROM posting WHERE project_id = @p), 0)"
+            " + (SELECT count(*) FROM vector WHERE project_id = @p) * coalesce((SELECT 4 * max(dimensions) FROM model"
+            " WHERE project_id = @p), 0) + coalesce((SELECT sum(length(states)) FROM token_state"
+            " WHERE project_id = @p), 0)"
+        )
+        return int(first(self, sql)[0])
+
+    def raised(self, counter: str) -> int:
+        sql = f"UPDATE counter SET {counter} = {counter} + 1 WHERE project_id = @p RETURNING {counter}"
+        return int(first(self, sql)[0])
 
     def next_id(self, kind: str, count: int = 1) -> int:
         """The first of so many new ids of memories, links, history, passages, vectors or models of this project."""
@@ -327,6 +330,8 @@ def taken(url: str) -> tuple[Pool, Raw]:
 
 class Database:
     """A server, one project on it, and one checkout of that."""
+
+    refusal = psycopg.IntegrityError
 
     def __init__(
         self,
@@ -591,15 +596,3 @@ def _require_whole(connection: Connection) -> None:
         raise DatabaseUnusable(
             "one of several writes that belong together failed, and all of them were undone", hint="try again"
         )
-
-
-def fetch(connection: Connection, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-    return connection.execute(sql, values).fetchall()
-
-
-def first(connection: Connection, sql: str, values: Values = ()) -> tuple[Any, ...]:
-    """The one row of a query that always has one."""
-    row = connection.execute(sql, values).fetchone()
-    if row is None:
-        raise DatabaseCorrupt(f"the index is damaged: there is no row for {sql}", hint=rows.REBUILD)
-    return row

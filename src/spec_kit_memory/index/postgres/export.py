@@ -8,8 +8,8 @@ from typing import Any
 from spec_kit_memory.core.memory import Passage
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index.postgres import text_index
-from spec_kit_memory.index.postgres.connection import Connection, first
-from spec_kit_memory.index.postgres.vectors import vector_from
+from spec_kit_memory.index.postgres.connection import Connection
+from spec_kit_memory.index.sql.dialect import first
 from spec_kit_memory.index.transfer import TransferTable
 
 __all__ = ["PostgresTables"]
@@ -35,7 +35,7 @@ class PostgresTables:
         is_vector = table.name == "vector"
         shown = ", ".join("vector_send(vector)" if is_vector and name == "vector" else name for name in columns)
         for row in self._connection.binary(f"SELECT {shown} FROM {table.name} WHERE project_id = @p ORDER BY {order}"):
-            yield (*row[:-1], vector_from(row[-1])) if is_vector else row
+            yield (*row[:-1], text_index.vector_from(row[-1])) if is_vector else row
 
     def counters(self) -> Mapping[str, int]:
         sql = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"

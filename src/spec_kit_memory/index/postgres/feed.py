@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from spec_kit_memory.core.memory import Memory, StoredPassage
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays, Wanted
-from spec_kit_memory.index.postgres import conditions
-from spec_kit_memory.index.postgres.connection import Connection, Database, clean, fetch, first
+from spec_kit_memory.index.postgres.connection import Connection, Database
 from spec_kit_memory.index.postgres.text_index import BUCKET, tokens
+from spec_kit_memory.index.sql import conditions
+from spec_kit_memory.index.sql.dialect import fetch, first
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +77,7 @@ class PostgresFeed:
     def lookups(self, terms: Sequence[str]) -> Lookups:
         found: Lookups = {}
         for term in terms:
-            asked = clean(term.replace("\x00", " "))
+            asked = rows.clean(term.replace("\x00", " "))
             if words := tokens(asked, query=True):
                 found.setdefault(words, asked)
         return found
@@ -130,7 +131,7 @@ class PostgresFeed:
 
     def memories(self, memory_ids: Collection[int]) -> dict[int, Memory]:
         test, values = conditions.in_ids(set(memory_ids), "memory.id")
-        sql = f"SELECT {conditions.MEMORY} AND {test} AND memory.presence = 'live'"
+        sql = f"SELECT {conditions.MEMORY} WHERE memory.project_id = @p AND {test} AND memory.presence = 'live'"
         with self._database.reading() as connection:
             return {row[0]: rows.memory_from(row) for row in connection.fetch_once(sql, values)}
 

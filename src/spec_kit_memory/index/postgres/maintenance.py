@@ -16,12 +16,14 @@ from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt, TableReport
 from spec_kit_memory.index.postgres import text_index
-from spec_kit_memory.index.postgres.connection import Connection, fetch, first
-from spec_kit_memory.index.postgres.record import Record
-from spec_kit_memory.index.postgres.recorded import Recorded
-from spec_kit_memory.index.postgres.recorder import Recorder, load
-from spec_kit_memory.index.postgres.restore import Checkpoints
-from spec_kit_memory.index.postgres.statistics import Statistics
+from spec_kit_memory.index.postgres.connection import Connection, Database
+from spec_kit_memory.index.postgres.view import PostgresShared
+from spec_kit_memory.index.sql.dialect import fetch, first
+from spec_kit_memory.index.sql.record import Record
+from spec_kit_memory.index.sql.recorded import Recorded
+from spec_kit_memory.index.sql.recorder import Recorder, load
+from spec_kit_memory.index.sql.restore import Checkpoints
+from spec_kit_memory.index.sql.statistics import Statistics
 
 if TYPE_CHECKING:
     from spec_kit_memory.core.memory import Memory
@@ -83,6 +85,9 @@ _DELETIONS = (
 
 
 class Care(Statistics, Checkpoints):
+    _shared: PostgresShared
+    _database: Database
+
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
         with self._shared.database.reading() as connection:  # all of it: a scope is told that something is wrong

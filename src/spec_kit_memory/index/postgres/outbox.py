@@ -12,8 +12,8 @@ from datetime import datetime
 
 from spec_kit_memory.core.delivery import Backlog, Delivery, FileOperation, OperationKind, Stage
 from spec_kit_memory.errors import Outdated
-from spec_kit_memory.index.postgres.connection import fetch, first
-from spec_kit_memory.index.postgres.view import View
+from spec_kit_memory.index.sql.dialect import fetch, first
+from spec_kit_memory.index.sql.view import View
 
 __all__ = ["InGit", "Outbox", "Waiting"]
 

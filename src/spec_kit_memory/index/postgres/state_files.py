@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.postgres.connection import Database, fetch
+from spec_kit_memory.index.postgres.connection import Database
+from spec_kit_memory.index.sql.dialect import fetch
 
 __all__ = ["StateFiles"]
 

@@ -11,14 +11,17 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import Passage, StoredPassage, embedded
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.postgres.connection import Connection, clean, first
+from spec_kit_memory.index.sql.dialect import first
+
+if TYPE_CHECKING:
+    from spec_kit_memory.index.postgres.connection import Connection
 
 __all__ = [
     "BUCKET",
@@ -33,6 +36,7 @@ __all__ = [
     "show_again",
     "stored_for",
     "tokens",
+    "vector_from",
     "vector_text",
 ]
 
@@ -87,8 +91,8 @@ def _update_places(connection: Connection, old: Sequence[StoredPassage], new: Se
         " WHERE project_id = @p AND id = ?",
         [
             (
-                passage.first_line, passage.last_line, passage.tokens, clean(passage.anchor),
-                _headings(passage), clean(passage.speaker), before.id,
+                passage.first_line, passage.last_line, passage.tokens, rows.clean(passage.anchor),
+                _headings(passage), rows.clean(passage.speaker), before.id,
             )
             for before, passage in zip(old, new, strict=True)
             if not _same_place(before, passage)
@@ -106,17 +110,17 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
 
     if not passages:
         return
-    title_words = tokens(clean(words.for_index(title)))
+    title_words = tokens(rows.clean(words.for_index(title)))
     found: list[tuple[Any, ...]] = []
     indexed: list[tuple[int, tuple[str, ...]]] = []
     for number, passage in enumerate(passages, start=connection.next_id("passage", len(passages))):
         # A conversation's title is mostly its own first words: on every turn they would only blur the match.
         named = title_words if not passage.speaker or passage.ordinal == 0 else ()
-        body = tokens(clean(words.for_index(embedded(passage.headings, passage.text))))
+        body = tokens(rows.clean(words.for_index(embedded(passage.headings, passage.text))))
         indexed.append((number, (*named, *body)))
         found.append((
             number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
-            clean(passage.anchor), _headings(passage), clean(passage.speaker), clean(passage.question),
+            rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker), rows.clean(passage.question),
             len(named) + len(body), _packed_words(named, body),
         ))  # fmt: skip
     kinds = ["bigint", "bigint", "int", "int", "int", "text", "int", "text", "text", "text", "text", "int", "text"]
@@ -169,7 +173,7 @@ def _write_postings(connection: Connection) -> None:
 
 
 def _headings(passage: Passage) -> str:
-    return clean(rows.plain(list(passage.headings))) if passage.headings else "[]"
+    return rows.clean(rows.plain(list(passage.headings))) if passage.headings else "[]"
 
 
 def _remove(connection: Connection, memory_id: int) -> None:
@@ -275,6 +279,13 @@ def vector_text(vector: bytes) -> str:
     import numpy as np
 
     return f"[{','.join(map(str, np.frombuffer(vector, '<f4').tolist()))}]"
+
+
+def vector_from(sent: bytes) -> bytes:
+    """A vector as pgvector sends it (two short numbers, then float32 with the highest byte first), as ours."""
+    import numpy as np
+
+    return np.frombuffer(sent, ">f4", offset=4).astype("<f4").tobytes()
 
 
 def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:

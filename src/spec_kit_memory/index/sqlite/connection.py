@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,14 @@ import apsw
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.advice import advise
+from spec_kit_memory.core.memory import Entry, Origin, Scope
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.filesystem import Place
-from spec_kit_memory.index import rows
-from spec_kit_memory.index.sqlite import companions, failures, log, schema
+from spec_kit_memory.index.sql.dialect import TextIndex, Values, first
+from spec_kit_memory.index.sqlite import companions, dialect, failures, log, schema, text_index
 from spec_kit_memory.index.sqlite.busy import wait_at_most
 
-__all__ = ["BUSY_SECONDS", "Database", "fetch", "first"]
+__all__ = ["BUSY_SECONDS", "Connection", "Database"]
 
 BUSY_SECONDS = 30.0
 _READ_SECONDS = 5.0  # how long opening anew waits for reads of the old file to end
@@ -64,8 +65,73 @@ class _Access(Enum):
     ALONE = "with the log's index in our own memory, and without locks"
 
 
+class Connection(apsw.Connection):
+    """A connection that also reads the statements of `sql`."""
+
+    text_index: TextIndex = text_index
+    checkout = 0  # a file has one
+    last_entry: tuple[int, str] | None = None
+
+    def execute(self, sql: str, values: Values = (), /) -> apsw.Cursor:  # type: ignore[override]
+        if "@" in sql:
+            sql, has_lists = dialect.translated(sql)
+            values = dialect.bound(values) if has_lists else values
+        return _execute(self, sql, values)
+
+    def executemany(self, sql: str, values: Iterable[Values], /) -> apsw.Cursor:  # type: ignore[override]
+        return super().executemany(dialect.translated(sql)[0], values)
+
+    def next_id(self, kind: str, count: int = 1) -> int:
+        """As the table itself would number them: above those that it has, and those that it had."""
+        had = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
+        has = f"SELECT coalesce(max(rowid), 0) FROM {kind}"
+        return int(self.execute(f"SELECT max(({had}), ({has})) + 1", (kind,)).get)
+
+    def taken_id(self, kind: str, given: int) -> None:
+        """The table does that."""
+
+    def size(self) -> int:
+        return int(first(self, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0])
+
+    def raised(self, counter: str) -> int:
+        # By its key: a statement that might change several rows makes the text index write what it has gathered.
+        self.execute(f"UPDATE counter SET {counter} = {counter} + 1 WHERE id = 1")
+        return int(first(self, f"SELECT {counter} FROM counter")[0])
+
+    def vectors(self, hashes: Sequence[str]) -> list[tuple[str, bytes, bytes | None]]:
+        sql = (
+            "SELECT hash, vector, states FROM vector LEFT JOIN token_state ON vector_id = vector.id"
+            " WHERE hash IN @list(?) AND model = (SELECT max(id) FROM model)"
+        )
+        found: list[Any] = self.execute(sql, (list(hashes),)).fetchall()
+        return found
+
+    def checkouts(self) -> list[int]:
+        return [self.checkout]
+
+    def within(self, *checkouts: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def having(self, memory_id: int) -> list[int]:
+        return []
+
+    def elsewhere(self, entry: Entry) -> None:
+        """There is no other checkout."""
+
+    def link_written(self, key: tuple[int, int, str], origin: Origin) -> None:
+        """There is no other checkout."""
+
+    def drop_link(self, link_id: int) -> None:
+        self.execute("DELETE FROM link WHERE id = ?", (link_id,))
+
+
+_execute = apsw.Connection.execute  # looked up once
+
+
 class Database:
     """A file and the connections to it. `on_new_file` is called when another file took its place."""
+
+    refusal = apsw.ConstraintError
 
     def __init__(
         self,
@@ -102,8 +168,8 @@ class Database:
         self._lock = threading.RLock()
         self._registering = threading.Lock()  # of its own: a writer may hold the other one while it waits for others
         self._threads = threading.local()
-        self._readers: WeakSet[apsw.Connection] = WeakSet()
-        self._writer: apsw.Connection | None = None
+        self._readers: WeakSet[Connection] = WeakSet()
+        self._writer: Connection | None = None
         self._sync = "FULL"  # of the writer
         self._beside: dict[str, int] = {}  # the files beside ours, which are part of it: their inodes by path
         self._access = _Access.SHARED
@@ -114,6 +180,10 @@ class Database:
     @property
     def read_only(self) -> bool:
         return self._writer is None
+
+    def within(self, scope: Scope | None) -> Database:
+        """The same: whoever may open the file may read all of it."""
+        return self
 
     # --- opening
 
@@ -186,7 +256,7 @@ class Database:
             except (*failures.CANNOT_BE_SHARED, SpecKitMemoryError):
                 raise self._refusal from error
 
-    def _connect_for_reading(self) -> apsw.Connection:
+    def _connect_for_reading(self) -> Connection:
         """Beside others where that can be, else on our own: a read-only or full disk cannot hold the log's index."""
         try:
             connection = self._connect(apsw.SQLITE_OPEN_READONLY)
@@ -206,11 +276,11 @@ class Database:
             raise
         return connection
 
-    def _connect(self, flags: int) -> apsw.Connection:
+    def _connect(self, flags: int) -> Connection:
         companions.refuse_foreign(self.path)
         # The path is real: a link in it now was put there since, and may lead anywhere.
         flags |= apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
-        return self._configured(apsw.Connection(self._name(), flags=flags))
+        return self._configured(Connection(self._name(), flags=flags))
 
     def _name(self) -> str:
         uri = self.path.absolute().as_uri()
@@ -221,7 +291,7 @@ class Database:
                 return f"{uri}?vfs={'win32-none' if os.name == 'nt' else 'unix-none'}"
         return uri
 
-    def _configured(self, connection: apsw.Connection) -> apsw.Connection:
+    def _configured(self, connection: Connection) -> Connection:
         try:
             wait_at_most(connection, self.busy_seconds)
             if self._access is _Access.ALONE:
@@ -243,7 +313,7 @@ class Database:
             raise
         return connection
 
-    def _bring_up_to_date(self, connection: apsw.Connection) -> None:
+    def _bring_up_to_date(self, connection: Connection) -> None:
         deadline = time.monotonic() + self.busy_seconds
         while True:  # switching the journal mode does not wait for others by itself
             try:
@@ -309,7 +379,7 @@ class Database:
         except OSError:  # deleted: the next use makes it again
             return 0
 
-    def _require_all_pages(self, connection: apsw.Connection) -> None:
+    def _require_all_pages(self, connection: Connection) -> None:
         """Raise if there are pages that are neither in the file nor in the log.
 
         Both change while we look, as others write and copy the log into the file, so what looks wrong is believed
@@ -322,7 +392,7 @@ class Database:
             if size == self._size_on_disk():
                 raise self._cut_off()
 
-    def _has_all_pages(self, connection: apsw.Connection, size: int) -> bool:
+    def _has_all_pages(self, connection: Connection, size: int) -> bool:
         count, page_size, free = first(
             connection,
             "SELECT page_count, page_size, freelist_count"
@@ -399,7 +469,7 @@ class Database:
     def _names_beside(self) -> tuple[str, str]:
         return f"{self.path}-wal", f"{self.path}-shm"
 
-    def _undisturbed(self, connect: Callable[[], apsw.Connection]) -> tuple[_Read, apsw.Connection]:
+    def _undisturbed(self, connect: Callable[[], Connection]) -> tuple[_Read, Connection]:
         """A connection that no other thread closes until the read has ended."""
         while True:
             read = self._reads.begin()
@@ -416,22 +486,22 @@ class Database:
 
     # --- using
 
-    def _reader(self) -> apsw.Connection:
+    def _reader(self) -> Connection:
         """This thread's connection for reading."""
-        connection: apsw.Connection | None = getattr(self._threads, "reader", None)
+        connection: Connection | None = getattr(self._threads, "reader", None)
         return connection or self._register(self._connect_again())
 
-    def _connect_again(self) -> apsw.Connection:
+    def _connect_again(self) -> Connection:
         """One more connection, as the file was opened."""
         return self._connect(apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE)
 
-    def _register(self, connection: apsw.Connection) -> apsw.Connection:
+    def _register(self, connection: Connection) -> Connection:
         self._threads.reader = connection
         with self._registering:
             self._readers.add(connection)
         return connection
 
-    def reading(self, *, own: bool = False) -> AbstractContextManager[apsw.Connection]:
+    def reading(self, *, own: bool = False) -> AbstractContextManager[Connection]:
         """Several reads of one moment. `own`: what this thread wrote in an open `together` counts too.
 
         What is kept for later reads without it: a transaction that is rolled back was never there.
@@ -439,13 +509,13 @@ class Database:
         return self._reading_own() if own and self._joined else _Reading(self)
 
     @contextmanager
-    def _reading_own(self) -> Iterator[apsw.Connection]:
+    def _reading_own(self) -> Iterator[Connection]:
         assert self._joined
         with self.translated():
             yield self._joined
 
     @contextmanager
-    def apart(self) -> Iterator[apsw.Connection]:
+    def apart(self) -> Iterator[Connection]:
         """A connection of its own, in one moment, for reads that take long and are fetched bit by bit.
 
         Nobody else closes it, so nobody waits for its end.
@@ -464,7 +534,7 @@ class Database:
                 connection.close()
 
     @contextmanager
-    def writing(self, *, aside: bool = False) -> Iterator[apsw.Connection]:
+    def writing(self, *, aside: bool = False) -> Iterator[Connection]:
         """One transaction: all of the block or nothing, on disk when it returns.
 
         `aside` is for what a read leaves behind (use, sessions): it waits only a moment for others
@@ -488,7 +558,7 @@ class Database:
                 _roll_back(connection)
                 raise
 
-    def _begun(self, deadline: float, *, aside: bool) -> apsw.Connection:
+    def _begun(self, deadline: float, *, aside: bool) -> Connection:
         """The write connection in a new transaction, on the file that is at our path now."""
         while True:
             self._ensure_current()  # while we waited for a lock
@@ -507,7 +577,7 @@ class Database:
                 raise
             _roll_back(connection)
 
-    def _writable(self, *, aside: bool) -> apsw.Connection:
+    def _writable(self, *, aside: bool) -> Connection:
         """The write connection; where the disk had no room for it, another look whether it has now."""
         if self._refusal is not None and (not aside or time.monotonic() > self._refused_at + _REFUSED_SECONDS):
             self._reopen()
@@ -533,12 +603,12 @@ class Database:
                 self._threads.joined = outer
 
     @property
-    def _joined(self) -> apsw.Connection | None:
+    def _joined(self) -> Connection | None:
         """The open transaction of this thread's `together`."""
         return getattr(self._threads, "joined", None)
 
     @contextmanager
-    def _joining(self, connection: apsw.Connection) -> Iterator[None]:
+    def _joining(self, connection: Connection) -> Iterator[None]:
         """A write inside `together`: where it fails it may be half done, so all of the block is undone at once."""
         _require_whole(connection)
         try:
@@ -575,14 +645,14 @@ class Database:
         finally:
             self._threads.hurried = max(0, getattr(self._threads, "hurried", 0) - 1)
 
-    def _begin(self, connection: apsw.Connection, seconds: float) -> None:
+    def _begin(self, connection: Connection, seconds: float) -> None:
         wait_at_most(connection, seconds)
         try:
             connection.execute("BEGIN IMMEDIATE")
         finally:
             wait_at_most(connection, self.busy_seconds)
 
-    def _set_sync(self, connection: apsw.Connection, level: str) -> None:
+    def _set_sync(self, connection: Connection, level: str) -> None:
         if self._sync != level:
             connection.execute(f"PRAGMA synchronous = {level}")
             self._sync = level
@@ -653,7 +723,7 @@ class _Reading:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def __enter__(self) -> apsw.Connection:
+    def __enter__(self) -> Connection:
         database = self._database
         try:
             self._read, connection = database._undisturbed(database._reader)
@@ -729,30 +799,18 @@ def _stamp(name: str) -> tuple[int, int] | None:
     return facts.st_size, facts.st_mtime_ns
 
 
-def _roll_back(connection: apsw.Connection) -> None:
+def _roll_back(connection: Connection) -> None:
     """End the transaction if there is one still: SQLite itself rolls back when the disk is full."""
     with suppress(apsw.Error):  # the error that led here says more
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
-def _require_whole(connection: apsw.Connection) -> None:
+def _require_whole(connection: Connection) -> None:
     if not connection.in_transaction:
         raise DatabaseUnusable(
             "one of several writes that belong together failed, and all of them were undone", hint="try again"
         )
-
-
-def fetch(connection: apsw.Connection, sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
-    return connection.execute(sql, values).fetchall()
-
-
-def first(connection: apsw.Connection, sql: str, values: Any = ()) -> tuple[Any, ...]:
-    """The one row of a query that always has one."""
-    row: tuple[Any, ...] | None = connection.execute(sql, values).fetchone()
-    if row is None:
-        raise DatabaseCorrupt(f"the index is damaged: there is no row for {sql}", hint=rows.REBUILD)
-    return row
 
 
 def _times(api: apsw.FTS5ExtensionApi, *_: apsw.SQLiteValue) -> int:

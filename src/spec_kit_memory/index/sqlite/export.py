@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import apsw
-
 from spec_kit_memory.core.memory import Passage
+from spec_kit_memory.index.sql.dialect import first
 from spec_kit_memory.index.sqlite import text_index
-from spec_kit_memory.index.sqlite.connection import first
+from spec_kit_memory.index.sqlite.connection import Connection
 from spec_kit_memory.index.transfer import TransferTable
 
 __all__ = ["SqliteTables"]
@@ -18,7 +17,7 @@ __all__ = ["SqliteTables"]
 class SqliteTables:
     """Within one transaction: a read of one moment, or a write."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def rows(self, table: TransferTable) -> Iterator[tuple[Any, ...]]:

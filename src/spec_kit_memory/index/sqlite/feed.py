@@ -11,8 +11,9 @@ import apsw
 from spec_kit_memory.core.memory import Memory, StoredPassage
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays, Wanted
-from spec_kit_memory.index.sqlite import conditions
-from spec_kit_memory.index.sqlite.connection import Database, fetch, first
+from spec_kit_memory.index.sql import conditions
+from spec_kit_memory.index.sql.dialect import fetch, first
+from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.text_index import TOKENIZER
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class SqliteFeed:
             tokenizer = connection.fts5_tokenizer(*TOKENIZER)
             found: Lookups = {}
             for term in terms:
-                asked = rows.clean(term).replace("\x00", " ")
+                asked = rows.clean(term.replace("\x00", " "))
                 tokens: Any = tokenizer(
                     asked.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
                 )
@@ -157,7 +158,7 @@ def _live_or(memory_ids: Collection[int] | None, column: str) -> conditions.Cond
     return ("presence = 'live'", []) if memory_ids is None else conditions.in_ids(memory_ids, column)
 
 
-def _numbers(connection: apsw.Connection, columns: Sequence[str], tail: str, values: Sequence[Any] = ()) -> list[Ints]:
+def _numbers(connection: Connection, columns: Sequence[str], tail: str, values: Sequence[Any] = ()) -> list[Ints]:
     """Integer columns of a query as arrays."""
     import numpy as np
 
@@ -166,7 +167,7 @@ def _numbers(connection: apsw.Connection, columns: Sequence[str], tail: str, val
     return [np.fromstring(text or "", dtype=np.int64, sep=",") for text in row]
 
 
-def _whole(connection: apsw.Connection, word: str) -> tuple[Ints, Ints]:
+def _whole(connection: Connection, word: str) -> tuple[Ints, Ints]:
     """All occurrences, joined to one text by SQLite: ten times faster than rows."""
     import numpy as np
 
@@ -176,7 +177,7 @@ def _whole(connection: apsw.Connection, word: str) -> tuple[Ints, Ints]:
     return docs[starts], np.diff(np.append(starts, len(docs)))
 
 
-def _since(connection: apsw.Connection, term: str, after: int) -> tuple[Ints, Ints]:
+def _since(connection: Connection, term: str, after: int) -> tuple[Ints, Ints]:
     """Only later passages, or a phrase: counted by a function of ours inside the query.
 
     The term goes in as it was asked, since stemming a stem may give another one.

@@ -19,15 +19,17 @@ from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Muta
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt
+from spec_kit_memory.index.sql.dialect import fetch, first
+from spec_kit_memory.index.sql.record import Record
+from spec_kit_memory.index.sql.recorded import Recorded
+from spec_kit_memory.index.sql.recorder import Recorder, load
+from spec_kit_memory.index.sql.restore import Checkpoints
+from spec_kit_memory.index.sql.statistics import Statistics
 from spec_kit_memory.index.sqlite import text_index
-from spec_kit_memory.index.sqlite.connection import fetch, first
-from spec_kit_memory.index.sqlite.record import Record
-from spec_kit_memory.index.sqlite.recorded import Recorded
-from spec_kit_memory.index.sqlite.recorder import Recorder, load
-from spec_kit_memory.index.sqlite.restore import Checkpoints
+from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.schema import RECORDED
 from spec_kit_memory.index.sqlite.soundness import SECONDS, Watch, integrity, integrity_of
-from spec_kit_memory.index.sqlite.statistics import Statistics
+from spec_kit_memory.index.sqlite.view import SqliteShared
 
 __all__ = ["LARGE", "Care"]
 
@@ -84,6 +86,9 @@ _SLOW_FAULTS: tuple[tuple[str, str, str], ...] = (
 
 
 class Care(Statistics, Checkpoints):
+    _shared: SqliteShared
+    _database: Database
+
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
         with self._database.reading() as connection:
             large = (
@@ -153,13 +158,13 @@ class Care(Statistics, Checkpoints):
 
 
 def _count(
-    connection: apsw.Connection, watch: Watch, found: dict[str, list[str]], faults: Iterable[tuple[str, str, str]]
+    connection: Connection, watch: Watch, found: dict[str, list[str]], faults: Iterable[tuple[str, str, str]]
 ) -> None:
     for name, sql, said in faults:
         found[name] += watch.look(name, partial(_counted, sql=sql, said=said), connection)
 
 
-def _counted(connection: apsw.Connection, *, sql: str, said: str) -> list[str]:
+def _counted(connection: Connection, *, sql: str, said: str) -> list[str]:
     try:
         count = first(connection, f"SELECT count(*) FROM ({sql})")[0]
     except apsw.CorruptError as error:
@@ -167,13 +172,13 @@ def _counted(connection: apsw.Connection, *, sql: str, said: str) -> list[str]:
     return [said.format(count)] if count else []
 
 
-def _made_again(connection: apsw.Connection) -> list[str]:
+def _made_again(connection: Connection) -> list[str]:
     """What could be made again if it were damaged, the largest last."""
     tables = [row[0] for row in fetch(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")]
     return sorted(set(tables) - set(RECORDED), key=lambda name: (name in _BULKY, name))
 
 
-def _old_sessions(connection: apsw.Connection, now: datetime) -> list[str]:
+def _old_sessions(connection: Connection, now: datetime) -> list[str]:
     count = first(connection, "SELECT count(*) FROM session WHERE seen_at < ?", (_session_limit(now),))[0]
     return (
         [f"{counted(count, 'session was', 'sessions were')} last used more than {_SESSION_DAYS} days ago"]
@@ -198,13 +203,13 @@ _DELETIONS = (
 )
 
 
-def _delete(connection: apsw.Connection, table: str, key: str, sql: str) -> int:
+def _delete(connection: Connection, table: str, key: str, sql: str) -> int:
     found = fetch(connection, sql)
     connection.executemany(f"DELETE FROM {table} WHERE {key} = ?", found)
     return len(found)
 
 
-def _index_again(connection: apsw.Connection, recorder: Recorder) -> int:
+def _index_again(connection: Connection, recorder: Recorder) -> int:
     """From the recorded text; a memory without its passages is left for the next scan."""
     ids = [row[0] for row in fetch(connection, f"{_UNINDEXED} UNION {_MISCOUNTED}")]
     for memory_id in ids:
@@ -225,7 +230,7 @@ def _index_again(connection: apsw.Connection, recorder: Recorder) -> int:
     return len(ids)
 
 
-def _mend_vectors(connection: apsw.Connection) -> int:
+def _mend_vectors(connection: Connection) -> int:
     lost = fetch(connection, f"{_LOST_VECTORS} UNION {_UNUSED_VECTORS}")
     connection.executemany(
         "UPDATE passage SET vector_id = (SELECT vector.id FROM vector WHERE vector.hash = passage.hash"
@@ -237,7 +242,7 @@ def _mend_vectors(connection: apsw.Connection) -> int:
     return len(lost)
 
 
-def _retry(connection: apsw.Connection) -> int:
+def _retry(connection: Connection) -> int:
     """Embeddings that were given up get another three tries."""
     ids = [row[0] for row in fetch(connection, "SELECT DISTINCT memory_id FROM passage JOIN failure USING (hash)")]
     connection.execute("DELETE FROM failure")
@@ -245,6 +250,6 @@ def _retry(connection: apsw.Connection) -> int:
     return len(ids)
 
 
-def _blob(connection: apsw.Connection, memory: Memory | None) -> bytes | None:
+def _blob(connection: Connection, memory: Memory | None) -> bytes | None:
     found = fetch(connection, "SELECT text FROM content WHERE hash = ?", (memory.content_hash,)) if memory else []
     return found[0][0] if found else None

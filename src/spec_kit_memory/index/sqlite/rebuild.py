@@ -21,8 +21,9 @@ from spec_kit_memory.core.memory import Change
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import Rebuilt, TableReport
+from spec_kit_memory.index.sql.dialect import fetch
 from spec_kit_memory.index.sqlite import companions, log, schema
-from spec_kit_memory.index.sqlite.connection import Database, fetch
+from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.pages import page_size
 from spec_kit_memory.index.sqlite.salvage import index_remaining, salvage
 
@@ -103,7 +104,7 @@ def _drop_earlier(path: Path, result: Rebuilt) -> None:
 
 
 def _require_sound(new: Path) -> None:
-    with closing(apsw.Connection(str(new))) as connection:
+    with closing(Connection(str(new))) as connection:
         faults = [str(row[0]) for row in fetch(connection, "PRAGMA integrity_check(5)") if row[0] != "ok"]
         loose = fetch(connection, "PRAGMA foreign_key_check")
         faults += [f"{child} points to a missing {parent}" for child, _, parent, _ in loose[:5]]

@@ -17,8 +17,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from spec_kit_memory.core import ledger, markdown, passages
 from spec_kit_memory.core.memory import (
     Actor,
@@ -37,9 +35,10 @@ from spec_kit_memory.core.memory import (
 from spec_kit_memory.core.operation import Repair
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import TableReport
+from spec_kit_memory.index.sql.dialect import fetch, first
+from spec_kit_memory.index.sql.documents import set_attributes
 from spec_kit_memory.index.sqlite import log, schema, text_index
-from spec_kit_memory.index.sqlite.connection import fetch, first
-from spec_kit_memory.index.sqlite.documents import set_attributes
+from spec_kit_memory.index.sqlite.connection import Connection
 from spec_kit_memory.index.sqlite.old_rows import UNREADABLE, Check, Found, OldIndex, Record
 from spec_kit_memory.index.sqlite.pages import Value
 
@@ -60,7 +59,7 @@ def salvage(old_file: Path, new_file: Path, change: Change) -> Salvaged:
         version = old.version
         page_size = old.page_size
     reports = _Mending(found).run()
-    with closing(apsw.Connection(str(new_file))) as connection:
+    with closing(Connection(str(new_file))) as connection:
         for pragma in (f"page_size = {page_size}", "journal_mode = OFF", "synchronous = OFF", "foreign_keys = OFF"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.execute("BEGIN IMMEDIATE")
@@ -105,7 +104,7 @@ class Salvaged:
     def report(self, new_file: Path) -> dict[str, TableReport]:
         """Of the new file when it is complete: what was read, made again and lost."""
         tables = dict(self.tables)
-        with closing(apsw.Connection(str(new_file))) as connection:
+        with closing(Connection(str(new_file))) as connection:
             for name, expected in self.expected.items():
                 if expected:
                     columns, _ = _MADE_AGAIN[name]
@@ -449,7 +448,7 @@ def _gaps(table: Found, evidence: Iterable[Hashable]) -> set[Hashable]:
 # --- the new file
 
 
-def _write(connection: apsw.Connection, found: Mapping[str, Found], reports: dict[str, TableReport]) -> None:
+def _write(connection: Connection, found: Mapping[str, Found], reports: dict[str, TableReport]) -> None:
     connection.execute("DELETE FROM counter")
     for name, table in found.items():
         records = sorted(table.rows.values(), key=_newest_first)
@@ -480,7 +479,7 @@ def _sequences(old: OldIndex) -> dict[str, int]:
     }
 
 
-def _raise_sequences(connection: apsw.Connection, known: Mapping[str, int], found: Mapping[str, Found]) -> None:
+def _raise_sequences(connection: Connection, known: Mapping[str, int], found: Mapping[str, Found]) -> None:
     mentioned = {
         "memory": (
             *found["memory"].rows,
@@ -497,7 +496,7 @@ def _raise_sequences(connection: apsw.Connection, known: Mapping[str, int], foun
         connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, max(numbers)))
 
 
-def _count_on(connection: apsw.Connection, counter: Found, change: Change) -> None:
+def _count_on(connection: Connection, counter: Found, change: Change) -> None:
     """Other processes compare these numbers with what they know: each must be one that they have not seen."""
     if counter.rows:
         connection.execute("UPDATE counter SET generation = generation + 1, epoch = epoch + 1")
@@ -509,7 +508,7 @@ def _count_on(connection: apsw.Connection, counter: Found, change: Change) -> No
 
 
 def _record_loss(
-    connection: apsw.Connection, entries: Found, history: Found, reports: Mapping[str, TableReport], change: Change
+    connection: Connection, entries: Found, history: Found, reports: Mapping[str, TableReport], change: Change
 ) -> None:
     """An entry that tells of the loss. It leaves out the numbers of entries that are lost, so that the gap shows."""
     if not any(report.lost or not report.complete for report in reports.values()):
@@ -554,13 +553,13 @@ def _record_loss(
 
 def index_remaining(new_file: Path) -> None:
     """Index from their recorded text the memories whose file nobody could read; the next scan tries them again."""
-    with closing(apsw.Connection(str(new_file))) as connection:
+    with closing(Connection(str(new_file))) as connection:
         connection.execute("BEGIN IMMEDIATE")
         _index_from_record(connection, live=True)
         connection.execute("COMMIT")
 
 
-def _index_from_record(connection: apsw.Connection, *, live: bool) -> None:
+def _index_from_record(connection: Connection, *, live: bool) -> None:
     """Those that nobody has indexed. What is gone or forgotten stays out of search, and can come back by itself."""
     sql = (
         f"SELECT id FROM memory WHERE presence {'=' if live else '<>'} 'live'"
@@ -572,14 +571,14 @@ def _index_from_record(connection: apsw.Connection, *, live: bool) -> None:
             _index(connection, id_, text, passages.split(markdown.parse(text)), document={})
 
 
-def _text(connection: apsw.Connection, id_: int) -> str | None:
+def _text(connection: Connection, id_: int) -> str | None:
     sql = "SELECT text FROM memory JOIN content ON content.hash = content_hash WHERE memory.id = ?"
     blob = connection.execute(sql, (id_,)).get
     return None if blob is None else rows.unpack(blob)
 
 
 def _index(
-    connection: apsw.Connection, id_: int, text: str, pieces: Sequence[Passage], *, document: Mapping[str, Any]
+    connection: Connection, id_: int, text: str, pieces: Sequence[Passage], *, document: Mapping[str, Any]
 ) -> None:
     title, trusted, presence = first(connection, "SELECT title, trusted, presence FROM memory WHERE id = ?", (id_,))
     values = {
@@ -606,7 +605,7 @@ def _index(
         text_index.hide(connection, id_)
 
 
-def _attributes(connection: apsw.Connection, id_: int) -> str:
+def _attributes(connection: Connection, id_: int) -> str:
     names = ", ".join(rows.ATTRIBUTES)
     values = first(connection, f"SELECT {names} FROM memory WHERE id = ?", (id_,))
     plain = dict(zip(rows.ATTRIBUTES, values, strict=True))
@@ -632,7 +631,7 @@ class _Chats:
         documents = {id_: row for id_, row in old.read("document").rows.items() if id_ in chats}
         return cls(documents, pieces)
 
-    def index(self, connection: apsw.Connection) -> None:
+    def index(self, connection: Connection) -> None:
         connection.execute(
             "UPDATE memory SET presence = 'gone' WHERE presence = 'live' AND path GLOB 'chat://*'"
             " AND content_hash NOT IN (SELECT hash FROM content)"

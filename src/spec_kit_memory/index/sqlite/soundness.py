@@ -8,7 +8,8 @@ from functools import partial
 
 import apsw
 
-from spec_kit_memory.index.sqlite.connection import Database, fetch
+from spec_kit_memory.index.sql.dialect import fetch
+from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.failures import damaged
 
 __all__ = ["SECONDS", "Soundness", "Watch", "integrity", "integrity_of"]
@@ -71,7 +72,7 @@ class Watch:
     def is_over(self) -> bool:
         return self._until is not None and time.monotonic() >= self._until
 
-    def look(self, name: str, at: Callable[[apsw.Connection], list[str]], connection: apsw.Connection) -> list[str]:
+    def look(self, name: str, at: Callable[[apsw.Connection], list[str]], connection: Connection) -> list[str]:
         if self.endless:
             return at(connection)
         if not self.is_over():
@@ -90,12 +91,12 @@ class Watch:
             self.unfinished.append(name)
 
 
-def integrity(connection: apsw.Connection) -> list[str]:
+def integrity(connection: Connection) -> list[str]:
     said = [row[0] for row in fetch(connection, "PRAGMA integrity_check(20)") if row[0] != "ok"]
     return said + _loose(connection)
 
 
-def integrity_of(tables: Iterable[str], connection: apsw.Connection, watch: Watch) -> list[str]:
+def integrity_of(tables: Iterable[str], connection: Connection, watch: Watch) -> list[str]:
     """Table by table. Pages that belong to no table are left to the whole check."""
     said: list[str] = []
     for table in tables:
@@ -104,11 +105,11 @@ def integrity_of(tables: Iterable[str], connection: apsw.Connection, watch: Watc
     return said
 
 
-def _sound(connection: apsw.Connection, *, table: str) -> list[str]:
+def _sound(connection: Connection, *, table: str) -> list[str]:
     return [row[0] for row in fetch(connection, f"PRAGMA integrity_check('{table}')") if row[0] != "ok"][:20]
 
 
-def _loose(connection: apsw.Connection, *, table: str = "") -> list[str]:
+def _loose(connection: Connection, *, table: str = "") -> list[str]:
     sql = f"PRAGMA foreign_key_check('{table}')" if table else "PRAGMA foreign_key_check"
     return [
         f"row {rowid} of {child} points to a missing row of {parent}"

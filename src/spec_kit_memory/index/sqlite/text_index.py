@@ -7,19 +7,22 @@ a new id. Caches of other processes rely on it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import Passage, StoredPassage, VectorStatus, embedded
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.sqlite.connection import first
+from spec_kit_memory.index.sql.dialect import first
+
+if TYPE_CHECKING:
+    from spec_kit_memory.index.sqlite.connection import Connection
 
 __all__ = [
     "TOKENIZER",
-    "attach_vector",
+    "attach_vectors",
     "cut",
     "hide",
     "index",
@@ -37,7 +40,7 @@ SPARE_VECTORS = 1_000
 SPARE_SHARE = 0.5
 
 
-def index(connection: apsw.Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
+def index(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
     """Make these the memory's passages. `keep`: the title is the same, so unchanged words may keep their ids."""
     old = stored_for(connection, memory_id)
     if keep and [(one.hash, one.question) for one in old] == [(one.hash, one.question) for one in passages]:
@@ -50,12 +53,12 @@ def index(connection: apsw.Connection, memory_id: int, title: str, passages: Seq
     refresh_status(connection, [memory_id])
 
 
-def stored_for(connection: apsw.Connection, memory_id: int) -> list[StoredPassage]:
+def stored_for(connection: Connection, memory_id: int) -> list[StoredPassage]:
     sql = f"SELECT {rows.PASSAGE} FROM passage WHERE memory_id = ? ORDER BY ordinal"
     return [rows.passage_from(row) for row in connection.execute(sql, (memory_id,))]
 
 
-def _update_places(connection: apsw.Connection, old: Sequence[StoredPassage], new: Sequence[Passage]) -> None:
+def _update_places(connection: Connection, old: Sequence[StoredPassage], new: Sequence[Passage]) -> None:
     """Lines moved (front matter grew, say), words did not."""
     connection.executemany(
         "UPDATE passage SET first_line = ?, last_line = ?, tokens = ?, anchor = ?, headings = ?, speaker = ?"
@@ -76,15 +79,14 @@ def _same_place(old: StoredPassage, new: Passage) -> bool:
     return all(getattr(old, name) == getattr(new, name) for name in names)
 
 
-def _insert(connection: apsw.Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
+def _insert(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
     from spec_kit_memory.core import words
 
     tokenizer = connection.fts5_tokenizer(*TOKENIZER)
-    next_id = (connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'passage'").get or 0) + 1
     prepared_title = rows.clean(words.for_index(title))
     title_length = _length(tokenizer, prepared_title)
     indexed, found = [], []
-    for number, passage in enumerate(passages, start=next_id):
+    for number, passage in enumerate(passages, start=connection.next_id("passage")):
         body = rows.clean(words.for_index(embedded(passage.headings, passage.text)))
         # A conversation's title is mostly its own first words: on every turn they would only blur the match.
         named = not passage.speaker or passage.ordinal == 0
@@ -113,7 +115,7 @@ def _length(tokenizer: apsw.FTS5Tokenizer, text: str) -> int:
     return len(tokens)
 
 
-def remove(connection: apsw.Connection, memory_id: int, *, title_only: bool) -> None:
+def remove(connection: Connection, memory_id: int, *, title_only: bool) -> None:
     connection.execute(
         "DELETE FROM passage_fts WHERE rowid IN (SELECT id FROM passage WHERE memory_id = ?)", (memory_id,)
     )
@@ -121,13 +123,13 @@ def remove(connection: apsw.Connection, memory_id: int, *, title_only: bool) -> 
         connection.execute("DELETE FROM passage WHERE memory_id = ?", (memory_id,))
 
 
-def hide(connection: apsw.Connection, memory_id: int) -> None:
+def hide(connection: Connection, memory_id: int) -> None:
     """Out of search. The passages stay, so that the vectors stay and it can come back without its file."""
     remove(connection, memory_id, title_only=True)
     connection.execute('DELETE FROM "trigger" WHERE memory_id = ?', (memory_id,))
 
 
-def show_again(connection: apsw.Connection, memory_id: int, title: str, text: str) -> None:
+def show_again(connection: Connection, memory_id: int, title: str, text: str) -> None:
     """Index what is stored, under new ids: after a return, or because the title changed."""
     lines = text.split("\n")
     passages = [
@@ -154,7 +156,7 @@ def cut(lines: Sequence[str], passage: StoredPassage) -> str:
     return long_lines.text_of(lines, passage)
 
 
-def prune_failures(connection: apsw.Connection, hashes: set[str]) -> None:
+def prune_failures(connection: Connection, hashes: set[str]) -> None:
     """Failures of words that no passage has any more."""
     if hashes:
         connection.execute(
@@ -164,7 +166,7 @@ def prune_failures(connection: apsw.Connection, hashes: set[str]) -> None:
         )
 
 
-def prune_spare_vectors(connection: apsw.Connection) -> None:
+def prune_spare_vectors(connection: Connection) -> None:
     """Of vectors whose words no passage has, the newest stay: who switches branches gets them back without a model."""
     vectors = first(connection, "SELECT count(*) FROM vector")[0]
     most = int(first(connection, "SELECT count(*) FROM passage")[0] * (1 + SPARE_SHARE)) + SPARE_VECTORS
@@ -173,8 +175,12 @@ def prune_spare_vectors(connection: apsw.Connection) -> None:
         connection.execute(f"DELETE FROM vector WHERE id IN ({unused} ORDER BY id LIMIT ?)", (vectors - most,))
 
 
-def attach_vector(connection: apsw.Connection, hash_: str, vector: bytes, states: bytes | None) -> bool:
-    """The vector of these words, for every passage that has them. False: it was here already."""
+def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> int:
+    """The vectors of these words, for every passage that has them; how many were not here yet."""
+    return sum(_attach(connection, hash_, vector, states) for hash_, (vector, states) in vectors.items())
+
+
+def _attach(connection: Connection, hash_: str, vector: bytes, states: bytes | None) -> bool:
     model = "SELECT max(id) FROM model"
     connection.execute(
         f"INSERT INTO vector (model, hash, vector) VALUES (({model}), ?, ?) ON CONFLICT DO NOTHING", (hash_, vector)
@@ -190,7 +196,7 @@ def attach_vector(connection: apsw.Connection, hash_: str, vector: bytes, states
     return added
 
 
-def refresh_status(connection: apsw.Connection, memory_ids: Sequence[int]) -> None:
+def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
     """The status of a memory's vectors follows from its passages."""
     for memory_id in memory_ids:
         total, done, failed, retry = first(

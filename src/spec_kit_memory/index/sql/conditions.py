@@ -11,7 +11,7 @@ from typing import Any
 
 from spec_kit_memory.core.memory import Filter, Scope, StateBounds
 
-__all__ = ["CITED", "MEMORY", "OWN_LINK", "Condition", "in_ids", "matching", "visible"]
+__all__ = ["CITED", "MEMORY", "Condition", "in_ids", "matching", "visible"]
 
 Condition = tuple[str, list[Any]]  # SQL over memory (and usage), with its values
 
@@ -27,16 +27,17 @@ MEMORY = f"""
   memory.archived_folder, memory.outdated, memory.owner, memory.project, memory.trusted,
   usage.access_count, usage.last_access, usage.validation_count, usage.confidence,
   document.vector_status, document.passages, document.tokens, document.redactions, document.warnings,
-  (SELECT coalesce(json_agg(path ORDER BY path), '[]')::text FROM alias
-   WHERE alias.project_id = @p AND memory_id = memory.id),
-  citation.files
+  @aliases, citation.files
   FROM memory LEFT JOIN usage ON usage.project_id = @p AND usage.memory_id = memory.id
   LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id
   {CITED}
-  WHERE memory.project_id = @p
 """
-OWN_LINK = "(link.origin = 'hand' OR @c = ANY(link.checkouts))"
-_LAST_USED = "greatest(memory.first_indexed_at, coalesce(usage.last_access, memory.first_indexed_at)) / 1e6::float8"
+_SECONDS = "CAST(1e6 AS double precision)"  # in which a moment in microseconds is compared
+_NUMBER = "CAST(? AS double precision)"
+_LAST_USED = (
+    "CASE WHEN usage.last_access > memory.first_indexed_at THEN usage.last_access ELSE memory.first_indexed_at END"
+    f" / {_SECONDS}"
+)
 
 
 def visible(scope: Scope | None) -> Condition:
@@ -57,7 +58,7 @@ def _path_below(prefix: str) -> Condition:
     if folder in ("", "."):
         if prefix.startswith("/"):
             return "memory.path LIKE '/%'", []
-        return "(memory.path NOT LIKE '/%' AND strpos(memory.path, '://') = 0)", []
+        return "(memory.path NOT LIKE '/%' AND memory.path NOT LIKE '%://%')", []
     return "(memory.path = ? OR substr(memory.path, 1, ?) = ?)", [folder, len(folder) + 1, f"{folder}/"]
 
 
@@ -81,7 +82,7 @@ def matching(where: Filter) -> Condition:
     if where.states is not None:
         parts.append(_in_states(where.states))
     if where.expired_at is not None:
-        parts.append(("(memory.expires_at IS NULL OR memory.expires_at / 1e6::float8 > ?::float8)", [where.expired_at]))
+        parts.append((f"(memory.expires_at IS NULL OR memory.expires_at / {_SECONDS} > {_NUMBER})", [where.expired_at]))
     if where.without is not None:
         test, values = matching(where.without)
         parts.append((f"NOT coalesce({test}, false)", values))
@@ -89,13 +90,13 @@ def matching(where: Filter) -> Condition:
 
 
 def in_ids(ids: Iterable[int], column: str) -> Condition:
-    return f"{column} = ANY(?::bigint[])", [sorted(map(int, ids))]
+    return f"{column} IN @list(?)", [sorted(map(int, ids))]
 
 
 def _in_states(bounds: StateBounds) -> Condition:
     flagged = "(memory.archived_folder OR memory.outdated)"
     used = _any(
-        (f"(memory.tier = ? AND {_LAST_USED} >= ?::float8 AND {_LAST_USED} < ?::float8)", [str(tier), first, last])
+        (f"(memory.tier = ? AND {_LAST_USED} >= {_NUMBER} AND {_LAST_USED} < {_NUMBER})", [str(tier), first, last])
         for tier, (first, last) in bounds.used.items()
     )
     ways: list[Condition] = [in_ids(bounds.always, "memory.id"), (f"(NOT {flagged} AND {used[0]})", used[1])]

@@ -11,16 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spec_kit_memory.advice import advise
+from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage, embedded
 from spec_kit_memory.errors import BadParameter, DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import VectorWork
-from spec_kit_memory.index.postgres import conditions, text_index
-from spec_kit_memory.index.postgres.connection import Connection, clean, fetch
-from spec_kit_memory.index.postgres.recorder import Recorder
-from spec_kit_memory.index.postgres.view import Model, View
+from spec_kit_memory.index.sql import conditions
+from spec_kit_memory.index.sql.dialect import Connection, fetch, first
+from spec_kit_memory.index.sql.recorder import Recorder
+from spec_kit_memory.index.sql.view import Model, View
 
-__all__ = ["Vectors", "provider_failure", "vector_from"]
+__all__ = ["Vectors", "provider_failure"]
 
 _MOST_TRIES = 3
 _PAGE = 500
@@ -53,29 +54,29 @@ class Vectors(View):
                 "INSERT INTO model (project_id, id, name, dimensions, weights_hash) VALUES (@p, ?, ?, ?, ?)",
                 (connection.next_id("model"), *model),
             )
-            connection.execute("UPDATE counter SET epoch = epoch + 1 WHERE project_id = @p")
+            connection.raised("epoch")
 
     def work(self, limit: int) -> list[VectorWork]:
         """Read a memory's text once and cut its passages from it."""
         seen, bound = conditions.visible(self._scope)
         sql = (
-            "SELECT memory.id, content.text FROM document JOIN memory ON memory.project_id = @p"
+            "SELECT memory.id, memory.content_hash FROM document JOIN memory ON memory.project_id = @p"
             " AND memory.id = document.memory_id"
-            " JOIN content ON content.project_id = @p AND content.hash = memory.content_hash"
             " LEFT JOIN usage ON usage.project_id = @p AND usage.memory_id = memory.id"
             " WHERE document.project_id = @p AND vector_status IN ('retry', 'pending') AND memory.presence = 'live'"
             f" AND {seen} ORDER BY vector_status = 'retry' DESC, coalesce(usage.access_count, 0) DESC,"
             " coalesce(memory.created_at, memory.updated_at) DESC, memory.id DESC"
         )
+        text = "SELECT text FROM content WHERE project_id = @p AND hash = ?"
         work: dict[str, VectorWork] = {}
         with self._database.reading() as connection:
-            for memory_id, blob in connection.execute(sql, bound):
+            for memory_id, content_hash in fetch(connection, sql, bound):
                 lines: list[str] = []
                 for passage in _unembedded(connection, memory_id):
                     if len(work) >= limit:
                         return list(work.values())
-                    lines = lines or rows.unpack(blob).split("\n")
-                    words = embedded(passage.headings, text_index.cut(lines, passage))
+                    lines = lines or rows.unpack(first(connection, text, (content_hash,))[0]).split("\n")
+                    words = embedded(passage.headings, long_lines.text_of(lines, passage))
                     work.setdefault(passage.hash, VectorWork(memory_id, passage.hash, words))
         return list(work.values())
 
@@ -97,21 +98,15 @@ class Vectors(View):
                 )
             recorder = Recorder(connection)
             with connection.within(*connection.checkouts()):
-                text_index.attach_vectors(connection, vectors)
+                connection.text_index.attach_vectors(connection, vectors)
                 _settle(connection, recorder, list(vectors))
 
     def get(self, hashes: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
         """Read in pages, so that no read holds the log for long."""
-        sql = (
-            "SELECT hash, vector_send(vector), states"
-            " FROM vector LEFT JOIN token_state ON token_state.project_id = @p AND vector_id = vector.id"
-            " WHERE vector.project_id = @p AND hash = ANY(?::text[]) AND model = (SELECT max(id) FROM model"
-            " WHERE project_id = @p)"
-        )
         for start in range(0, len(hashes), _PAGE):
             with self._database.reading() as connection:
-                page = connection.binary(sql, (list(hashes[start : start + _PAGE]),)).fetchall()
-            yield from ((hash_, vector_from(vector), states) for hash_, vector, states in page)
+                page = connection.vectors(hashes[start : start + _PAGE])
+            yield from page
 
     def failed(self, reason: str | None, hashes: Iterable[str] | None = None) -> None:
         if hashes is None:
@@ -122,14 +117,14 @@ class Vectors(View):
                 connection.executemany(
                     "INSERT INTO failure (project_id, hash, tries, reason) VALUES (@p, ?, 1, ?)"
                     " ON CONFLICT (project_id, hash) DO UPDATE SET tries = failure.tries + 1, reason = excluded.reason",
-                    [(hash_, clean(reason or "")) for hash_ in failed],
+                    [(hash_, rows.clean(reason or "")) for hash_ in failed],
                 )
                 with connection.within(*connection.checkouts()):
                     _settle(connection, recorder, failed)
 
     def _provider_failed(self, reason: str | None) -> None:
         """Written when it changes, and then every process sees it with the next generation."""
-        reason = None if reason is None else clean(reason)
+        reason = None if reason is None else rows.clean(reason)
         with self._database.reading() as connection:
             if provider_failure(connection) == reason or self._database.read_only:
                 return
@@ -142,21 +137,10 @@ class Vectors(View):
             _ = Recorder(connection).generation
 
     def match(self, vector: Any, where: Filter, limit: int) -> list[RawHit]:
-        if self._shared.is_cold():
-            from spec_kit_memory.index.postgres import cold_search
-
-            return cold_search.match_vector(self._database, self._shared.feed, self._scope, vector, where, limit)
-        return self._shared.arrays.match_vector(self._scope, vector, where, limit)
+        return self._shared.match_vector(self._scope, vector, where, limit)
 
     def token_states(self, passage_ids: Sequence[int]) -> dict[int, bytes]:
         return self._shared.row_cache.token_states(self._scope, passage_ids)
-
-
-def vector_from(sent: bytes) -> bytes:
-    """A vector as pgvector sends it (two short numbers, then float32 with the highest byte first), as ours."""
-    import numpy as np
-
-    return np.frombuffer(sent, ">f4", offset=4).astype("<f4").tobytes()
 
 
 def current(connection: Connection) -> Model | None:
@@ -199,8 +183,8 @@ def provider_failure(connection: Connection) -> str | None:
 
 def _settle(connection: Connection, recorder: Recorder, hashes: Sequence[str]) -> None:
     """Statuses of the memories concerned, and a note for other processes' columns."""
-    sql = "SELECT DISTINCT memory_id FROM passage WHERE passage.project_id = @p AND hash = ANY(?::text[])"
+    sql = "SELECT DISTINCT memory_id FROM passage WHERE passage.project_id = @p AND hash IN @list(?)"
     ids = fetch(connection, sql, (list(hashes),))
-    text_index.refresh_status(connection, [memory_id for (memory_id,) in ids])
+    connection.text_index.refresh_status(connection, [memory_id for (memory_id,) in ids])
     for (memory_id,) in ids:
         recorder.changed(memory_id)

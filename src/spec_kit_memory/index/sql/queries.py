@@ -21,13 +21,13 @@ from spec_kit_memory.core.scope import reaches
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import EVERYTHING, Stored, Tally
-from spec_kit_memory.index.postgres import conditions
-from spec_kit_memory.index.postgres.connection import clean
-from spec_kit_memory.index.postgres.view import View
+from spec_kit_memory.index.sql import conditions
+from spec_kit_memory.index.sql.view import View
 
 __all__ = ["Queries", "not_found"]
 
 _LIVE = "memory.presence = 'live'"
+_MOST = 10**15
 _ORDERS = {
     "created_at": "memory.created_at DESC NULLS LAST, memory.id DESC",
     "updated_at": "memory.updated_at DESC, memory.id DESC",
@@ -54,7 +54,7 @@ class Queries(View):
                 "(memory.path = ? OR memory.id IN (SELECT memory_id FROM alias"
                 " WHERE alias.project_id = @p AND path = ?))"
             )
-            sharing = self._select(test, [clean(path)] * 2, live=not any_presence)
+            sharing = self._select(test, [rows.clean(path)] * 2, live=not any_presence)
             return max(sharing, key=lambda memory: (memory.presence is Presence.LIVE, memory.updated_at), default=None)
         found = self._select("memory.id = ?", [memory_id], live=not any_presence)
         if not found:
@@ -78,7 +78,9 @@ class Queries(View):
         if order not in _ORDERS:
             raise BadParameter(f"cannot sort by {order}", hint=f"one of {', '.join(_ORDERS)}")
         test, values = conditions.matching(where)
-        tail = f"ORDER BY {_ORDERS[order]} LIMIT {'ALL' if limit is None else max(0, limit)} OFFSET {max(0, offset):d}"
+        tail = (
+            f"ORDER BY {_ORDERS[order]} LIMIT {_MOST if limit is None else max(0, limit):d} OFFSET {max(0, offset):d}"
+        )
         return self._select(f"{test} AND memory.presence = ?", [*values, str(presence)], live=False, tail=tail)
 
     def count(self, where: Filter = EVERYTHING, *, presence: Presence = Presence.LIVE) -> int:
@@ -110,7 +112,7 @@ class Queries(View):
     def _select(self, test: str, values: Sequence[Any], *, live: bool = True, tail: str = "") -> list[Memory]:
         seen, bound = conditions.visible(self._scope)
         presence = _LIVE if live else "true"
-        sql = f"SELECT {conditions.MEMORY} AND {test} AND {presence} AND {seen} {tail}"
+        sql = f"SELECT {conditions.MEMORY} WHERE memory.project_id = @p AND {test} AND {presence} AND {seen} {tail}"
         with self._database.reading(own=True) as connection:
             found = [rows.memory_from(row) for row in connection.execute(sql, [*values, *bound])]
         if self._scope is None or self._scope.prefixes is None:
@@ -173,12 +175,11 @@ class Queries(View):
         if below is not None:
             # The character after the slash ends what is below a folder. Each half uses the index of paths.
             inside = (
-                "SELECT part.path FROM unnest(?::text[]) AS place (name) JOIN {table} AS part ON part.project_id = @p"
-                " AND part.path >= place.name || '/' COLLATE \"C\" AND part.path < place.name || '0' COLLATE \"C\""
+                "SELECT part.path FROM @texts(?) AS place CROSS JOIN {table} AS part WHERE part.project_id = @p"
+                " AND part.path >= place.name || '/' AND part.path < place.name || '0'"
             )
             given = sorted(set(below))
-            test = f"({{name}}.path = ANY(?::text[]) OR {{name}}.path IN ({inside}))"
-            return self._stored(test, [given, given])
+            return self._stored(f"{{name}}.path IN (SELECT name FROM @texts(?) AS named UNION {inside})", [given] * 2)
         if alike is not None:
             # Only an empty body has no fingerprint: the others of one raw hash have one fingerprint, which is indexed.
             test = "{name}.fingerprint IN (?, '') AND ({name}.fingerprint = ? OR {hashed}.raw_hash = ?)"
@@ -221,11 +222,7 @@ class Queries(View):
             return [(memory_id, phrase) for memory_id, phrase in connection.execute(sql, bound)]
 
     def match(self, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
-        if self._shared.is_cold():
-            from spec_kit_memory.index.postgres import cold_search
-
-            return cold_search.match_text(self._database, self._shared.feed, self._scope, terms, where, limit)
-        return self._shared.arrays.match_text(self._scope, terms, where, limit, confirm_nothing=lambda: None)
+        return self._shared.match_text(self._scope, terms, where, limit)
 
 
 def _stored_from(row: tuple[Any, ...]) -> Stored:

@@ -14,8 +14,8 @@ from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, HistoryEntry, LedgerEntry, Memory, Mutation
 from spec_kit_memory.core.operation import signed
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.postgres import conditions
-from spec_kit_memory.index.postgres.connection import Connection, clean, first
+from spec_kit_memory.index.sql import conditions
+from spec_kit_memory.index.sql.dialect import Connection
 
 if TYPE_CHECKING:
     from spec_kit_memory.core.operation import Operation
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["Recorder", "load"]
 
 
+_LOAD = f"SELECT {conditions.MEMORY} WHERE memory.project_id = @p AND memory.id = ?"
+
+
 def load(connection: Connection, memory_id: int) -> Memory | None:
-    row = connection.execute(f"SELECT {conditions.MEMORY} AND memory.id = ?", (memory_id,)).fetchone()
+    row = connection.execute(_LOAD, (memory_id,)).fetchone()
     return rows.memory_from(row) if row else None
 
 
@@ -39,8 +42,7 @@ class Recorder:
     def generation(self) -> int:
         """The generation of this transaction, raised when first asked for: what changes nothing raises nothing."""
         if self._generation is None:
-            raised = "UPDATE counter SET generation = generation + 1 WHERE project_id = @p RETURNING generation"
-            self._generation = int(first(self._connection, raised)[0])
+            self._generation = self._connection.raised("generation")
         return self._generation
 
     def changed(self, memory_id: int) -> None:
@@ -134,7 +136,7 @@ class Recorder:
 
     def _history(self, ledger_sequence: int, **row: Any) -> dict[str, Any]:
         """Append one row for that entry of the ledger; returns what the entry vouches for."""
-        row["session"] = None if row["session"] is None else clean(row["session"])
+        row["session"] = None if row["session"] is None else rows.clean(row["session"])
         names = ", ".join(f":{name}" for name in row)
         self._connection.execute(
             f"INSERT INTO history (project_id, sequence, {', '.join(row)}, ledger_sequence)"
@@ -165,8 +167,8 @@ class Recorder:
             hash_before=hash_before,
             hash_after=hash_after,
             actor=str(change.actor),
-            session=None if change.session is None else clean(change.session),
-            reason=clean(change.reason),
+            session=None if change.session is None else rows.clean(change.session),
+            reason=rows.clean(change.reason),
             previous=head[1],
             hash="",
             version=ledger.VERSION,
@@ -199,6 +201,6 @@ def _as_stored(operation: Operation | None) -> tuple[dict[str, Any] | None, str 
     told = operation.plain()
     text = ledger.canonical(told)
     if not text.isascii():
-        text = clean(text)
+        text = rows.clean(text)
         told = json.loads(text)
     return told, text

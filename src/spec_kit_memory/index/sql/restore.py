@@ -11,19 +11,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
-
-from spec_kit_memory.core.memory import Change, Event, Filter, Link, Memory, Mutation, Origin, Presence, Scope
+from spec_kit_memory.core.memory import (
+    Change,
+    Event,
+    Filter,
+    Link,
+    Memory,
+    Mutation,
+    Origin,
+    Presence,
+    Scope,
+    VectorStatus,
+)
 from spec_kit_memory.core.scope import allows, session_namespace
 from spec_kit_memory.errors import OutsideScope, RestoreFailed
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import EVERYTHING, NOBODY
-from spec_kit_memory.index.postgres import conditions, declared_links, documents, text_index
-from spec_kit_memory.index.postgres.connection import Connection, fetch, first
-from spec_kit_memory.index.postgres.record import link_of
-from spec_kit_memory.index.postgres.recorder import Recorder, load
-from spec_kit_memory.index.postgres.snapshot import Snapshots, links_touching, memory_row
 from spec_kit_memory.index.snapshot_check import HINT, Plan, SavedMemory, micros, read
+from spec_kit_memory.index.sql import conditions, declared_links, documents
+from spec_kit_memory.index.sql.dialect import Connection, fetch, first, upsert
+from spec_kit_memory.index.sql.record import PUT_SESSION, link_of
+from spec_kit_memory.index.sql.recorder import Recorder, load
+from spec_kit_memory.index.sql.snapshot import Snapshots, links_touching, memory_row
 
 __all__ = ["Checkpoints"]
 
@@ -67,7 +76,7 @@ class Checkpoints(Snapshots):
             work = _Restore(connection, Recorder(connection, change), self._scope, plan, wanted)
             try:
                 return work.run()
-            except (KeyError, TypeError, ValueError, LookupError, psycopg.IntegrityError) as error:
+            except (KeyError, TypeError, ValueError, LookupError, self._database.refusal) as error:
                 raise RestoreFailed(f"the checkpoint does not fit this index: {error}", hint=HINT) from error
 
 
@@ -89,9 +98,8 @@ class _Restore:
         self._wanted = wanted
         self._clear = wanted.clear
         self._where = wanted.where
-        self._same_database = (
-            plan.instance == first(connection, "SELECT instance FROM counter WHERE project_id = @p")[0]
-        )
+        instance, self._used = first(connection, "SELECT instance, used FROM counter WHERE project_id = @p")
+        self._same_database = plan.instance == instance
         self._id_of: dict[int, int] = {}  # in the checkpoint -> here
         self._kept: set[int] = set()  # ids here that stay as they are
         counted = ("restored", "unchanged", "kept_newer", "removed", "links", "links_removed", "sessions", "vectors")
@@ -113,7 +121,7 @@ class _Restore:
             memory = load(self._connection, memory_id)
             if memory and memory.presence is Presence.LIVE and documents.allowed(self._scope, memory):
                 documents.take_out(self._connection, self._recorder, memory, presence)
-        self._connection.execute("UPDATE counter SET epoch = epoch + 1 WHERE project_id = @p")
+        self._connection.raised("epoch")
         return self.done
 
     def _target(self, row: Mapping[str, Any]) -> int | None:
@@ -203,8 +211,9 @@ class _Restore:
 
     def _free_id(self, wanted: int) -> int | None:
         """In the database that the row came from, an id that only another checkout has is this very memory's."""
-        taken_by = "memory" if self._same_database else "identity"
-        taken = fetch(self._connection, f"SELECT 1 FROM {taken_by} WHERE project_id = @p AND id = ?", (wanted,))
+        checkouts = [self._connection.checkout] if self._same_database else self._connection.checkouts()
+        with self._connection.within(*checkouts):
+            taken = fetch(self._connection, "SELECT 1 FROM memory WHERE project_id = @p AND id = ?", (wanted,))
         return None if taken or wanted < 1 else wanted
 
     def _write(self, saved: SavedMemory, before: Memory | None, here: int | None) -> int:
@@ -227,7 +236,7 @@ class _Restore:
         self._aliases(row, memory_id)
         attributes = documents.set_attributes(connection, memory_id, triggers_live=True)
         keep = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
-        text_index.index(connection, memory_id, attributes.title, saved.passages, keep=keep)
+        connection.text_index.index(connection, memory_id, attributes.title, saved.passages, keep=keep)
         declared_links.replace(connection, memory_id, row["path"], saved.claims)
         declared_links.others_resolved(connection, memory_id, old=before)
         alive = before is not None and before.presence is Presence.LIVE
@@ -265,24 +274,17 @@ class _Restore:
         row = saved.row
         stamp = known[0] if known else (row["raw_hash"], *row["stamp"])
         self._connection.execute(
-            "INSERT INTO document (project_id, memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns,"
-            " warnings, redactions, passages, tokens, vector_status)"
-            " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')"
-            " ON CONFLICT (project_id, checkout_id, memory_id) DO UPDATE SET"
-            " said = excluded.said, said_trusted = excluded.said_trusted, raw_hash = excluded.raw_hash,"
-            " size = excluded.size, mtime_ns = excluded.mtime_ns, seen_ns = excluded.seen_ns,"
-            " warnings = excluded.warnings, redactions = excluded.redactions, passages = excluded.passages,"
-            " tokens = excluded.tokens, embedded = 0, vector_status = 'pending'",
+            documents.PUT_DOCUMENT,
             (
                 memory_id, rows.plain(saved.said), bool(row["said_trusted"]), *stamp, rows.plain(row["warnings"]),
                 int(row["redactions"]), len(saved.passages), sum(passage.tokens for passage in saved.passages),
+                str(VectorStatus.PENDING),
             ),
         )  # fmt: skip
         self._connection.execute("DELETE FROM override WHERE override.project_id = @p AND memory_id = ?", (memory_id,))
         if row["overrides"]:
             self._connection.execute(
-                "INSERT INTO override (project_id, memory_id, attributes) VALUES (@p, ?, ?)",
-                (memory_id, rows.plain(row["overrides"])),
+                upsert("override", "memory_id", "attributes"), (memory_id, rows.plain(row["overrides"]))
             )
         if saved.cited:
             documents.record_citations(self._connection, {memory_id: saved.cited})
@@ -291,14 +293,10 @@ class _Restore:
         if before and before.presence is Presence.LIVE and not self._clear:
             row = _more_use(row, memory_row(self._connection, before))
         self._connection.execute(
-            "INSERT INTO usage (project_id, memory_id, access_count, last_access, validation_count, confidence, used)"
-            " VALUES (@p, ?, ?, ?, ?, ?, (SELECT used FROM counter WHERE project_id = @p))"
-            " ON CONFLICT (project_id, memory_id) DO UPDATE SET access_count = excluded.access_count,"
-            " last_access = excluded.last_access, validation_count = excluded.validation_count,"
-            " confidence = excluded.confidence, used = excluded.used",
+            upsert("usage", "memory_id", "access_count, last_access, validation_count, confidence, used"),
             (
                 memory_id, float(row["access_count"]), micros(row["last_access"]), int(row["validation_count"]),
-                str(row["confidence"]),
+                str(row["confidence"]), self._used,
             ),
         )  # fmt: skip
 
@@ -312,12 +310,7 @@ class _Restore:
             ):
                 continue  # the copy has become a memory of its own meanwhile
             self._connection.execute(
-                "INSERT INTO alias (project_id, path, memory_id, fingerprint, triggers, raw_hash, size, mtime_ns,"
-                " seen_ns) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (project_id, checkout_id, path) DO UPDATE SET"
-                " memory_id = excluded.memory_id, fingerprint = excluded.fingerprint, triggers = excluded.triggers,"
-                " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns,"
-                " seen_ns = excluded.seen_ns",
+                documents.PUT_ALIAS,
                 (
                     alias["path"], memory_id, alias["fingerprint"], rows.plain(alias["triggers"]), alias["raw_hash"],
                     *alias["stamp"],
@@ -340,8 +333,8 @@ class _Restore:
             model = [self._plan.model]
         if not model or self._plan.model != tuple(model[0]):
             return
-        self.done["vectors"] += text_index.attach_vectors(self._connection, self._plan.vectors)
-        text_index.refresh_status(self._connection, list(self._id_of.values()))
+        self.done["vectors"] += self._connection.text_index.attach_vectors(self._connection, self._plan.vectors)
+        self._connection.text_index.refresh_status(self._connection, list(self._id_of.values()))
 
     def _links(self) -> None:
         """Those that files ask for follow from the files; the others are put back, one entry each."""
@@ -384,31 +377,24 @@ class _Restore:
         return self._clear and any(now[name] != row[name] for name in ("strength", "evidence", "origin", "created_at"))
 
     def _drop_link(self, key: _Key, link: Link) -> None:
-        declared_links.drop(self._connection, link.id)
+        self._connection.drop_link(link.id)
         for memory_id in link.ends:  # it may have stood in the place of one that a file asks for
             declared_links.resolve(self._connection, memory_id)
         self._record_link(key, link)
         self.done["links_removed"] += 1
 
     def _put_link(self, key: _Key, row: Mapping[str, Any], present: Link | None) -> None:
-        by_hand = row["origin"] == Origin.HAND
-        ours = "'{}'::bigint[]" if by_hand else "ARRAY[@c]"
-        kept = ours if by_hand else f"array_remove(link.checkouts, @c) || {ours}"
         self._connection.execute(
-            "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, created_at,"
-            f" checkouts) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, {ours})"
-            " ON CONFLICT (project_id, source_id, target_id, relation) DO UPDATE SET"
-            " strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin, claimant = NULL,"
-            f" created_at = excluded.created_at, checkouts = {kept}",
+            "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, created_at)"
+            " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, source_id, target_id, relation)"
+            " DO UPDATE SET strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin,"
+            " claimant = NULL, created_at = excluded.created_at",
             (
-                self._connection.next_id("link"),
-                *key,
-                float(row["strength"]),
-                row["evidence"],
-                row["origin"],
+                self._connection.next_id("link"), *key, float(row["strength"]), row["evidence"], row["origin"],
                 micros(row["created_at"]),
             ),
-        )
+        )  # fmt: skip
+        self._connection.link_written(key, Origin(row["origin"]))
         self._keep_id(key, row)
         self._record_link(key, present)
         self.done["links"] += 1
@@ -461,10 +447,7 @@ class _Restore:
                 others = [one for one in json.loads(attended) if one[0] not in concerned]
                 values = (turn, loading, last_save_turn, seen_now, [*others, *attention], json.loads(sent))
         self._connection.execute(
-            "INSERT INTO session (project_id, id, owner, project, turn, loading, last_save_turn, seen_at, attention,"
-            " sent) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, id, owner, project) DO UPDATE SET"
-            " turn = excluded.turn, loading = excluded.loading, last_save_turn = excluded.last_save_turn,"
-            " seen_at = excluded.seen_at, attention = excluded.attention, sent = excluded.sent",
+            PUT_SESSION,
             (*key, *values[:4], rows.plain(values[4]), rows.plain(values[5])),
         )
         return True

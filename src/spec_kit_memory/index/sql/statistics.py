@@ -12,9 +12,9 @@ from spec_kit_memory.core.scope import allows
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import BadFile, Remark
-from spec_kit_memory.index.postgres import conditions, declared_links, vectors
-from spec_kit_memory.index.postgres.connection import Connection, fetch, first
-from spec_kit_memory.index.postgres.view import View
+from spec_kit_memory.index.sql import conditions, declared_links, vectors
+from spec_kit_memory.index.sql.dialect import Connection, fetch, first
+from spec_kit_memory.index.sql.view import View
 
 __all__ = ["Statistics"]
 
@@ -50,7 +50,7 @@ class Statistics(View):
         seen, bound = conditions.visible(self._scope)
         where = f"memory.presence = 'live' AND {seen}"
         if memory_ids is not None:
-            where += " AND memory.id = ANY(?::bigint[])"
+            where += " AND memory.id IN @list(?)"
             bound = [*bound, list(memory_ids)]
         with self._database.reading(own=True) as connection:
             found = [
@@ -75,15 +75,7 @@ class Statistics(View):
 def _size(connection: Connection, scope: Scope | None) -> int:
     """The index; for a scope that sees a part of it, its documents, since the rest is not to be told."""
     if scope is None or scope == Scope():
-        sql = (
-            "SELECT coalesce((SELECT sum(length(text)) FROM content WHERE project_id = @p), 0)"
-            " + coalesce((SELECT sum(length(words)) FROM passage WHERE project_id = @p), 0)"
-            " + coalesce((SELECT sum(length(passages) + length(times)) FROM posting WHERE project_id = @p), 0)"
-            " + (SELECT count(*) FROM vector WHERE project_id = @p) * coalesce((SELECT 4 * max(dimensions) FROM model"
-            " WHERE project_id = @p), 0) + coalesce((SELECT sum(length(states)) FROM token_state"
-            " WHERE project_id = @p), 0)"
-        )
-        return int(first(connection, sql)[0])
+        return connection.size()
     seen, bound = conditions.visible(scope)
     sql = (
         f"SELECT coalesce(sum(size), 0) FROM memory JOIN document ON document.project_id = @p"
@@ -97,9 +89,8 @@ def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, An
     found = fetch(
         connection,
         "SELECT presence, tier, source, context_type, coalesce(vector_status, 'pending'), count(*),"
-        " coalesce(sum(passages), 0)::bigint, coalesce(sum(tokens), 0)::bigint,"
-        " coalesce(sum(passages - embedded), 0)::bigint,"
-        " sum(outdated::int)::bigint"
+        " CAST(coalesce(sum(passages), 0) AS bigint), CAST(coalesce(sum(tokens), 0) AS bigint),"
+        " CAST(coalesce(sum(passages - embedded), 0) AS bigint), sum(CASE WHEN outdated THEN 1 ELSE 0 END)"
         " FROM memory LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
         f" WHERE memory.project_id = @p AND {seen} GROUP BY 1, 2, 3, 4, 5",
         bound,

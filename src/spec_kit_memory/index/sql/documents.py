@@ -25,16 +25,17 @@ from spec_kit_memory.core.memory import (
     Relation,
     Scope,
     Stamp,
+    VectorStatus,
     owner_of,
 )
 from spec_kit_memory.core.scope import allows
 from spec_kit_memory.errors import OutsideScope
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import NO_CITATIONS, NO_STAMPS, BadFile, PutResult
-from spec_kit_memory.index.postgres import declared_links, text_index
-from spec_kit_memory.index.postgres.connection import Connection, clean, fetch, first
-from spec_kit_memory.index.postgres.queries import Queries, not_found
-from spec_kit_memory.index.postgres.recorder import Recorder, load
+from spec_kit_memory.index.sql import declared_links
+from spec_kit_memory.index.sql.dialect import Connection, Elsewhere, fetch, first, upsert
+from spec_kit_memory.index.sql.queries import Queries, not_found
+from spec_kit_memory.index.sql.recorder import Recorder, load
 
 __all__ = [
     "Documents",
@@ -47,14 +48,13 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Elsewhere:
-    """What a memory of another checkout of the project brings along."""
-
-    id: int
-    first_indexed_at: int
-    outdated: bool
-    vouched: bool | None  # for this very text
+PUT_ALIAS = upsert("alias", "checkout_id, path", "memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns")
+PUT_DOCUMENT = upsert(
+    "document",
+    "checkout_id, memory_id",
+    "said, said_trusted, raw_hash, size, mtime_ns, seen_ns, warnings, redactions, passages, tokens",
+    once="vector_status",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Place:
     alias: bool = False  # it becomes a second name
     stays_forgotten: bool = False
     previous: Memory | None = None  # what was forgotten at its path: another text, and so another memory
-    elsewhere: _Elsewhere | None = None  # another checkout has it: the same memory, new here
+    elsewhere: Elsewhere | None = None  # another checkout has it: the same memory, new here
 
 
 class Documents(Queries):
@@ -109,19 +109,17 @@ class Documents(Queries):
             for path, stamp in stamps.items():
                 self._touch(connection, path, stamp)
             connection.executemany(
-                "DELETE FROM bad_file WHERE bad_file.project_id = @p AND path = ?", [(clean(path),) for path in cleared]
+                "DELETE FROM bad_file WHERE bad_file.project_id = @p AND path = ?",
+                [(rows.clean(path),) for path in cleared],
             )
             connection.executemany(
-                "INSERT INTO bad_file (project_id, path, code, message, seen_at) VALUES (@p, ?, ?, ?, ?)"
-                " ON CONFLICT (project_id, checkout_id, path) DO UPDATE SET code = excluded.code,"
-                " message = excluded.message,"
-                " seen_at = excluded.seen_at",
-                [(clean(one.path), one.code, clean(one.message), rows.micros(one.seen_at)) for one in bad],
+                upsert("bad_file", "checkout_id, path", "code, message, seen_at"),
+                [(rows.clean(one.path), one.code, rows.clean(one.message), rows.micros(one.seen_at)) for one in bad],
             )
 
             record_citations(connection, cited)
             if cited:  # texts changed
-                text_index.prune_spare_vectors(connection)
+                connection.text_index.prune_spare_vectors(connection)
 
     def _allows_path(self, path: str) -> bool:
         return allows(self._scope, path=path, owner=owner_of(path), project=None)
@@ -184,7 +182,7 @@ class Documents(Queries):
                 "SELECT text FROM content WHERE content.project_id = @p AND hash = ?", (memory.content_hash,)
             ).get
             set_attributes(connection, memory_id)
-            text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
+            connection.text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
             declared_links.others_resolved(connection, memory_id)
             return recorder.entry(Mutation.RESTORE, memory, memory_id, event=Event.ADD)
 
@@ -261,38 +259,7 @@ def _identify(
     place = _by_fingerprint(connection, scope, entry, explicit=explicit)
     if place.memory is not None:
         return place
-    return replace(place, previous=forgotten, elsewhere=None if forgotten else _elsewhere(connection, entry))
-
-
-def _elsewhere(connection: Connection, entry: Entry) -> _Elsewhere | None:
-    """The memory that another checkout has at this path, else one with this text in the same place.
-
-    Not one that this checkout has already, somewhere else or no longer, nor another user's.
-    """
-    every = connection.checkouts()
-    if len(every) == 1:
-        return None
-    folder = entry.path[: entry.path.rfind("/") + 1]
-    with connection.within(*every):
-        found = fetch(
-            connection,
-            "SELECT id, min(first_indexed_at), bool_or(outdated),"
-            " bool_or(vouched) FILTER (WHERE content_hash = :content AND trusted = :trusted) FROM memory AS other"
-            " WHERE project_id = @p AND owner IS NOT DISTINCT FROM :owner AND project IS NOT DISTINCT FROM :project"
-            " AND (path = :path OR fingerprint = :fingerprint AND fingerprint <> ''"
-            " AND spec_folder IS NOT DISTINCT FROM :spec_folder"
-            " AND (spec_folder IS NOT NULL OR starts_with(path, :folder)"
-            " AND strpos(substr(path, length(:folder) + 1), '/') = 0))"
-            " AND NOT EXISTS (SELECT 1 FROM memory WHERE project_id = @p AND checkout_id = @c AND id = other.id)"
-            " GROUP BY id ORDER BY bool_or(path = :path AND presence = 'live') DESC, bool_or(presence = 'live') DESC,"
-            " bool_or(path = :path) DESC, id LIMIT 1",
-            {
-                "content": entry.content_hash, "trusted": entry.trusted, "owner": entry.owner,
-                "project": entry.project, "path": entry.path, "fingerprint": entry.fingerprint,
-                "spec_folder": entry.spec_folder, "folder": folder,
-            },
-        )  # fmt: skip
-    return _Elsewhere(*found[0]) if found else None
+    return replace(place, previous=forgotten, elsewhere=None if forgotten else connection.elsewhere(entry))
 
 
 def _still_alias(memory: Memory, entry: Entry, *, explicit: bool) -> bool:
@@ -400,12 +367,9 @@ def _add_alias(connection: Connection, recorder: Recorder, memory: Memory, entry
 
 def _write_alias(connection: Connection, memory_id: int, entry: Entry) -> None:
     connection.execute(
-        "INSERT INTO alias (project_id, path, memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns)"
-        " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, checkout_id, path) DO UPDATE SET"
-        " memory_id = excluded.memory_id, fingerprint = excluded.fingerprint, triggers = excluded.triggers,"
-        " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns, seen_ns = excluded.seen_ns",
+        PUT_ALIAS,
         (
-            entry.path, memory_id, entry.fingerprint, rows.plain([clean(t) for t in entry.attributes.triggers]),
+            entry.path, memory_id, entry.fingerprint, rows.plain([rows.clean(t) for t in entry.attributes.triggers]),
             entry.raw_hash, entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns,
         ),
     )  # fmt: skip
@@ -432,7 +396,7 @@ def _index(
     released = _release(connection, memory_id, entry.fingerprint)
     attributes = set_attributes(connection, memory_id, triggers_live=True)
     same_title = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
-    text_index.index(connection, memory_id, attributes.title, entry.passages, keep=same_title)
+    connection.text_index.index(connection, memory_id, attributes.title, entry.passages, keep=same_title)
     if before or entry.document.front.links:
         declared_links.replace(connection, memory_id, entry.path, entry.document.front.links)
     declared_links.others_resolved(connection, memory_id, old=before)
@@ -510,20 +474,13 @@ def _write_row(connection: Connection, recorder: Recorder, place: _Place, entry:
 
 
 def _write_document(connection: Connection, memory_id: int, entry: Entry) -> None:
-    warnings = [(clean(w.message), w.line, w.code) for w in entry.document.warnings]
+    warnings = [(rows.clean(w.message), w.line, w.code) for w in entry.document.warnings]
     connection.execute(
-        "INSERT INTO document (project_id, memory_id, said, said_trusted, raw_hash, size, mtime_ns, seen_ns,"
-        " warnings, redactions,"
-        " passages, tokens, vector_status) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')"
-        " ON CONFLICT (project_id, checkout_id, memory_id) DO UPDATE SET said = excluded.said,"
-        " said_trusted = excluded.said_trusted,"
-        " raw_hash = excluded.raw_hash, size = excluded.size, mtime_ns = excluded.mtime_ns,"
-        " seen_ns = excluded.seen_ns, warnings = excluded.warnings, redactions = excluded.redactions,"
-        " passages = excluded.passages, tokens = excluded.tokens",
+        PUT_DOCUMENT,
         (
             memory_id, rows.plain(rows.attributes_json(entry.attributes)), entry.source.vouched, entry.raw_hash,
             entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, rows.plain(warnings), entry.redactions,
-            len(entry.passages), sum(passage.tokens for passage in entry.passages),
+            len(entry.passages), sum(passage.tokens for passage in entry.passages), str(VectorStatus.PENDING),
         ),
     )  # fmt: skip
 
@@ -615,7 +572,7 @@ def take_out(
     also: tuple[int, ...] = (),
 ) -> None:
     if memory.presence is Presence.LIVE:
-        text_index.hide(connection, memory.id)
+        connection.text_index.hide(connection, memory.id)
     forgotten = memory.fingerprint if presence is Presence.FORGOTTEN else None
     connection.execute(
         "UPDATE memory SET presence = ?, forgotten_fingerprint = ?, updated_at = ? WHERE project_id = @p AND id = ?",
@@ -627,7 +584,7 @@ def take_out(
 def record_citations(connection: Connection, cited: Mapping[int, Citations]) -> None:
     recorder = Recorder(connection)
     for memory_id, one in cited.items():
-        files = [[clean(file.path), file.hash, file.size, file.commit] for file in one.files]
+        files = [[rows.clean(file.path), file.hash, file.size, file.commit] for file in one.files]
         connection.execute(
             "INSERT INTO citation (project_id, memory_id, body, files)"
             " SELECT @p, id, ?, ? FROM memory WHERE project_id = @p AND id = ?"

@@ -12,23 +12,24 @@ import json
 from collections.abc import Collection, Generator, Iterator, Mapping
 from typing import Any
 
-import apsw
-
 from spec_kit_memory.core.memory import Filter, Link, Memory, Scope
 from spec_kit_memory.core.scope import session_namespace
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import EVERYTHING
 from spec_kit_memory.index.snapshot_check import FORMAT
-from spec_kit_memory.index.sqlite import conditions
-from spec_kit_memory.index.sqlite.connection import fetch, first
-from spec_kit_memory.index.sqlite.view import View
+from spec_kit_memory.index.sql import conditions
+from spec_kit_memory.index.sql.dialect import Connection, fetch, first
+from spec_kit_memory.index.sql.view import View
 
 __all__ = ["Snapshots", "links_touching", "memory_row"]
 
+_PAGE = 500
 _OWN = """
 SELECT vouched, raw_hash, size, mtime_ns, seen_ns, said, said_trusted, warnings, text, override.attributes
-FROM memory LEFT JOIN document ON document.memory_id = memory.id LEFT JOIN content ON content.hash = content_hash
-LEFT JOIN override ON override.memory_id = memory.id WHERE memory.id = ?
+FROM memory LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id
+LEFT JOIN content ON content.project_id = @p AND content.hash = content_hash
+LEFT JOIN override ON override.project_id = @p AND override.memory_id = memory.id
+WHERE memory.project_id = @p AND memory.id = ?
 """
 
 
@@ -49,26 +50,31 @@ class Snapshots(View):
             yield from _sessions(connection, self._scope, set(ids), whole=where == EVERYTHING)
 
 
-def _header(connection: apsw.Connection) -> dict[str, Any]:
-    model = fetch(connection, "SELECT name, dimensions, weights_hash FROM model ORDER BY id DESC LIMIT 1")
+def _header(connection: Connection) -> dict[str, Any]:
+    model = fetch(
+        connection, "SELECT name, dimensions, weights_hash FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1"
+    )
     return {
         "kind": "header",
         "format": FORMAT,
-        "instance": first(connection, "SELECT instance FROM counter")[0],
+        "instance": first(connection, "SELECT instance FROM counter WHERE project_id = @p")[0],
         # What has later entries has changed since, whatever clocks say.
-        "ledger_sequence": first(connection, "SELECT coalesce(max(sequence), 0) FROM ledger")[0],
+        "ledger_sequence": first(connection, "SELECT coalesce(max(sequence), 0) FROM ledger WHERE project_id = @p")[0],
         "model": dict(zip(("name", "dimensions", "weights_hash"), model[0], strict=True)) if model else None,
     }
 
 
-def _memories(connection: apsw.Connection, scope: Scope | None, where: Filter) -> list[Memory]:
+def _memories(connection: Connection, scope: Scope | None, where: Filter) -> list[Memory]:
     test, values = conditions.matching(where)
     seen, bound = conditions.visible(scope)
-    sql = f"SELECT {conditions.MEMORY} WHERE memory.presence = 'live' AND {test} AND {seen} ORDER BY memory.id"
+    sql = (
+        f"SELECT {conditions.MEMORY} WHERE memory.project_id = @p AND memory.presence = 'live' AND {test} AND {seen}"
+        " ORDER BY memory.id"
+    )
     return [rows.memory_from(row) for row in fetch(connection, sql, [*values, *bound])]
 
 
-def memory_row(connection: apsw.Connection, memory: Memory) -> dict[str, Any]:
+def memory_row(connection: Connection, memory: Memory) -> dict[str, Any]:
     vouched, raw_hash, size, mtime_ns, seen_ns, said, said_trusted, warnings, text, overrides = first(
         connection, _OWN, (memory.id,)
     )
@@ -94,9 +100,9 @@ def memory_row(connection: apsw.Connection, memory: Memory) -> dict[str, Any]:
     }
 
 
-def _aliases(connection: apsw.Connection, memory_id: int) -> list[dict[str, Any]]:
+def _aliases(connection: Connection, memory_id: int) -> list[dict[str, Any]]:
     columns = "path, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns"
-    sql = f"SELECT {columns} FROM alias WHERE memory_id = ? ORDER BY path"
+    sql = f"SELECT {columns} FROM alias WHERE alias.project_id = @p AND memory_id = ? ORDER BY path"
     return [
         {
             "path": path,
@@ -109,16 +115,19 @@ def _aliases(connection: apsw.Connection, memory_id: int) -> list[dict[str, Any]
     ]
 
 
-def _claims(connection: apsw.Connection, memory_id: int) -> list[dict[str, Any]]:
-    sql = "SELECT relation, target, inward, strength FROM claim WHERE memory_id = ? ORDER BY ordinal"
+def _claims(connection: Connection, memory_id: int) -> list[dict[str, Any]]:
+    sql = (
+        "SELECT relation, target, inward, strength FROM claim"
+        " WHERE claim.project_id = @p AND memory_id = ? ORDER BY ordinal"
+    )
     return [
         {"relation": relation, "target": target, "inward": bool(inward), "strength": strength}
         for relation, target, inward, strength in fetch(connection, sql, (memory_id,))
     ]
 
 
-def _passages(connection: apsw.Connection, memory_id: int) -> list[dict[str, Any]]:
-    sql = f"SELECT {rows.PASSAGE} FROM passage WHERE memory_id = ? ORDER BY ordinal"
+def _passages(connection: Connection, memory_id: int) -> list[dict[str, Any]]:
+    sql = f"SELECT {rows.PASSAGE} FROM passage WHERE passage.project_id = @p AND memory_id = ? ORDER BY ordinal"
     found = [rows.passage_from(row) for row in fetch(connection, sql, (memory_id,))]
     return [
         {
@@ -135,13 +144,10 @@ def _passages(connection: apsw.Connection, memory_id: int) -> list[dict[str, Any
     ]
 
 
-def _vectors(connection: apsw.Connection, hashes: list[str]) -> Iterator[dict[str, Any]]:
-    sql = (
-        "SELECT vector, states FROM vector LEFT JOIN token_state ON vector_id = vector.id"
-        " WHERE hash = ? AND model = (SELECT max(id) FROM model)"
-    )
-    for hash_ in hashes:
-        for vector, states in fetch(connection, sql, (hash_,)):
+def _vectors(connection: Connection, hashes: list[str]) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(hashes), _PAGE):
+        page = hashes[start : start + _PAGE]
+        for hash_, vector, states in sorted(connection.vectors(page), key=lambda found: page.index(found[0])):
             yield {"kind": "vector", "hash": hash_, "vector": _text(vector), "states": _text(states)}
 
 
@@ -149,38 +155,43 @@ def _text(blob: bytes | None) -> str | None:
     return None if blob is None else base64.b64encode(blob).decode("ascii")
 
 
-def _links(connection: apsw.Connection, scope: Scope | None, ids: list[int]) -> Iterator[dict[str, Any]]:
+def _links(connection: Connection, scope: Scope | None, ids: list[int]) -> Iterator[dict[str, Any]]:
     held = set(ids)
     for link, claimant in links_touching(connection, scope, ids):
         outside = next((end for end in link.ends if end not in held), None)
-        path = None if outside is None else first(connection, "SELECT path FROM memory WHERE id = ?", (outside,))[0]
+        path = (
+            None
+            if outside is None
+            else first(connection, "SELECT path FROM memory WHERE memory.project_id = @p AND id = ?", (outside,))[0]
+        )
         yield {"kind": "link", **(rows.link_state(link) or {}), "claimant": claimant, "outside": path}
 
 
-def links_touching(
-    connection: apsw.Connection, scope: Scope | None, ids: Collection[int]
-) -> list[tuple[Link, int | None]]:
+def links_touching(connection: Connection, scope: Scope | None, ids: Collection[int]) -> list[tuple[Link, int | None]]:
     """The links that begin or end at one of these, both ends live and within the scope, with who claims them."""
     seen, bound = conditions.visible(scope)
-    live = f"EXISTS (SELECT 1 FROM memory WHERE memory.id = link.{{}} AND presence = 'live' AND {seen})"
-    ends = f"{live.format('source_id')} AND {live.format('target_id')}"
-    one = "SELECT id FROM link WHERE {} IN (SELECT value FROM json_each(?))"
+    live = (
+        f"EXISTS (SELECT 1 FROM memory"
+        f" WHERE memory.project_id = @p AND memory.id = link.{{}} AND presence = 'live' AND {seen})"
+    )
+    ends = f"{live.format('source_id')} AND {live.format('target_id')} AND @own_link"
+    one = "SELECT id FROM link WHERE link.project_id = @p AND {} IN @list(?)"
     touching = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})"
-    sql = f"SELECT {rows.LINK}, claimant FROM link WHERE {touching} AND {ends} ORDER BY link.id"
-    given = json.dumps(sorted(ids))
+    sql = (
+        f"SELECT {rows.LINK}, claimant FROM link WHERE link.project_id = @p AND {touching} AND {ends} ORDER BY link.id"
+    )
+    given = sorted(ids)
     found = fetch(connection, sql, [given, given, *bound, *bound])
     return [(rows.link_from(tuple(columns)), claimant) for *columns, claimant in found]
 
 
-def _sessions(
-    connection: apsw.Connection, scope: Scope | None, ids: set[int], *, whole: bool
-) -> Iterator[dict[str, Any]]:
+def _sessions(connection: Connection, scope: Scope | None, ids: set[int], *, whole: bool) -> Iterator[dict[str, Any]]:
     """All of the scope's sessions; for a part of the memories, only what concerns them."""
-    own = "1" if scope is None else "owner = ? AND project = ?"
+    own = "true" if scope is None else "owner = ? AND project = ?"
     bound = [] if scope is None else list(session_namespace(scope))
     sql = (
         "SELECT id, owner, project, turn, loading, last_save_turn, seen_at, attention, sent FROM session"
-        f" WHERE {own} ORDER BY id, owner, project"
+        f" WHERE project_id = @p AND {own} ORDER BY id, owner, project"
     )
     for id_, owner, project, turn, loading, last_save_turn, seen_at, attention, sent in fetch(connection, sql, bound):
         attended = [one for one in json.loads(attention) if one[0] in ids]

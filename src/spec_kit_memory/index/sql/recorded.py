@@ -7,9 +7,9 @@ from typing import Any
 
 from spec_kit_memory.core.memory import Attributes, Link, Memory, Origin
 from spec_kit_memory.index import record_check, rows
-from spec_kit_memory.index.postgres.connection import Connection, fetch, first
-from spec_kit_memory.index.postgres.documents import effective
-from spec_kit_memory.index.postgres.recorder import load
+from spec_kit_memory.index.sql.dialect import Connection, fetch, first
+from spec_kit_memory.index.sql.documents import effective
+from spec_kit_memory.index.sql.recorder import load
 
 __all__ = ["Recorded"]
 
@@ -26,8 +26,7 @@ class Recorded:
 
     def ledger(self) -> Iterable[tuple[tuple[Any, ...], bool]]:
         sql = (
-            f"SELECT {rows.LEDGER}, checkout_id = @c FROM ledger WHERE project_id = @p AND sequence > ?"
-            " ORDER BY sequence LIMIT ?"
+            f"SELECT {rows.LEDGER}, @here FROM ledger WHERE project_id = @p AND sequence > ? ORDER BY sequence LIMIT ?"
         )
         for row in self._pages(sql, (0,), lambda row: (row[0],)):
             yield row[:-1], bool(row[-1])

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
-
-import apsw
 
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core.ledger import Unreadable
@@ -38,11 +36,11 @@ from spec_kit_memory.core.scope import session_namespace
 from spec_kit_memory.errors import BadParameter, OutOfRange, SelfLink
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import UNCHANGED, Unchanged
-from spec_kit_memory.index.sqlite import conditions, declared_links, text_index
-from spec_kit_memory.index.sqlite.connection import fetch
-from spec_kit_memory.index.sqlite.documents import require, set_attributes
-from spec_kit_memory.index.sqlite.recorder import Recorder
-from spec_kit_memory.index.sqlite.view import View
+from spec_kit_memory.index.sql import conditions, declared_links
+from spec_kit_memory.index.sql.dialect import Connection, fetch, upsert
+from spec_kit_memory.index.sql.documents import require, set_attributes
+from spec_kit_memory.index.sql.recorder import Recorder, load
+from spec_kit_memory.index.sql.view import View
 
 __all__ = ["Record", "link_of"]
 
@@ -50,6 +48,7 @@ _LEDGER_PAGE = 2_000  # entries per read, so that no read holds the log for a wh
 
 
 _LIVE = "memory.presence = 'live'"
+PUT_SESSION = upsert("session", "id, owner, project", "turn, loading, last_save_turn, seen_at, attention, sent")
 
 
 class Record(View):
@@ -66,18 +65,19 @@ class Record(View):
     ) -> Memory:
         if validation is not None and not 0 <= validation[0] <= 1:
             raise OutOfRange(f"confidence {validation[0]} is not between 0 and 1", hint="give a number from 0 to 1")
+        amendment = _Amendment(overrides, outdated, vouched, validation)
         with self._database.writing() as connection:
             memory = require(connection, self._scope, memory_id, live=not history)
             recorder = Recorder(connection, change)
-            if overrides is not None:
-                memory = _override(connection, recorder, memory, overrides)
-            if outdated is not None:
-                connection.execute("UPDATE memory SET outdated = ? WHERE id = ?", (outdated, memory_id))
-                memory = recorder.entry(Mutation.ARCHIVE if outdated else Mutation.UPDATE, memory, memory_id)
-            if vouched is not UNCHANGED:
-                memory = _vouch(connection, recorder, memory, vouched)
-            if validation is not None:
-                memory = _validate(connection, recorder, memory, *validation)
+            text = memory.content_hash
+            memory = _amend(connection, recorder, memory, amendment)
+            for checkout in connection.having(memory_id):
+                with connection.within(checkout):
+                    there = load(connection, memory_id)
+                    if there and there.presence is Presence.LIVE:
+                        same_text = there.content_hash == text  # who vouches does so for what they have read
+                        given = amendment if same_text else replace(amendment, vouched=UNCHANGED)
+                        _amend(connection, recorder, there, given)
             if history:
                 recorder.adopt([entry for entry in history if entry.memory_id == memory_id])
         return memory
@@ -86,15 +86,16 @@ class Record(View):
         """Ids that are unknown or out of self._scope are left out: use is counted after the fact."""
         seen, bound = conditions.visible(self._scope)
         with self._database.writing(aside=True) as connection:
-            connection.execute("UPDATE counter SET used = used + 1")
-            used = connection.execute("SELECT used FROM counter").get
+            used = connection.raised("used")
             for memory_id, count in counts.items():
-                if connection.execute(f"SELECT 1 FROM memory WHERE id = ? AND {seen}", [memory_id, *bound]).get:
+                if connection.execute(
+                    f"SELECT 1 FROM memory WHERE memory.project_id = @p AND id = ? AND {seen}", [memory_id, *bound]
+                ).get:
                     connection.execute(
-                        "INSERT INTO usage (memory_id, access_count, last_access, used)"
-                        " VALUES (:id, :count, :at, :used) ON CONFLICT (memory_id) DO UPDATE SET"
-                        " access_count = access_count + :count, used = :used,"
-                        " last_access = max(coalesce(last_access, :at), :at)",
+                        "INSERT INTO usage (project_id, memory_id, access_count, last_access, used)"
+                        " VALUES (@p, :id, :count, :at, :used) ON CONFLICT (project_id, memory_id) DO UPDATE SET"
+                        " access_count = usage.access_count + :count, used = :used,"
+                        " last_access = CASE WHEN usage.last_access > :at THEN usage.last_access ELSE :at END",
                         {"id": memory_id, "count": count, "at": rows.micros(at), "used": used},
                     )
 
@@ -109,17 +110,18 @@ class Record(View):
             key = (link.source_id, link.target_id, str(link.relation))
             old = link_of(connection, key)
             recorder = Recorder(connection, change)
-            taken = connection.execute("SELECT 1 FROM link WHERE id = ?", (link.id,)).get
+            taken = connection.execute("SELECT 1 FROM link WHERE link.project_id = @p AND id = ?", (link.id,)).get
             undoing = change.operation is not None and change.operation.kind == "undo"
             created_at = "excluded.created_at" if undoing else "coalesce(link.created_at, excluded.created_at)"
             connection.execute(
-                "INSERT INTO link (id, source_id, target_id, relation, strength, evidence, origin, created_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source_id, target_id, relation) DO UPDATE SET"
+                "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin,"
+                " created_at) VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (project_id, source_id, target_id, relation) DO UPDATE SET"
                 " strength = excluded.strength, evidence = excluded.evidence, origin = excluded.origin,"
                 " claimant = NULL,"
                 f" created_at = {created_at} WHERE link.origin <> 'hand' OR excluded.origin = 'hand' OR {undoing}",
                 (
-                    link.id if link.id > 0 and not taken else None,
+                    _link_id(connection, link.id if link.id > 0 and not taken else None),
                     *key,
                     link.strength,
                     rows.clean(link.evidence),
@@ -127,6 +129,7 @@ class Record(View):
                     rows.micros(link.created_at or change.at),
                 ),
             )
+            connection.link_written(key, link.origin)
             stored = link_of(connection, key)
             recorder.entry(
                 Mutation.UPDATE,
@@ -142,7 +145,10 @@ class Record(View):
 
     def drop_link(self, link_id: int, change: Change) -> Link:
         with self._database.writing() as connection:
-            row = connection.execute(f"SELECT {rows.LINK} FROM link WHERE id = ?", (link_id,)).fetchone()
+            row = connection.execute(
+                f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND id = ? AND @own_link",
+                (link_id,),
+            ).fetchone()
             link = rows.link_from(row) if row else None
             if link is None or not _seen(connection, self._scope, link):
                 raise BadParameter(f"there is no link {link_id}", hint=advise("find-links"))
@@ -153,11 +159,13 @@ class Record(View):
                 )
             before = require(connection, self._scope, link.source_id, live=False)
             recorder = Recorder(connection, change)
-            connection.execute("DELETE FROM link WHERE id = ?", (link_id,))
+            connection.drop_link(link_id)
             if change.operation is not None and change.operation.kind == "undo":
                 # A link by hand had taken the place of one that a file asks for.
                 for memory_id in (link.source_id, link.target_id):
-                    declared_links.resolve(connection, memory_id)
+                    for checkout in (connection.checkout, *connection.having(memory_id)):
+                        with connection.within(checkout):
+                            declared_links.resolve(connection, memory_id)
             recorder.entry(
                 Mutation.UPDATE,
                 before,
@@ -177,17 +185,21 @@ class Record(View):
         """Both ends must be live and visible. With ids: links that touch one of them."""
         seen, bound = conditions.visible(self._scope)
         # By key for each end: as a list of all that is shown, it was made anew for every link.
-        shown = f"EXISTS (SELECT 1 FROM memory WHERE memory.id = link.{{}} AND {_LIVE} AND {seen})"
-        ends = f"{shown.format('source_id')} AND {shown.format('target_id')}"
-        test, values = "1", []
+        shown = (
+            f"EXISTS (SELECT 1 FROM memory"
+            f" WHERE memory.project_id = @p AND memory.id = link.{{}} AND {_LIVE} AND {seen})"
+        )
+        ends = f"{shown.format('source_id')} AND {shown.format('target_id')} AND @own_link"
+        test: str = "true"
+        values: list[Any] = []
         if memory_ids is not None:
-            given = json.dumps(sorted(set(memory_ids)))
-            one = "SELECT id FROM link WHERE {} IN (SELECT value FROM json_each(?))"
+            given = sorted(set(memory_ids))
+            one = "SELECT id FROM link WHERE link.project_id = @p AND {} IN @list(?)"
             test, values = f"link.id IN ({one.format('source_id')} UNION {one.format('target_id')})", [given, given]
         if relations is not None:
             test += f" AND relation IN ({', '.join('?' * len(relations))})"
             values += [str(relation) for relation in relations]
-        sql = f"SELECT {rows.LINK} FROM link WHERE {test} AND {ends} ORDER BY link.id"
+        sql = f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND {test} AND {ends} ORDER BY link.id"
         with self._database.reading(own=True) as connection:
             return [rows.link_from(row) for row in connection.execute(sql, [*values, *bound, *bound])]
 
@@ -201,7 +213,7 @@ class Record(View):
     ) -> list[HistoryEntry]:
         """Newest first."""
         seen, bound = conditions.visible(self._scope)
-        tests: list[str] = ["1"]
+        tests: list[str] = ["true"]
         values: list[Any] = []
         if memory_id is not None:
             with self._database.reading() as connection:
@@ -211,14 +223,16 @@ class Record(View):
             tests.append("history.spec_folder = ?")
             values.append(spec_folder)
         if ledger is not None:
-            tests.append("ledger_sequence IN (SELECT value FROM json_each(?))")
-            values.append(json.dumps(sorted(ledger)))
+            tests.append("ledger_sequence IN @list(?)")
+            values.append(sorted(ledger))
         sql = (
             "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder, ledger_sequence,"
-            " (SELECT operation FROM ledger WHERE sequence = ledger_sequence AND instr(operation, '\"user\":'))"
+            " (SELECT operation FROM ledger WHERE ledger.project_id = @p AND ledger.sequence = ledger_sequence"
+            " AND operation LIKE '%\"user\":%')"
             " FROM history"
-            f" JOIN memory ON memory.id = history.memory_id WHERE {' AND '.join(tests)} AND {seen}"
-            f" ORDER BY at DESC, sequence DESC LIMIT {-1 if limit is None else max(0, limit):d}"
+            f" JOIN memory ON memory.project_id = @p AND memory.id = history.memory_id"
+            f" WHERE history.project_id = @p AND history.checkout_id = @c AND {' AND '.join(tests)} AND {seen}"
+            f" ORDER BY at DESC, history.sequence DESC{'' if limit is None else f' LIMIT {max(0, limit):d}'}"
         )
         with self._database.reading() as connection:
             return [rows.history_from(row) for row in connection.execute(sql, [*values, *bound])]
@@ -231,19 +245,28 @@ class Record(View):
         operation: str | None = None,
         last: bool = False,
     ) -> Iterator[LedgerEntry]:
-        """In order. The whole chain without a scope; a scope sees only what is about its memories."""
+        """In order. The whole chain without a scope; a scope sees only what its checkout did to its memories."""
         seen, values = conditions.visible(self._scope)
-        hidden = f"json_each(memory_ids) WHERE value NOT IN (SELECT id FROM memory WHERE {seen})"
-        test = "1" if self._scope is None else f"NOT EXISTS (SELECT 1 FROM {hidden})"
+        hidden = (
+            "@ids_in(memory_ids) AS named WHERE NOT EXISTS"
+            f" (SELECT 1 FROM memory WHERE memory.project_id = @p AND memory.id = named.id AND {seen})"
+        )
+        test = "true" if self._scope is None else f"ledger.checkout_id = @c AND NOT EXISTS (SELECT 1 FROM {hidden})"
         if operation is not None:
             test, values = f"operation_id = ? AND {test}", [operation, *values]
         if last:
             with self._database.reading() as connection:
-                sql = f"SELECT {rows.LEDGER} FROM ledger WHERE {test} ORDER BY sequence DESC LIMIT 1"
+                sql = (
+                    f"SELECT {rows.LEDGER} FROM ledger"
+                    f" WHERE ledger.project_id = @p AND {test} ORDER BY sequence DESC LIMIT 1"
+                )
                 yield from map(rows.ledger_from, fetch(connection, sql, values))
             return
         left, most = limit, _LEDGER_PAGE
-        sql = f"SELECT {{}} FROM ledger WHERE sequence > ? AND {test} ORDER BY sequence LIMIT ?"
+        sql = (
+            f"SELECT {{}} FROM ledger"
+            f" WHERE ledger.project_id = @p AND sequence > ? AND {test} ORDER BY sequence LIMIT ?"
+        )
         while left is None or left > 0:
             size = most if left is None else min(left, most)
             with self._database.reading() as connection:
@@ -263,14 +286,16 @@ class Record(View):
 
     def is_committed(self, operation_id: str) -> bool:
         with self._database.reading() as connection:
-            found = connection.execute("SELECT 1 FROM ledger WHERE operation_id = ? LIMIT 1", (operation_id,)).get
+            found = connection.execute(
+                "SELECT 1 FROM ledger WHERE ledger.project_id = @p AND operation_id = ? LIMIT 1", (operation_id,)
+            ).get
         return found is not None
 
     def session(self, session_id: str) -> Session | None:
         with self._database.reading() as connection:
             row = connection.execute(
                 "SELECT id, turn, loading, last_save_turn, seen_at, attention, sent FROM session"
-                " WHERE id = ? AND owner = ? AND project = ?",
+                " WHERE project_id = @p AND id = ? AND owner = ? AND project = ?",
                 (rows.clean(session_id), *session_namespace(self._scope)),
             ).fetchone()
         return session_from(row) if row else None
@@ -279,8 +304,7 @@ class Record(View):
         attention = [(one.memory_id, one.strength, one.turn, one.via) for one in given.attention]
         with self._database.writing(aside=True) as connection:
             connection.execute(
-                "INSERT OR REPLACE INTO session (id, owner, project, turn, loading, last_save_turn, seen_at, attention,"
-                " sent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                PUT_SESSION,
                 (
                     rows.clean(given.id), *session_namespace(self._scope), given.turn, given.loading,
                     given.last_save_turn, rows.micros(at), rows.plain(attention), rows.plain(sorted(given.sent)),
@@ -291,22 +315,45 @@ class Record(View):
 # --- amendments
 
 
-def _override(connection: apsw.Connection, recorder: Recorder, before: Memory, attributes: Mapping[str, Any]) -> Memory:
-    stored = connection.execute("SELECT attributes FROM override WHERE memory_id = ?", (before.id,)).get
+@dataclass(frozen=True, slots=True)
+class _Amendment:
+    overrides: Mapping[str, Any] | None
+    outdated: bool | None
+    vouched: bool | Unchanged | None
+    validation: tuple[Decimal, int] | None
+
+
+def _amend(connection: Connection, recorder: Recorder, memory: Memory, given: _Amendment) -> Memory:
+    """In the checkout that the connection looks at. What a person says of a memory holds in all of them."""
+    if given.overrides is not None:
+        memory = _override(connection, recorder, memory, given.overrides)
+    if given.outdated is not None:
+        sql = "UPDATE memory SET outdated = ? WHERE project_id = @p AND id = ?"
+        connection.execute(sql, (given.outdated, memory.id))
+        memory = recorder.entry(Mutation.ARCHIVE if given.outdated else Mutation.UPDATE, memory, memory.id)
+    if given.vouched is not UNCHANGED:
+        memory = _vouch(connection, recorder, memory, given.vouched)
+    if given.validation is not None:
+        memory = _validate(connection, recorder, memory, *given.validation)
+    return memory
+
+
+def _override(connection: Connection, recorder: Recorder, before: Memory, attributes: Mapping[str, Any]) -> Memory:
+    stored = connection.execute(
+        "SELECT attributes FROM override WHERE override.project_id = @p AND memory_id = ?", (before.id,)
+    ).get
     known = json.loads(stored or "{}")
     wanted = known | _as_json(before.attributes, attributes)
     kept = {name: value for name, value in wanted.items() if value is not None}
-    connection.execute(
-        "INSERT OR REPLACE INTO override (memory_id, attributes) VALUES (?, ?)", (before.id, rows.plain(kept))
-    )
+    connection.execute(upsert("override", "memory_id", "attributes"), (before.id, rows.plain(kept)))
     _apply(connection, recorder, before)
     # What was overridden before cannot be told from what the document says: undo needs both.
     return recorder.entry(None, before, before.id, extra_before={"overrides": known}, extra_after={"overrides": kept})
 
 
-def _vouch(connection: apsw.Connection, recorder: Recorder, before: Memory, vouched: bool | None) -> Memory:
-    said = connection.execute("SELECT vouched FROM memory WHERE id = ?", (before.id,)).get
-    connection.execute("UPDATE memory SET vouched = ? WHERE id = ?", (vouched, before.id))
+def _vouch(connection: Connection, recorder: Recorder, before: Memory, vouched: bool | None) -> Memory:
+    said = connection.execute("SELECT vouched FROM memory WHERE memory.project_id = @p AND id = ?", (before.id,)).get
+    connection.execute("UPDATE memory SET vouched = ? WHERE project_id = @p AND id = ?", (vouched, before.id))
     _apply(connection, recorder, before)
     # That nobody has said anything is not the same as that somebody has said no: undo needs it.
     return recorder.entry(
@@ -318,12 +365,10 @@ def _vouch(connection: apsw.Connection, recorder: Recorder, before: Memory, vouc
     )
 
 
-def _validate(
-    connection: apsw.Connection, recorder: Recorder, before: Memory, confidence: Decimal, count: int
-) -> Memory:
+def _validate(connection: Connection, recorder: Recorder, before: Memory, confidence: Decimal, count: int) -> Memory:
     connection.execute(
-        "INSERT INTO usage (memory_id, validation_count, confidence) VALUES (:id, :count, :confidence)"
-        " ON CONFLICT (memory_id) DO UPDATE SET validation_count = :count, confidence = :confidence",
+        "INSERT INTO usage (project_id, memory_id, validation_count, confidence) VALUES (@p, :id, :count, :confidence)"
+        " ON CONFLICT (project_id, memory_id) DO UPDATE SET validation_count = :count, confidence = :confidence",
         {"id": before.id, "count": count, "confidence": str(confidence)},
     )
     return recorder.entry(Mutation.UPDATE, before, before.id)
@@ -347,30 +392,44 @@ def _as_json(current: Attributes, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain[name] if name in said else None for name in given}
 
 
-def _apply(connection: apsw.Connection, recorder: Recorder, before: Memory) -> None:
+def _apply(connection: Connection, recorder: Recorder, before: Memory) -> None:
     """Attributes may follow from something that changed; the text index holds the title."""
     after = set_attributes(connection, before.id)
     if after != before.attributes:
-        connection.execute("UPDATE memory SET updated_at = ? WHERE id = ?", (recorder.at, before.id))
+        connection.execute(
+            "UPDATE memory SET updated_at = ? WHERE project_id = @p AND id = ?", (recorder.at, before.id)
+        )
     if after.title != before.title and before.presence is Presence.LIVE:
-        blob = connection.execute("SELECT text FROM content WHERE hash = ?", (before.content_hash,)).get
-        text_index.show_again(connection, before.id, after.title, rows.unpack(blob))
+        blob = connection.execute(
+            "SELECT text FROM content WHERE content.project_id = @p AND hash = ?", (before.content_hash,)
+        ).get
+        connection.text_index.show_again(connection, before.id, after.title, rows.unpack(blob))
         declared_links.others_resolved(connection, before.id, old=before)
 
 
 # --- links
 
 
-def link_of(connection: apsw.Connection, key: tuple[int, int, str]) -> Link | None:
+def link_of(connection: Connection, key: tuple[int, int, str]) -> Link | None:
     """The link of that source, target and relation."""
-    sql = f"SELECT {rows.LINK} FROM link WHERE source_id = ? AND target_id = ? AND relation = ?"
+    sql = (
+        f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND source_id = ? AND target_id = ? AND relation = ?"
+        f" AND @own_link"
+    )
     row = connection.execute(sql, key).fetchone()
     return rows.link_from(row) if row else None
 
 
-def _seen(connection: apsw.Connection, scope: Scope | None, link: Link) -> bool:
+def _link_id(connection: Connection, wanted: int | None) -> int:
+    if wanted is None:
+        return connection.next_id("link")
+    connection.taken_id("link", wanted)
+    return wanted
+
+
+def _seen(connection: Connection, scope: Scope | None, link: Link) -> bool:
     seen, bound = conditions.visible(scope)
-    sql = f"SELECT count(*) FROM memory WHERE id IN (?, ?) AND {seen}"
+    sql = f"SELECT count(*) FROM memory WHERE memory.project_id = @p AND id IN (?, ?) AND {seen}"
     return bool(connection.execute(sql, [link.source_id, link.target_id, *bound]).get == 2)
 
 

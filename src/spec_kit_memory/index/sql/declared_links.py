@@ -10,35 +10,34 @@ import posixpath
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import apsw
-
-from spec_kit_memory.core.memory import LinkClaim, Memory
+from spec_kit_memory.core.memory import LinkClaim, Memory, Origin
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.sqlite.connection import fetch, first
+from spec_kit_memory.index.sql.dialect import Connection, fetch, first
 
 __all__ = ["others_resolved", "replace", "resolve", "unresolved"]
 
 # A name is found among memories that the claimant's own reader may see, live ones first, then the nearest.
 _TARGET = """
 SELECT memory.id FROM memory, memory AS claimant
-WHERE claimant.id = :claimant AND memory.id <> claimant.id
+WHERE memory.project_id = @p AND claimant.project_id = @p AND claimant.id = :claimant AND memory.id <> claimant.id
   AND (memory.owner IS NULL OR memory.owner = claimant.owner)
   AND (memory.project IS NULL OR memory.project = claimant.project)
   AND memory.id IN (
-    SELECT id FROM memory WHERE id = :number
-    UNION SELECT id FROM memory WHERE path IN (:target, :sibling)
-    UNION SELECT memory_id FROM alias WHERE path IN (:target, :sibling)
-    UNION SELECT id FROM memory WHERE title = :target)
-ORDER BY memory.id = :number DESC, memory.path = :target DESC, memory.path = :sibling DESC,
-  memory.presence = 'live' DESC, memory.spec_folder IS claimant.spec_folder DESC, memory.id LIMIT 1
+    SELECT id FROM memory WHERE memory.project_id = @p AND id = CAST(:number AS bigint)
+    UNION SELECT id FROM memory WHERE memory.project_id = @p AND path IN (:target, :sibling)
+    UNION SELECT memory_id FROM alias WHERE alias.project_id = @p AND path IN (:target, :sibling)
+    UNION SELECT id FROM memory WHERE memory.project_id = @p AND title = :target)
+ORDER BY coalesce(memory.id = CAST(:number AS bigint), false) DESC, memory.path = :target DESC,
+  memory.path = :sibling DESC, memory.presence = 'live' DESC,
+  memory.spec_folder IS NOT DISTINCT FROM claimant.spec_folder DESC, memory.id LIMIT 1
 """
 
 
-def replace(connection: apsw.Connection, memory_id: int, path: str, claimed: Sequence[LinkClaim]) -> None:
-    connection.execute("DELETE FROM claim WHERE memory_id = ?", (memory_id,))
+def replace(connection: Connection, memory_id: int, path: str, claimed: Sequence[LinkClaim]) -> None:
+    connection.execute("DELETE FROM claim WHERE claim.project_id = @p AND memory_id = ?", (memory_id,))
     connection.executemany(
-        "INSERT INTO claim (memory_id, ordinal, relation, target, sibling, inward, strength)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO claim (project_id, memory_id, ordinal, relation, target, sibling, inward, strength)"
+        " VALUES (@p, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 memory_id, ordinal, str(claim.relation), target := rows.clean(claim.target.strip()),
@@ -58,30 +57,34 @@ def _sibling(path: str, target: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 
 
-def resolve(connection: apsw.Connection, claimant: int) -> None:
+def resolve(connection: Connection, claimant: int) -> None:
     """Make the links of this file's claims be exactly those that can be resolved now."""
     wanted = dict(_resolved(connection, claimant))
-    have = connection.execute("SELECT id, source_id, target_id, relation FROM link WHERE claimant = ?", (claimant,))
+    have = connection.execute(
+        "SELECT id, source_id, target_id, relation FROM link WHERE link.project_id = @p AND claimant = ? AND @own_link",
+        (claimant,),
+    )
     for link_id, *key in have.fetchall():
         if tuple(key) not in wanted:
-            connection.execute("DELETE FROM link WHERE id = ?", (link_id,))
-    for (source, target, relation), strength in wanted.items():
+            connection.drop_link(link_id)
+    for key, strength in wanted.items():
         connection.execute(
-            "INSERT INTO link (source_id, target_id, relation, strength, evidence, origin, claimant)"
-            " VALUES (?, ?, ?, ?, '', 'file', ?) ON CONFLICT (source_id, target_id, relation)"
-            " DO UPDATE SET strength = excluded.strength WHERE origin = 'file'",
-            (source, target, relation, strength, claimant),
+            "INSERT INTO link (project_id, id, source_id, target_id, relation, strength, evidence, origin, claimant)"
+            " VALUES (@p, ?, ?, ?, ?, ?, '', 'file', ?) ON CONFLICT (project_id, source_id, target_id, relation)"
+            " DO UPDATE SET strength = excluded.strength WHERE link.origin = 'file'",
+            (connection.next_id("link"), *key, strength, claimant),
         )
+        connection.link_written(key, Origin.FILE)
 
 
-def _resolved(connection: apsw.Connection, claimant: int) -> Iterable[tuple[tuple[int, int, str], float]]:
+def _resolved(connection: Connection, claimant: int) -> Iterable[tuple[tuple[int, int, str], float]]:
     for relation, target, sibling, inward, strength in _claims(connection, claimant):
         other = _target(connection, claimant, target, sibling)
         if other is not None:
             yield (other, claimant, relation) if inward else (claimant, other, relation), strength
 
 
-def unresolved(connection: apsw.Connection, claimant: int) -> list[tuple[str, str]]:
+def unresolved(connection: Connection, claimant: int) -> list[tuple[str, str]]:
     """The claims of a memory that mean nobody: the key of front matter, and what it names."""
     return [
         (
@@ -93,12 +96,15 @@ def unresolved(connection: apsw.Connection, claimant: int) -> list[tuple[str, st
     ]
 
 
-def _claims(connection: apsw.Connection, claimant: int) -> list[tuple[str, str, str, bool, float]]:
-    sql = "SELECT relation, target, sibling, inward, strength FROM claim WHERE memory_id = ? ORDER BY ordinal"
+def _claims(connection: Connection, claimant: int) -> list[tuple[Any, ...]]:
+    sql = (
+        "SELECT relation, target, sibling, inward, strength FROM claim"
+        " WHERE claim.project_id = @p AND memory_id = ? ORDER BY ordinal"
+    )
     return fetch(connection, sql, (claimant,))
 
 
-def _target(connection: apsw.Connection, claimant: int, target: str, sibling: str) -> int | None:
+def _target(connection: Connection, claimant: int, target: str, sibling: str) -> int | None:
     # Stored paths begin at the workspace, so that ./specs/x.md and specs/x.md are one.
     values: dict[str, Any] = {"claimant": claimant, "target": target.removeprefix("./"), "sibling": sibling}
     number = int(target) if target.isdecimal() and len(target) < 19 else None
@@ -106,20 +112,23 @@ def _target(connection: apsw.Connection, claimant: int, target: str, sibling: st
     return found
 
 
-def others_resolved(connection: apsw.Connection, memory_id: int, *, old: Memory | None = None) -> None:
+def others_resolved(connection: Connection, memory_id: int, *, old: Memory | None = None) -> None:
     """This memory appeared or got another name: claims that mean it, or meant it, are read again."""
-    path, title = first(connection, "SELECT path, title FROM memory WHERE id = ?", (memory_id,))
+    path, title = first(
+        connection, "SELECT path, title FROM memory WHERE memory.project_id = @p AND id = ?", (memory_id,)
+    )
     names = {str(memory_id), path, title, f"./{path}"}
     if old is not None:
         names |= {old.path, old.title, f"./{old.path}"}
-    aliases = connection.execute("SELECT path FROM alias WHERE memory_id = ?", (memory_id,)).fetchall()
+    aliases = connection.execute(
+        "SELECT path FROM alias WHERE alias.project_id = @p AND memory_id = ?", (memory_id,)
+    ).fetchall()
     names |= {alias for (alias,) in aliases}
-    given = rows.plain(sorted(names))
     claimants = fetch(
         connection,
-        "SELECT memory_id FROM json_each(:names) CROSS JOIN claim ON target = value"
-        " UNION ALL SELECT memory_id FROM json_each(:names) CROSS JOIN claim ON sibling = value",
-        {"names": given},
+        "SELECT memory_id FROM claim WHERE project_id = @p AND target IN @list(:names)"
+        " UNION ALL SELECT memory_id FROM claim WHERE project_id = @p AND sibling IN @list(:names)",
+        {"names": sorted(names)},
     )
     for (claimant,) in sorted(set(claimants)):
         if claimant != memory_id:

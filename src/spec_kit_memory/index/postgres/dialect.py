@@ -1,0 +1,48 @@
+"""What does a statement of `sql` say to PostgreSQL? Here are also its own words: `@vector` is pgvector's type."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+__all__ = ["translated"]
+
+_WORDS = tuple(
+    (re.compile(pattern), text)
+    for pattern, text in (
+        (r"@here\b", "checkout_id = @c"),
+        (r"@own_link\b", "(link.origin = 'hand' OR @c = ANY(link.checkouts))"),
+        (r"IN @list\(([?:\w]+)\)", r"= ANY(\1)"),
+        (r"@texts\(([?:\w]+)\)", r'(SELECT unnest(\1::text[]) COLLATE "C" AS name)'),
+        (r"@ids_in\((\w+)\)", r"(SELECT value::bigint AS id FROM jsonb_array_elements_text(\1::jsonb) AS value)"),
+        (
+            r"@aliases\b",
+            "(SELECT coalesce(json_agg(path ORDER BY path), '[]')::text FROM alias"
+            " WHERE alias.project_id = @p AND memory_id = memory.id)",
+        ),
+    )
+)
+_PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z_]+)\b|@p\b|@c\b|@vector\b|%")
+
+
+@lru_cache(maxsize=4_096)
+def translated(sql: str, project: int, checkout: int, extension: str) -> bytes:
+    """Numbers of the project and the checkout are put in as they are; pgvector is in the schema `extension`."""
+
+    def one(found: re.Match[str]) -> str:
+        match found[0]:
+            case "?":
+                return "%s"
+            case "@p":
+                return str(project)
+            case "@c":
+                return str(checkout)
+            case "@vector":
+                return f'"{extension}".vector'
+            case "%":
+                return "%%"
+        return f"%({found[1]})s"
+
+    for pattern, text in _WORDS:
+        sql = pattern.sub(text, sql)
+    return _PLACEHOLDER.sub(one, sql).encode()

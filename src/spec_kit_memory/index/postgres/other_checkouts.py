@@ -1,0 +1,61 @@
+"""What do the checkouts of one project have in common? Memories, and the links that their files ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spec_kit_memory.core.memory import Entry, Origin
+from spec_kit_memory.index.sql.dialect import Elsewhere, fetch
+
+if TYPE_CHECKING:
+    from spec_kit_memory.index.postgres.connection import Connection
+
+__all__ = ["claim_link", "drop_link", "elsewhere"]
+
+
+def elsewhere(connection: Connection, entry: Entry) -> Elsewhere | None:
+    """The memory that another checkout has at this path, else one with this text in the same place.
+
+    Not one that this checkout has already, somewhere else or no longer, nor another user's.
+    """
+    every = connection.checkouts()
+    if len(every) == 1:
+        return None
+    folder = entry.path[: entry.path.rfind("/") + 1]
+    with connection.within(*every):
+        found = fetch(
+            connection,
+            "SELECT id, min(first_indexed_at), bool_or(outdated),"
+            " bool_or(vouched) FILTER (WHERE content_hash = :content AND trusted = :trusted) FROM memory AS other"
+            " WHERE project_id = @p AND owner IS NOT DISTINCT FROM :owner AND project IS NOT DISTINCT FROM :project"
+            " AND (path = :path OR fingerprint = :fingerprint AND fingerprint <> ''"
+            " AND spec_folder IS NOT DISTINCT FROM :spec_folder"
+            " AND (spec_folder IS NOT NULL OR starts_with(path, :folder)"
+            " AND strpos(substr(path, length(:folder) + 1), '/') = 0))"
+            " AND NOT EXISTS (SELECT 1 FROM memory WHERE project_id = @p AND checkout_id = @c AND id = other.id)"
+            " GROUP BY id ORDER BY bool_or(path = :path AND presence = 'live') DESC, bool_or(presence = 'live') DESC,"
+            " bool_or(path = :path) DESC, id LIMIT 1",
+            {
+                "content": entry.content_hash, "trusted": entry.trusted, "owner": entry.owner,
+                "project": entry.project, "path": entry.path, "fingerprint": entry.fingerprint,
+                "spec_folder": entry.spec_folder, "folder": folder,
+            },
+        )  # fmt: skip
+    return Elsewhere(*found[0]) if found else None
+
+
+def claim_link(connection: Connection, key: tuple[int, int, str], origin: Origin) -> None:
+    """One that a person made belongs to no checkout."""
+    ours = "'{}'" if origin is Origin.HAND else "array_append(array_remove(checkouts, @c), @c)"
+    connection.execute(
+        f"UPDATE link SET checkouts = {ours}"
+        " WHERE project_id = @p AND source_id = ? AND target_id = ? AND relation = ? AND origin = ?",
+        (*key, str(origin)),
+    )
+
+
+def drop_link(connection: Connection, link_id: int) -> None:
+    connection.execute(
+        "UPDATE link SET checkouts = array_remove(checkouts, @c) WHERE project_id = @p AND id = ?", (link_id,)
+    )
+    connection.execute("DELETE FROM link WHERE project_id = @p AND id = ? AND checkouts = '{}'", (link_id,))

@@ -1,0 +1,82 @@
+"""What do all views of one handle share, and what does a view add? A database with its caches, and a scope."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from spec_kit_memory.core.memory import Filter, RawHit, Scope
+from spec_kit_memory.index.arrays.feed import Feed
+from spec_kit_memory.index.arrays.row_cache import RowCache
+from spec_kit_memory.index.arrays.steadiness import Steadiness
+from spec_kit_memory.index.sql.dialect import Database
+
+if TYPE_CHECKING:
+    from spec_kit_memory.index.arrays.matching import Arrays
+
+__all__ = ["Model", "Shared", "View"]
+
+Model = tuple[str, int, str]  # name, dimensions, hash of the weights
+
+
+class Shared(ABC):
+    def __init__(self, database: Database, feed: Feed) -> None:
+        self.database = database
+        self.feed = feed
+        self.steadiness = Steadiness()
+        self.model: Model | None = None  # what this process embeds with
+        self.stats: dict[Scope | None, tuple[int, dict[str, Any]]] = {}
+        self.row_cache = RowCache(self.feed, self.steadiness)
+        self.loaded: Arrays | None = None
+
+    @property
+    def arrays(self) -> Arrays:
+        """Made at the first match: a process that only reads or writes never loads numpy."""
+        loaded = self.loaded
+        if loaded is None:
+            from spec_kit_memory.index.arrays.matching import Arrays
+
+            loaded = self.loaded = Arrays(self.feed, self.steadiness)
+        return loaded
+
+    @abstractmethod
+    def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]: ...
+    @abstractmethod
+    def match_vector(self, scope: Scope | None, vector: Any, where: Filter, limit: int) -> list[RawHit]: ...
+    def steady(self) -> AbstractContextManager[None]:
+        return self.steadiness.hold(self._refresh)
+
+    def _refresh(self) -> None:
+        with self.feed.moment():
+            self.row_cache.refresh()
+            if self.loaded is not None:
+                self.loaded.refresh()
+
+    def generation(self) -> int:
+        if self.steadiness.generation is None:
+            found = self._generation()
+            if not self.steadiness.held:
+                return found
+            self.steadiness.generation = found
+        return self.steadiness.generation
+
+    def _generation(self) -> int:
+        return self.feed.counters().generation
+
+    def rising(self, stored: int) -> int:
+        """A generation of the database as one that callers never saw fall."""
+        return stored
+
+
+class View:
+    """A part of the contract, bound to a database and a scope."""
+
+    _shared: Shared
+    _database: Database
+
+    def __init__(self, shared: Shared, scope: Scope | None) -> None:
+        self._shared = shared
+        self._database = shared.database.within(scope)
+        self._scope = scope

@@ -1,0 +1,51 @@
+"""What does a statement of `sql` say to a file, which has one project and one checkout?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from spec_kit_memory.index.sql.dialect import Values
+
+__all__ = ["bound", "translated"]
+
+_FENCE = r'(?:[\w"]+\.)?(?:project_id = @p|checkout_id = @c)'
+_REPLACED = tuple(
+    (re.compile(pattern), text)
+    for pattern, text in (
+        (rf"{_FENCE}\s+AND ", ""),
+        (rf"\s+WHERE {_FENCE}", ""),
+        (r"\b(?:project_id|checkout_id), |@p, ", ""),
+        (r"@own_link\b|@here\b", "true"),
+        (r"@list\(([?:\w]+)\)", r"(SELECT value FROM json_each(\1))"),
+        (r"@texts\(([?:\w]+)\)", r"(SELECT value AS name FROM json_each(\1))"),
+        (r"@ids_in\((\w+)\)", r"(SELECT value AS id FROM json_each(\1))"),
+        (
+            r"@aliases\b",
+            "(SELECT json_group_array(path) FROM (SELECT path FROM alias WHERE memory_id = memory.id ORDER BY path))",
+        ),
+    )
+)
+
+
+@lru_cache(maxsize=1_024)
+def translated(sql: str) -> tuple[str, bool]:
+    """As SQLite reads it, and whether it takes lists."""
+    text = sql
+    for pattern, replacement in _REPLACED:
+        text = pattern.sub(replacement, text)
+    return text, "@list(" in sql or "@texts(" in sql
+
+
+def bound(values: Values) -> Values:
+    """Lists go in as JSON."""
+    if isinstance(values, Mapping):
+        return {name: _bound(value) for name, value in values.items()}
+    return [_bound(value) for value in values]
+
+
+def _bound(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list) else value
