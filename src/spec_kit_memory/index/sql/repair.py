@@ -1,0 +1,140 @@
+"""What can be wrong with the tables of any engine, and how is it mended in place?
+
+Repair never invents: text and passages come from what is recorded, vectors are computed again,
+and a broken ledger is only reported.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from spec_kit_memory.core.memory import Change
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.index import rows
+from spec_kit_memory.index.sql.dialect import Connection, fetch, first
+from spec_kit_memory.index.sql.recorder import Recorder
+from spec_kit_memory.index.sql.restore import Checkpoints
+from spec_kit_memory.index.sql.statistics import Statistics
+
+__all__ = [
+    "DOCUMENT_FAULTS",
+    "LIVE",
+    "MISCOUNTED",
+    "STRAY_TRIGGERS",
+    "VECTOR_FAULTS",
+    "Fault",
+    "Repairs",
+    "old_sessions",
+]
+
+_SESSION_DAYS = 30  # a session that nobody used for so long is over
+Fault = tuple[str, str, str]  # the name of the check, what to count, and how to say it
+
+LIVE = "SELECT id FROM memory WHERE project_id = @p AND presence = 'live'"
+MISCOUNTED = (
+    "SELECT memory_id FROM document WHERE project_id = @p AND passages <> (SELECT count(*) FROM passage"
+    " WHERE passage.project_id = @p AND passage.memory_id = document.memory_id)"
+)
+STRAY_TRIGGERS = f'SELECT memory_id FROM "trigger" WHERE project_id = @p AND memory_id NOT IN ({LIVE})'
+_LOST_VECTORS = (
+    "SELECT id FROM passage WHERE project_id = @p AND vector_id IS NOT NULL AND NOT EXISTS"
+    " (SELECT 1 FROM vector WHERE vector.project_id = @p AND vector.id = vector_id)"
+)
+_UNUSED_VECTORS = (
+    "SELECT id FROM passage WHERE project_id = @p AND vector_id IS NULL AND EXISTS"
+    " (SELECT 1 FROM vector WHERE vector.project_id = @p AND vector.hash = passage.hash)"
+)
+_FALSE_SUCCESS = (
+    "SELECT memory_id FROM document WHERE project_id = @p AND vector_status = 'success' AND memory_id IN"
+    " (SELECT memory_id FROM passage WHERE project_id = @p AND vector_id IS NULL)"
+)
+_NO_DOCUMENT = (
+    "SELECT id FROM memory WHERE project_id = @p AND presence = 'live' AND NOT EXISTS"
+    " (SELECT 1 FROM document WHERE document.project_id = @p AND memory_id = memory.id)"
+)
+_NO_TEXT = (
+    "SELECT id FROM memory WHERE project_id = @p AND NOT EXISTS"
+    " (SELECT 1 FROM content WHERE content.project_id = @p AND hash = content_hash)"
+)
+DOCUMENT_FAULTS: tuple[Fault, ...] = (
+    ("documents", _NO_DOCUMENT, "{} memories must be read from their files again"),
+    ("documents", _NO_TEXT, "{} memories have lost their text"),
+    ("text index", STRAY_TRIGGERS, "{} trigger phrases belong to memories that are gone"),
+    ("text index", MISCOUNTED, "{} memories have lost or doubled passages"),
+)
+VECTOR_FAULTS: tuple[Fault, ...] = (
+    ("vectors", _FALSE_SUCCESS, "{} memories are marked as embedded and are not"),
+    ("vectors", _LOST_VECTORS, "{} passages name a vector that does not exist"),
+    ("vectors", _UNUSED_VECTORS, "{} passages have a vector that they do not use"),
+)
+
+
+class Repairs(Statistics, Checkpoints):
+    _deletions: ClassVar[Sequence[tuple[str, str, str, str]]]  # name, table, key, and whose rows are to go
+
+    @abstractmethod
+    def _index_again(self, connection: Connection, recorder: Recorder) -> int: ...
+    def repair(self, change: Change) -> dict[str, int]:
+        """One transaction; the answer counts what was mended."""
+        with self._database.writing() as connection:
+            recorder = Recorder(connection, change)
+            mended = {"text index": self._index_again(connection, recorder)}
+            for name, table, key, sql in self._deletions:
+                mended[name] = mended.get(name, 0) + _delete(connection, table, key, sql)
+            mended["vectors"] += _mend_vectors(connection)
+            mended["sessions"] = _count_old_sessions(connection, change.at)
+            connection.execute("DELETE FROM session WHERE project_id = @p AND seen_at < ?", (_limit(change.at),))
+            mended["retried"] = _retry(connection)
+            if any(mended.values()):
+                connection.execute("UPDATE memory SET changed = ? WHERE project_id = @p", (recorder.generation,))
+                connection.raised("epoch")
+            return {name: count for name, count in mended.items() if count}
+
+
+def old_sessions(connection: Connection, now: datetime) -> list[str]:
+    count = _count_old_sessions(connection, now)
+    said = f"{counted(count, 'session was', 'sessions were')} last used more than {_SESSION_DAYS} days ago"
+    return [said] if count else []
+
+
+def _count_old_sessions(connection: Connection, now: datetime) -> int:
+    sql = "SELECT count(*) FROM session WHERE project_id = @p AND seen_at < ?"
+    return int(first(connection, sql, (_limit(now),))[0])
+
+
+def _limit(now: datetime) -> int | None:
+    return rows.micros(now - timedelta(days=_SESSION_DAYS))
+
+
+def _delete(connection: Connection, table: str, key: str, sql: str) -> int:
+    found = [row[0] for row in fetch(connection, sql)]
+    connection.execute(f"DELETE FROM {table} WHERE project_id = @p AND {key} IN @list(?)", (found,))
+    return len(found)
+
+
+def _mend_vectors(connection: Connection) -> int:
+    lost = [row[0] for row in fetch(connection, f"{_LOST_VECTORS} UNION {_UNUSED_VECTORS}")]
+    connection.execute(
+        "UPDATE passage SET vector_id = (SELECT vector.id FROM vector WHERE vector.project_id = @p"
+        " AND vector.hash = passage.hash AND model = (SELECT max(id) FROM model WHERE project_id = @p))"
+        " WHERE project_id = @p AND id IN @list(?)",
+        (lost,),
+    )
+    ids = [row[0] for row in fetch(connection, "SELECT memory_id FROM document WHERE project_id = @p")]
+    connection.text_index.refresh_status(connection, ids)
+    return len(lost)
+
+
+def _retry(connection: Connection) -> int:
+    """Embeddings that were given up get another three tries."""
+    sql = (
+        "SELECT DISTINCT memory_id FROM passage JOIN failure ON failure.project_id = @p AND failure.hash = passage.hash"
+        " WHERE passage.project_id = @p"
+    )
+    ids = [row[0] for row in fetch(connection, sql)]
+    connection.execute("DELETE FROM failure WHERE project_id = @p")
+    connection.text_index.refresh_status(connection, ids)
+    return len(ids)
