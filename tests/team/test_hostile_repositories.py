@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +13,10 @@ import pytest
 from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.keeper import Keeper, Round
+from spec_kit_memory.team.mirror import Brought, Mirror
 from spec_kit_memory.team.project_workspace import open_project
-from spec_kit_memory.team.projects import Projects
-from spec_kit_memory.team.repository import GitLimits
+from spec_kit_memory.team.projects import Project, Projects
+from spec_kit_memory.team.repository import GitError, GitLimits, Repository
 from spec_kit_memory.workspace import Workspace
 from tests.team.git_remotes import Remote
 
@@ -22,13 +26,13 @@ GOOD = "# Good\n\nThe only note that may be read.\n"
 class Reader:
     """One server that reads one remote."""
 
-    def __init__(self, database: TeamDatabase, folder: Path) -> None:
+    def __init__(self, database: TeamDatabase, folder: Path, *, limits: GitLimits | None = None) -> None:
         self.remote = Remote.made(folder / "remote.git", {"memory/good.md": GOOD})
+        self.limits = limits or GitLimits(entries=5_000, seconds=60)
         self.folder = folder / "server"
         project = Projects(database).add("shop", repository=str(self.remote.folder)).project
         settings = Settings(root=self.folder, semantic=Semantic(model="hashing"))
-        limits = GitLimits(entries=5_000, seconds=60)
-        self.keeper = Keeper(database, settings=settings, limits=limits)
+        self.keeper = Keeper(database, settings=settings, limits=self.limits)
         self.workspace: Workspace = open_project(database, project, settings=settings)
 
     def read(self) -> Round:
@@ -158,3 +162,133 @@ def test_credentials_of_an_address_are_in_no_message(database: TeamDatabase, tmp
     assert done is not None
     assert done.problem
     assert "hunter2" not in done.problem
+
+
+# --- sizes that unfold
+
+
+def test_a_small_tree_that_unfolds_without_end_is_refused_while_it_is_listed(reader: Reader) -> None:
+    """Nine trees, each ten times in the next: a billion entries in a few kilobytes."""
+    reader.read()
+    level = reader.tree(("100644", "blob", b"# Many\n\nOf them.\n", b"note.md"))
+    for _ in range(9):
+        level = reader.tree(*[("040000", "tree", level.encode(), f"d{number}".encode()) for number in range(10)])
+    reader.remote.push_tree(reader.tree(("040000", "tree", level.encode(), b"memory")))
+    saved = reader.workspace.save(text="The gate opens at nine")
+    assert "5,000 entries" in (reader.read().problem or "")
+    assert reader.paths() == {"memory/good.md", saved.path}, "what was known, and what was accepted, stays"
+
+
+def test_a_transfer_that_is_too_large_is_ended_while_it_is_transferred(database: TeamDatabase, tmp_path: Path) -> None:
+    reader = Reader(database, tmp_path, limits=GitLimits(clone_bytes=3_000_000, seconds=60))
+    try:
+        assert reader.read().problem is None
+        before = reader.remote.tip()
+        reader.remote.commit({"memory/large.bin": secrets.token_hex(10_000_000)})
+        assert "3,000,000" in (reader.read().problem or "")
+        clone = reader.folder / "projects" / "shop" / "repository.git"
+        assert sum(file.stat().st_size for file in clone.rglob("*") if file.is_file()) < 3_100_000
+        assert reader.paths() == {"memory/good.md"}
+        reader.remote.git("update-ref", "refs/heads/main", str(before))  # the person takes it back
+        assert reader.read().problem is None, "it is read again as soon as it is small again"
+    finally:
+        reader.close()
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    sleeping = tmp_path / "ssh"
+    sleeping.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nsleep 600 &\necho $! >> {tmp_path}/pids\nwait\n")
+    sleeping.chmod(0o755)
+    project = Project("shop", "ssh://git@host.example/shop.git")
+    repository = Repository(tmp_path / "repository.git", project, limits=GitLimits(seconds=2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPEC_KIT_MEMORY_GIT_SSH", str(sleeping))
+        started = time.monotonic()
+        with pytest.raises(GitError, match="more than 2 seconds"):
+            repository.fetch()
+    assert time.monotonic() - started < 60, "nobody waits for what is still running"
+    for pid in map(int, (tmp_path / "pids").read_text().split()):
+        assert not is_running(pid)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return state.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+# --- names that change what they are
+
+
+def test_a_file_that_becomes_a_folder_of_that_name_and_back_is_followed(reader: Reader) -> None:
+    reader.remote.commit({"specs/001-x/spec.md": "# File\n\nAs a file.\n"})
+    reader.read()
+    reader.remote.commit({"specs/001-x/spec.md": None})
+    reader.remote.commit({"specs/001-x/spec.md/memory/inner.md": "# Inner\n\nIn a folder.\n"})
+    assert reader.read().problem is None
+    assert reader.paths() == {"memory/good.md", "specs/001-x/spec.md/memory/inner.md"}
+    reader.remote.commit({"specs/001-x/spec.md/memory/inner.md": None})
+    reader.remote.commit({"specs/001-x/spec.md": "# File\n\nAs a file again.\n"})
+    assert reader.read().problem is None
+    assert reader.paths() == {"memory/good.md", "specs/001-x/spec.md"}
+
+
+def test_a_tree_in_which_a_name_is_file_and_folder_at_once_ends_no_worker(reader: Reader) -> None:
+    inner = reader.tree(("100644", "blob", b"# Inner\n\nBelow.\n", b"inner.md"))
+    file = reader.remote.blob(b"# File\n\nAbove.\n")
+    raw = b"100644 both.md\0" + bytes.fromhex(file) + b"40000 both.md\0" + bytes.fromhex(inner)
+    both = reader.remote.git("hash-object", "-t", "tree", "-w", "--literally", "--stdin", data=raw)
+    reader.remote.push_tree(reader.tree(("040000", "tree", both.encode(), b"memory")))
+    done = reader.read()  # whatever it comes to, it is a round and no exception
+    assert done.problem or reader.paths()
+    reader.remote.push_tree(reader.tree(("040000", "tree", inner.encode(), b"memory")))
+    assert reader.read().problem is None
+    assert reader.paths() == {"memory/inner.md"}
+
+
+def test_a_fault_of_one_project_is_said_there_and_the_others_go_on(
+    database: TeamDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(root=tmp_path / "server", semantic=Semantic(model="hashing"))
+    for name in ("bad", "good"):
+        remote = Remote.made(tmp_path / f"{name}.git", {"memory/good.md": GOOD})
+        Projects(database).add(name, repository=str(remote.folder))
+    bring = Mirror.bring
+    entered, ending = threading.Event(), threading.Event()
+
+    def fails(self: Mirror, *commits: str | None) -> Brought:
+        if self._repository.project.name == "good":
+            return bring(self, *commits)
+        entered.set()
+        ending.wait(60)  # a slow remote; the other project does not wait for it
+        raise OSError(28, "No space left on device", "/private/place")
+
+    monkeypatch.setattr(Mirror, "bring", fails)
+    keeper, stopping = Keeper(database, settings=settings), threading.Event()
+    worker = threading.Thread(target=keeper.run, args=(stopping,))
+    worker.start()
+    try:
+        assert entered.wait(60)
+        assert until(lambda: Projects(database).get("good").synced_at)
+        ending.set()
+        assert until(lambda: Projects(database).get("bad").problem)
+        assert Projects(database).get("bad").problem == "No space left on device"
+        Projects(database).want_sync("good")
+        before = Projects(database).get("good").synced_at
+        assert until(lambda: Projects(database).get("good").synced_at != before), "the worker is still there"
+    finally:
+        ending.set()
+        stopping.set()
+        worker.join(60)
+    assert not worker.is_alive()
+
+
+def until(holds: Callable[[], object]) -> bool:
+    latest = time.monotonic() + 60
+    while not holds():
+        if time.monotonic() > latest:
+            return False
+        time.sleep(0.05)
+    return True

@@ -449,7 +449,7 @@ def test_two_workers_that_both_believe_in_their_lease_write_once(team: Team) -> 
                 session.execute("DELETE FROM lease")
             team.round(other)
 
-    assert team.round(team.keeper(both)).problem is None
+    assert team.round(team.keeper(both)).problem == "another replica looks after this project now"
     assert len(team.remote.operations()) == 1
 
 
@@ -504,3 +504,71 @@ def test_a_keeper_in_the_background_puts_what_is_accepted_into_git(team: Team) -
     finally:
         stopping.set()
         thread.join(60)
+
+
+def test_who_lost_the_lease_meanwhile_changes_nothing_by_what_git_was_then(team: Team) -> None:
+    workspace, second = team.replica(), team.keeper()
+    team.round(second)
+
+    def stopped(step: str) -> None:
+        if step != "fetched":
+            return
+        with team.database.transaction() as session:  # a process that slept for a minute
+            session.execute("UPDATE lease SET held_until = now() - interval '1 second'")
+        team.remote.commit({"memory/newer.md": "# Newer\n\nPushed meanwhile.\n"})
+        assert team.round(second).brought.changed == 1
+
+    first = team.keeper(step=stopped)
+    assert "another replica" in (team.round(first).problem or "")
+    assert titles(workspace) == {"First", "Newer"}
+    project = team.projects.get("shop")
+    assert (project.problem, project.branch_commit) == (None, team.remote.tip())
+
+
+def test_a_trailer_in_a_commit_that_does_not_have_the_file_is_not_believed(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    team.round(keeper)
+    saved = workspace.save(text="The gate opens at nine")
+    with team.database.transaction() as session:
+        row = session.row("SELECT id::text FROM outbox")
+    assert row is not None
+    tip = str(team.remote.tip())
+    message = f"Nothing\n\nSpec-Kit-Memory-Operation: {row[0]}\n".encode()
+    forged = team.remote.git("commit-tree", f"{tip}^{{tree}}", "-p", tip, data=message)
+    team.remote.git("update-ref", "refs/heads/main", forged)
+    assert team.round(keeper).delivered == 1
+    assert "nine" in (team.remote.text(saved.path) or "")
+    assert team.round(keeper).brought.gone == 0
+
+
+def test_a_file_that_people_move_keeps_its_id(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    team.round(keeper)
+    before = workspace.search("the first note").results[0].id
+    text = "# First\n\nThe first note of all.\n"
+    team.remote.commit({"memory/first.md": None, "specs/001-x/memory/moved.md": text})
+    team.round(keeper)
+    found = workspace.list().memories
+    assert [(memory.id, memory.path) for memory in found] == [(before, "specs/001-x/memory/moved.md")]
+
+
+def test_a_project_that_fails_rests_longer_each_time_unless_it_is_called_for(team: Team) -> None:
+    keeper = team.keeper()
+
+    def failed(*, for_seconds: int, ago: int) -> list[str]:
+        with team.database.transaction() as session:
+            session.execute(
+                "UPDATE served SET wanted_at = NULL, problem = 'away', problem_at = now() - make_interval(secs => %s),"
+                " synced_at = now() - make_interval(secs => %s)",
+                (ago, for_seconds + ago + 60),
+            )
+        return keeper.due()
+
+    assert failed(for_seconds=0, ago=1) == []
+    assert failed(for_seconds=0, ago=3) == ["shop"]
+    assert failed(for_seconds=100, ago=90) == []
+    assert failed(for_seconds=100, ago=110) == ["shop"]
+    assert failed(for_seconds=86_400, ago=590) == []
+    team.projects.want_sync("shop")
+    assert keeper.due() == ["shop"]
+    assert failed(for_seconds=86_400, ago=610) == ["shop"]

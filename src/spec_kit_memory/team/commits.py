@@ -53,8 +53,9 @@ def plan(repository: Repository, parent: str | None, waiting: Sequence[Waiting])
         path = one.operation.path
         if path in held_up:
             continue
-        if one.operation.id in present:
-            made.done[one.sequence] = present[one.operation.id]
+        holder = present.get(one.operation.id)
+        if holder and repository.touches(holder, path):  # anybody can write a trailer into a commit about nothing
+            made.done[one.sequence] = holder
             continue
         try:
             if path not in texts:
@@ -132,6 +133,8 @@ def content_hash(data: bytes, path: str) -> str:
 def commit(repository: Repository, made: PushPlan, index_file: Path) -> tuple[str | None, dict[int, str]]:
     """The commits of a plan, one upon the other; returns the last one, and which operation is in which."""
     tip = made.parent
+    if tip:
+        repository.require_listable(tip)
     commits: dict[int, str] = {}
     for group in _groups(made.written):
         files = {one.operation.path: data for one, data in group}

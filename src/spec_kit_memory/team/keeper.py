@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from queue import SimpleQueue
 
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
@@ -40,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 60.0  # between two looks at a repository that nobody calls for
 LOOK_SECONDS = 1.0
+WORKERS = 4  # projects that a replica looks after at once: a slow repository holds up itself
 _TRIES = 5  # while others keep pushing
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
 
@@ -96,22 +98,42 @@ class Keeper:
         self._step = step
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._kept: dict[str, _Kept] = {}
-        self._pauses: dict[str, tuple[float, datetime]] = {}
+        self._at_work: set[str] = set()
 
     # --- life
 
     def run(self, stopping: threading.Event) -> None:
         """Look after whatever is due, until told to stop."""
+        queue: SimpleQueue[str | None] = SimpleQueue()
+        # Daemons: a process that ends does not wait for a slow repository.
+        workers = [
+            threading.Thread(target=self._work, args=(queue,), name="skm-keeper", daemon=True) for _ in range(WORKERS)
+        ]
+        for worker in workers:
+            worker.start()
         while not stopping.wait(LOOK_SECONDS * random.uniform(0.7, 1.3)):
             try:
                 for name in self.due():
-                    if stopping.is_set():
-                        break
-                    self.round(name)
+                    if name not in self._at_work:
+                        self._at_work.add(name)
+                        queue.put(name)
             except SpecKitMemoryError as error:  # the database is away: it comes back
                 logger.warning("%s %s", error.code, error.message)
                 stopping.wait(LOOK_SECONDS)
+        for _ in workers:
+            queue.put(None)
+        for worker in workers:
+            worker.join()
         self.close()
+
+    def _work(self, queue: SimpleQueue[str | None]) -> None:
+        while (name := queue.get()) is not None:
+            try:
+                self.round(name)
+            except SpecKitMemoryError as error:
+                logger.warning("%s %s", error.code, error.message)
+            finally:
+                self._at_work.discard(name)
 
     def close(self) -> None:
         for kept in self._kept.values():
@@ -126,12 +148,15 @@ class Keeper:
                 "SELECT name FROM served JOIN project ON id = served.project_id"
                 " LEFT JOIN lease ON lease.project_id = served.project_id"
                 " WHERE (held_until IS NULL OR held_until < now())"
-                " AND (problem_at IS NULL OR problem_at < now() - make_interval(secs => %s))"
+                # The longer nothing went well, the longer it rests, unless somebody asks for it.
+                " AND (problem_at IS NULL OR (wanted_at > problem_at AND wanted_at <= now())"
+                " OR problem_at < now() - make_interval(secs => least(%s, greatest(%s,"
+                " extract(epoch FROM problem_at - coalesce(synced_at, added_at)) - %s))::double precision))"
                 " AND (synced_at IS NULL OR synced_at < now() - make_interval(secs => %s)"
                 " OR (wanted_at > synced_at AND wanted_at <= now())"
                 " OR EXISTS (SELECT 1 FROM outbox WHERE outbox.project_id = served.project_id AND stage = 'accepted'"
                 " AND due_at <= now()))",
-                (_FIRST_PAUSE, self._interval_seconds),
+                (_LONGEST_PAUSE, _FIRST_PAUSE, self._interval_seconds, self._interval_seconds),
             )
         return [str(row[0]) for row in rows]
 
@@ -153,10 +178,17 @@ class Keeper:
                     self._folder_round(project, done)
             except SpecKitMemoryError as error:
                 done.problem = error.message
+            except OSError as error:  # of this machine: its disk, its processes
+                done.problem = error.strerror or type(error).__name__
+            except Exception as error:  # a fault of ours ends this round, and no worker
+                logger.exception("project %s", name)
+                done.problem = f"the server failed ({type(error).__name__}); its log says where"
+            if done.problem is not None:
                 if name in self._kept:
                     self._kept[name].mirror.forget()
-                logger.warning("project %s: %s", name, error.message)
-            self._note(name, done, started)
+                logger.warning("project %s: %s", name, done.problem)
+            if not held.lost.is_set():  # else it is for the other one to say
+                self._note(name, done, started)
             return done
 
     def _time(self) -> datetime:
@@ -192,7 +224,7 @@ class Keeper:
         done.brought.gone = report.deleted
 
     def _git_round(self, project: Project, held: Lease, done: Round) -> None:
-        kept = self._keep(project)
+        kept = self._keep(project, held)
         tips = kept.repository.fetch()
         self._step("fetched")
         self._accept_dropped(kept, tips)
@@ -202,6 +234,7 @@ class Keeper:
             self._accept_dropped(kept, tips)  # the branch may have been rewritten between two pushes
             done.brought = kept.mirror.bring(tips[project.branch], tips[project.save_branch])
         self._step("indexed")
+        held.require()
         with self._database.transaction() as session:
             session.execute(
                 "UPDATE served SET branch_commit = %s, save_commit = %s"
@@ -217,8 +250,10 @@ class Keeper:
     def _project_settings(self, project: Project) -> Settings:
         return replace(self._settings, index=index_place(self._database, project), extra_paths=())
 
-    def _keep(self, project: Project) -> _Kept:
+    def _keep(self, project: Project, held: Lease) -> _Kept:
         kept = self._kept.get(project.name)
+        if kept is not None:
+            kept.mirror.require_lease = held.require
         if kept is not None and _same_source(kept.repository.project, project):
             with self._database.transaction() as session:  # did somebody else look after it meanwhile?
                 row = session.row(
@@ -234,7 +269,7 @@ class Keeper:
         settings = replace(self._project_settings(project), root=private_folder(folder, "mirror-"))
         index = PostgresIndex(self._database.url, project.name, checkout=CHECKOUT, accepts=True)
         repository = Repository(folder / "repository.git", project, domain=self._domain, limits=self._limits)
-        made = _Kept(index, repository, Mirror(repository, index, settings, self._now))
+        made = _Kept(index, repository, Mirror(repository, index, settings, self._now, require_lease=held.require))
         self._kept[project.name] = made
         return made
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.errors import DatabaseBusy, SpecKitMemoryError
 from spec_kit_memory.team.database import TeamDatabase
 
 __all__ = ["LEASE_SECONDS", "Lease", "held"]
@@ -37,6 +37,17 @@ class Lease:
                 (self._holder, self._seconds, self._project),
             )
         return row is not None
+
+    def require(self) -> None:
+        """Raise unless it is held at this moment, by the server's clock."""
+        with self._database.transaction() as session:
+            row = session.row(
+                f"SELECT 1 FROM lease WHERE holder = %s AND held_until > now() AND project_id = {_PROJECT}",
+                (self._holder, self._project),
+            )
+        if row is None:
+            self.lost.set()
+            raise DatabaseBusy("another replica looks after this project now", hint="nothing is to be done")
 
     def give_back(self) -> None:
         with self._database.transaction() as session:

@@ -6,6 +6,7 @@ that is not in git yet is left alone, since git knows less of it than the index.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,10 +15,12 @@ from spec_kit_memory import filesystem
 from spec_kit_memory.core.memory import CHAT, Presence, owner_of
 from spec_kit_memory.files import discover, disk, outgoing, paths
 from spec_kit_memory.files.scan import Sync
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from spec_kit_memory.index.postgres.outbox import Outbox
 from spec_kit_memory.settings import Settings
 from spec_kit_memory.team.repository import Repository, TreeFile
+from spec_kit_memory.team.scratch import remove_folder
 
 __all__ = ["Brought", "Mirror"]
 
@@ -39,11 +42,22 @@ class Brought:
 
 
 class Mirror:
-    """`settings.root` is the private folder. Whoever holds the lease of the project has one."""
+    """`settings.root` is the private folder. Whoever holds the lease of the project has one.
+
+    `require_lease` raises where somebody else holds it by now, and is asked under the project's lock: who was stopped
+    for a minute would else bring the index in step with what git was then.
+    """
 
     def __init__(
-        self, repository: Repository, index: PostgresIndex, settings: Settings, now: Callable[[], datetime]
+        self,
+        repository: Repository,
+        index: PostgresIndex,
+        settings: Settings,
+        now: Callable[[], datetime],
+        *,
+        require_lease: Callable[[], None] = lambda: None,
     ) -> None:
+        self.require_lease = require_lease
         self._repository = repository
         self._index = index
         self._settings = settings
@@ -72,6 +86,7 @@ class Mirror:
         changed = [path for path, blob in wanted.items() if known.get(path) != blob]
         gone = [path for path in known if path not in wanted]
         self._blobs = {path: blob for path, blob in wanted.items() if known.get(path) == blob}
+        self._take_out(gone, brought)  # first: a folder may have the name that a file had
         for start in range(0, len(changed), AT_ONCE):
             some = changed[start : start + AT_ONCE]
             contents = dict(self._repository.blobs(sorted({wanted[path] for path in some})))
@@ -85,19 +100,24 @@ class Mirror:
             self._blobs |= {path: wanted[path] for path in done}
             brought.changed += len(done)
             brought.left += len(texts) - len(done)
+        return brought
+
+    def _take_out(self, gone: Sequence[str], brought: Brought) -> None:
+        blobs = self._blobs
+        assert blobs is not None
         for start in range(0, len(gone), AT_ONCE):
             some = gone[start : start + AT_ONCE]
             for path in some:
                 self.write(path, None)
             done = self._scan(some)
-            self._blobs |= {path: "" for path in some if path not in done}  # taken out once nothing is on its way
+            blobs |= {path: "" for path in some if path not in done}  # taken out once nothing is on its way
             brought.gone += len(done)
             brought.left += len(some) - len(done)
-        return brought
 
     def _scan(self, some: Sequence[str]) -> list[str]:
         """Index these, but for those with a change on its way: nobody can accept one while it is looked at."""
         with self._index.together():
+            self.require_lease()
             busy = self._outbox.on_the_way()
             free = [path for path in some if path not in busy]
             if free:
@@ -109,6 +129,7 @@ class Mirror:
         self.write(old, None)
         self.write(new, data)
         with self._index.together():
+            self.require_lease()
             also()
             self._sync.scan(only=[paths.absolute(self._settings, path) for path in (old, new)], count=False)
         if self._blobs is not None:
@@ -117,10 +138,21 @@ class Mirror:
     def write(self, path: str, data: bytes | None) -> None:
         place = paths.place(self._settings, path)
         if data is None:
-            filesystem.remove(place)
+            if _kind(place) is stat.S_ISREG:
+                filesystem.remove(place)
             return
+        self._make_way(place)
         filesystem.make_folders(place.parent, mode=0o700)
         filesystem.replace(place, data, mode=0o600)
+
+    def _make_way(self, place: Place) -> None:
+        """What was a file may have become a folder, and the other way round; these are only copies."""
+        above = [Place(place.base, place.names[:depth]) for depth in range(1, len(place.names))]
+        for folder in above:
+            if _kind(folder) is stat.S_ISREG:
+                filesystem.remove(folder)
+        if _kind(place) is stat.S_ISDIR:
+            remove_folder(place.path)
 
     def is_taken(self, path: str) -> bool:
         return bool(self._index.documents.stored(path))
@@ -176,6 +208,15 @@ class Mirror:
         real = self._settings.root / path
         facts = outgoing.unwritten_facts(size=size, mtime_ns=0)
         return discover.place(self._settings, real, real=real, facts=facts) is not None
+
+
+def _kind(place: Place) -> Callable[[int], bool] | None:
+    """Which test of `stat` it passes; None: nothing is there."""
+    try:
+        mode = filesystem.look(place).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return next((test for test in (stat.S_ISDIR, stat.S_ISREG) if test(mode)), None)
 
 
 def _count(numbers: dict[str, int], kind: str) -> None:

@@ -16,14 +16,19 @@ from pathlib import Path, PurePosixPath
 
 from spec_kit_memory.errors import AccessDenied
 from spec_kit_memory.settings import make_private_folder
+from spec_kit_memory.team.bounded_process import Bounds, TooMuchOutputError, run_bounded
 from spec_kit_memory.team.projects import Project, is_address
+from spec_kit_memory.team.scratch import remove_folder
 
 __all__ = ["GitError", "GitLimits", "OccupiedError", "Repository", "TreeFile"]
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FILE_MODES = ("100644", "100755")
-_SECRET = re.compile(r"(?<=://)[^/@\s]+@")
+_SECRET = re.compile(r"(?<=://)[^/\s]*@")
 _LIST = ("ls-tree", "-z", "--full-tree")
+_BLOCK = 4096
+_ENTRY_BYTES = 2_000  # of one line of a listing, on average at most
+_MOST_PACK_FILES, _MOST_LOOSE_OBJECTS = 100, 7_000
 COMMITTER = "Spec Kit Memory"
 
 
@@ -118,7 +123,10 @@ class Repository:
             "receive.fsckObjects": "true",
             # What fsck warns of by name is skipped when the tree is read; only what is broken is refused.
             **{f"fetch.fsck.{name}": "ignore" for name in _SKIPPED_WHEN_READ},
+            "core.bigFileThreshold": "16m",  # larger ones are streamed, not held
+            "fetch.unpackLimit": "1",  # what is transferred is one file, whose size is limited
             "gc.auto": "0",
+            "gc.autoDetach": "false",
             "maintenance.auto": "false",
             "http.followRedirects": "initial",
             "http.lowSpeedLimit": "1000",
@@ -137,24 +145,25 @@ class Repository:
         data: bytes = b"",
         more: Mapping[str, str] | None = None,
         allowed: Sequence[int] = (0,),
+        bounds: Bounds | None = None,
     ) -> bytes:
         try:
-            done = subprocess.run(
+            done = run_bounded(
                 self._command(arguments),
-                input=data,
-                capture_output=True,
-                env=self._environment(more or {}),
-                cwd=self.folder.parent,
-                timeout=self.limits.seconds,
-                check=False,
+                data=data,
+                environment=self._environment(more or {}),
+                folder=self.folder.parent,
+                bounds=bounds or Bounds(self.limits.seconds, file_bytes=self.limits.clone_bytes),
             )
         except subprocess.TimeoutExpired as error:
             raise GitError(f"git {arguments[0]} took more than {self.limits.seconds:.0f} seconds") from error
+        except TooMuchOutputError as error:
+            raise GitError(f"git {arguments[0]} says more than is read") from error
         except OSError as error:
             raise GitError(f"git cannot be run: {error.strerror}", hint="install git on the server") from error
-        if done.returncode not in allowed:
-            raise GitError(_reason(arguments[0], done.stderr))
-        return done.stdout
+        if done.code not in allowed:
+            raise GitError(_reason(arguments[0], done.errors))
+        return done.output
 
     def _text(self, *arguments: str, data: bytes = b"", more: Mapping[str, str] | None = None) -> str:
         return self.run(*arguments, data=data, more=more).decode("utf-8", "replace").strip()
@@ -173,32 +182,64 @@ class Repository:
         present = {line.partition("\t")[2]: line.partition("\t")[0] for line in listed.splitlines()}
         specs = [f"+refs/heads/{b}:refs/heads/{b}" for b in branches if f"refs/heads/{b}" in present]
         if specs:
-            self.run(
-                "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-recurse-submodules", "--", self._remote, *specs
-            )
-            self._require_small()
+            self._transfer(specs)
+            self._tidy()
         return {branch: self.commit(branch) if f"refs/heads/{branch}" in present else None for branch in branches}
 
     def commit(self, branch: str) -> str | None:
         found = self.run(
-            "rev-parse", "--quiet", "--verify", "--end-of-options", f"refs/heads/{branch}^{{commit}}", allowed=(0, 1)
+            "rev-parse",
+            "--quiet",
+            "--verify",
+            "--end-of-options",
+            f"refs/heads/{branch}^{{commit}}",
+            allowed=(0, 1, 128),  # 128: there is no clone yet
         )
         text = found.decode().strip()
         return text if _HASH.fullmatch(text) else None
 
-    def _require_small(self) -> None:
-        packs = self.folder / "objects" / "pack"
-        size = sum(entry.stat().st_size for entry in os.scandir(packs)) if packs.is_dir() else 0
-        if size > self.limits.clone_bytes:
-            raise GitError(f"the repository has {size:,} bytes; at most {self.limits.clone_bytes:,} are read")
+    def _transfer(self, specs: Sequence[str]) -> None:
+        """Fetch these, and end it when the clone gets too large: it begins from nothing the next time."""
+        for name in self._packs():  # of a transfer that was ended
+            if name.startswith("tmp_"):
+                (self._pack_folder / name).unlink(missing_ok=True)
+        most = self.limits.clone_bytes
+        left = most - sum(self._packs().values())
+        command = ("fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-recurse-submodules", "--")
+        problem: GitError | None = None
+        try:
+            self.run(*command, self._remote, *specs, bounds=Bounds(self.limits.seconds, file_bytes=left))
+        except GitError as error:
+            problem = error
+        if sum(self._packs().values()) > most - _BLOCK:
+            remove_folder(self.folder)
+            raise GitError(f"the repository has more than {most:,} bytes, which is all that is read") from problem
+        if problem is not None:
+            raise problem
+
+    @property
+    def _pack_folder(self) -> Path:
+        return self.folder / "objects" / "pack"
+
+    def _packs(self) -> dict[str, int]:
+        """The files that hold what was transferred, with their sizes."""
+        try:
+            return {entry.name: entry.stat().st_size for entry in os.scandir(self._pack_folder)}
+        except FileNotFoundError:
+            return {}
+
+    def _tidy(self) -> None:
+        """Every fetch leaves a pack and every commit of ours some objects: now and then they become one pack."""
+        loose = self.folder / "objects" / "17"  # one of 256 folders that they are spread over
+        objects = len(list(loose.iterdir())) if loose.is_dir() else 0
+        if len(self._packs()) > _MOST_PACK_FILES or objects > _MOST_LOOSE_OBJECTS // 256:
+            self.run("gc", "--quiet")
 
     def tree(self, commit: str) -> tuple[list[TreeFile], dict[str, int]]:
         """The regular files of a commit, and how many entries of each other kind there are."""
         entries: list[TreeFile] = []
         skipped: dict[str, int] = {}
-        for number, line in enumerate(self._lines("ls-tree", "-r", "-z", "-l", "--full-tree", commit)):
-            if number >= self.limits.entries:
-                raise GitError(f"a tree of more than {self.limits.entries:,} entries is not read")
+        for line in self._listed("-l", commit):
             facts, _, name = line.partition(b"\t")
             mode, kind, blob, size = facts.decode("ascii", "replace").split()
             if mode not in _FILE_MODES or kind != "blob":
@@ -207,6 +248,22 @@ class Repository:
             else:
                 entries.append(TreeFile(name, blob, int(size) if size.isdigit() else -1))
         return entries, skipped
+
+    def _listed(self, *arguments: str) -> Iterator[bytes]:
+        """All entries of a tree, however deep, unless there are too many: a small tree may unfold without end."""
+        entries = self.limits.entries
+        bounds = Bounds(self.limits.seconds, file_bytes=_BLOCK, output_bytes=entries * _ENTRY_BYTES, records=entries)
+        try:
+            yield from filter(None, self.run(*_LIST, "-r", *arguments, bounds=bounds).split(b"\0"))
+        except GitError as error:
+            if isinstance(error.__cause__, TooMuchOutputError):
+                raise GitError(f"a tree of more than {entries:,} entries is not read") from error
+            raise
+
+    def require_listable(self, commit: str) -> None:
+        """Raise where a tree has more entries than are read."""
+        for _ in self._listed("--name-only", commit):
+            return
 
     def _lines(self, *arguments: str) -> Iterator[bytes]:
         yield from filter(None, self.run(*arguments).split(b"\0"))
@@ -269,6 +326,11 @@ class Repository:
             results |= {value.strip(): name for value in values.split(",") if value.strip()}
         self._trailers[key] = commit, results | earlier  # of a trailer that was copied, the oldest commit counts
         return self._trailers[key][1]
+
+    def touches(self, commit: str, path: str) -> bool:
+        """Did this commit change anything at that path?"""
+        plain = ("--no-commit-id", "--name-only", "--no-renames", "-r", "-m", "--root", "-z")
+        return any(self._lines("diff-tree", *plain, "--end-of-options", commit, "--", path))
 
     def has_commit(self, commit: str) -> bool:
         """Is it in this clone?"""

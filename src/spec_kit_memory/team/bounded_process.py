@@ -1,0 +1,138 @@
+"""How is a program kept from taking more than it may? Time, what it says, the files it writes and its memory.
+
+Whatever it started ends with it: it leads a group of its own, which is killed as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+__all__ = ["Bounds", "Completed", "TooMuchOutputError", "run_bounded"]
+
+_CHUNK = 1 << 16
+_LAST_WORDS = 1 << 16  # bytes of standard error that are kept
+# The shell sets the limits and becomes the program: nothing runs between fork and exec of a process with threads.
+_LIMITED = 'ulimit -f "$1" && ulimit -d "$2" && shift 2 && exec "$@"'
+_FILE_BLOCK, _MEMORY_BLOCK = 512, 1024  # what `ulimit` counts in
+
+
+class TooMuchOutputError(Exception):
+    """It said more than it may, and was ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    seconds: float
+    file_bytes: int  # of each file that it writes
+    memory_bytes: int = 2 << 30
+    output_bytes: int = 256 << 20
+    records: int | None = None  # of output whose records end in NUL
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    code: int
+    output: bytes
+    errors: bytes  # the end of it
+
+
+def run_bounded(
+    command: Sequence[str], *, data: bytes, environment: Mapping[str, str], folder: Path, bounds: Bounds
+) -> Completed:
+    """Run it to its end. Raises `subprocess.TimeoutExpired`, `TooMuchOutputError`, or `OSError` if it cannot start."""
+    process = subprocess.Popen(
+        _limited(command, bounds),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+        cwd=folder,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    output = _Output(process, process.stdout, bounds)
+    errors = _LastWords(process.stderr)
+    feeder = threading.Thread(target=_feed, args=(process.stdin, data), daemon=True)
+    threads = [output, errors, feeder]
+    try:
+        for thread in threads:
+            thread.start()
+        code = process.wait(bounds.seconds)
+    except subprocess.TimeoutExpired:
+        raise
+    finally:
+        _end(process)
+        for thread in threads:
+            thread.join()
+        process.stdout.close()
+        process.stderr.close()
+    if output.is_too_much:
+        raise TooMuchOutputError
+    return Completed(code, bytes(output.taken), bytes(errors.taken))
+
+
+def _limited(command: Sequence[str], bounds: Bounds) -> list[str]:
+    if os.name == "nt":
+        return list(command)
+    limits = (max(1, bounds.file_bytes // _FILE_BLOCK), bounds.memory_bytes // _MEMORY_BLOCK)
+    return ["/bin/sh", "-c", _LIMITED, "sh", *map(str, limits), *command]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """It and what it started; of a program that ended by itself, what it left running."""
+    with suppress(ProcessLookupError, PermissionError):
+        if os.name == "nt":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _feed(pipe: IO[bytes], data: bytes) -> None:
+    with suppress(BrokenPipeError), pipe:
+        pipe.write(data)
+
+
+class _Output(threading.Thread):
+    """What the program says, as long as that is not too much."""
+
+    def __init__(self, process: subprocess.Popen[bytes], pipe: IO[bytes], bounds: Bounds) -> None:
+        super().__init__(daemon=True)
+        self.taken = bytearray()
+        self.is_too_much = False
+        self._process, self._pipe, self._bounds = process, pipe, bounds
+
+    def run(self) -> None:
+        records = 0
+        while chunk := os.read(self._pipe.fileno(), _CHUNK):
+            self.taken += chunk
+            records += chunk.count(b"\0")
+            most = self._bounds.records
+            if len(self.taken) > self._bounds.output_bytes or (most is not None and records > most):
+                self.is_too_much = True
+                _end(self._process)
+                return
+
+
+class _LastWords(threading.Thread):
+    """The end of what it complains about."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.taken = bytearray()
+        self._pipe = pipe
+
+    def run(self) -> None:
+        while chunk := os.read(self._pipe.fileno(), _CHUNK):
+            self.taken += chunk
+            del self.taken[:-_LAST_WORDS]
