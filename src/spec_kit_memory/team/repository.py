@@ -14,7 +14,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from spec_kit_memory import filesystem
 from spec_kit_memory.errors import AccessDenied
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.settings import make_private_folder
 from spec_kit_memory.team.bounded_process import Bounds, TooMuchOutputError, run_bounded
 from spec_kit_memory.team.projects import Project, is_address
@@ -202,7 +204,7 @@ class Repository:
         """Fetch these, and end it when the clone gets too large: it begins from nothing the next time."""
         for name in self._packs():  # of a transfer that was ended
             if name.startswith("tmp_"):
-                (self._pack_folder / name).unlink(missing_ok=True)
+                filesystem.remove(Place(self._pack_folder, (name,)))
         most = self.limits.clone_bytes
         left = most - sum(self._packs().values())
         command = ("fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-recurse-submodules", "--")
