@@ -40,6 +40,8 @@ from spec_kit_memory.requests import SearchRequest as Request
 
 # Of each concept so many memories are named that match it.
 MOST_NAMED = 3
+# How often a search beside somebody who writes begins anew.
+MOST_LOOKS = 3
 _WORDS = re.compile(r"[^\W_]+")
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 _NO_QUESTIONS: Mapping[int, str] = MappingProxyType({})
@@ -137,9 +139,25 @@ def wanted_states(request: Request) -> frozenset[State]:
 
 
 def rank(runtime: Runtime, request: Request) -> Ranking:
-    """Match, fuse, score and order; nothing is packed or remembered yet."""
+    """Match, fuse, score and order; nothing is packed or remembered yet.
+
+    A memory that another process changes meanwhile has its old passages in one read and its new ones in the next, and
+    could fall between them: after a change it is looked for again.
+    """
     queries.check(request.query, request.concepts)
     query = queries.read(request.text)
+    question = retrieve.ask(runtime, query, also=[queries.read(text) for text in request.also], mode=request.mode)
+    for _ in range(MOST_LOOKS):
+        with runtime.whole.steady():
+            before = runtime.whole.generation()
+            ranking = _rank(runtime, request, question)
+        if runtime.whole.generation() == before:
+            break
+    return ranking
+
+
+def _rank(runtime: Runtime, request: Request, question: Question) -> Ranking:
+    query = question.query
     hard = hard_filter(request)
     hot = runtime.hot(request.session_id)
     now = runtime.now()
@@ -148,7 +166,6 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
         states=decay.bounds(wanted_states(request), now=now, always=_not_flagged(runtime, hot)),
         expired_at=None if request.include_archived else now.timestamp(),
     )
-    question = retrieve.ask(runtime, query, also=[queries.read(text) for text in request.also], mode=request.mode)
     concepts = None
     if request.concepts:
         concepts = _concepts(runtime, request, soft)

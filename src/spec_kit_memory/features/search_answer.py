@@ -48,11 +48,6 @@ BYTES = tokens.BYTES_PER_TOKEN
 
 
 def search(runtime: Runtime, request: Request) -> SearchAnswer:
-    with runtime.whole.steady():
-        return _search(runtime, request)
-
-
-def _search(runtime: Runtime, request: Request) -> SearchAnswer:
     if (session_id := sessions.kept_id(request.session_id)) != request.session_id:
         request = request.replace(session_id=session_id)
     generation = runtime.whole.generation()
@@ -83,6 +78,11 @@ def _with_code(runtime: Runtime, request: Request, answer: SearchAnswer) -> Sear
 
 def answer_from(runtime: Runtime, request: Request) -> SearchAnswer:
     ranking = searching.rank(runtime, request)
+    with runtime.whole.steady():
+        return _packed(runtime, request, ranking)
+
+
+def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswer:
     budget = request.max_tokens or runtime.settings.search.max_tokens
     candidates = _answering(request, ranking)
     ruled = _rules(runtime, request, budget, without={f.memory.id for f in candidates[: request.limit]})
