@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -674,8 +675,6 @@ def _object(declared: Parameter, value: Any, edge: Edge) -> Any:
     if not isinstance(data, Mapping):
         raise _wrong(declared, value, edge)
     if edge.bounded:
-        import json
-
         size = len(json.dumps(data, ensure_ascii=False, default=str))
         if size > declared.length:
             raise _too_long(declared, size, edge, "Save it in parts.")
@@ -696,8 +695,6 @@ def _function(declared: Parameter, value: Any, edge: Edge) -> Any:
 
 
 def _from_json(text: str) -> Any:
-    import json
-
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

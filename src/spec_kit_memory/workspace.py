@@ -34,7 +34,11 @@ from spec_kit_memory.errors import (
     Outdated,
     SpecKitMemoryError,
 )
+from spec_kit_memory.features import personal
 from spec_kit_memory.features.runtime import Meaning, Runtime
+from spec_kit_memory.files import disk
+from spec_kit_memory.files.disk import ensure_state_folder, refuse_links
+from spec_kit_memory.files.paths import index_place, state_folder
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index
 from spec_kit_memory.parameters import Request, from_call, signature
@@ -114,8 +118,6 @@ def _vault_settings(root: Path, of: Settings) -> Settings:
 
 def make_workspace(root: Path) -> tuple[str, ...]:
     """Make a folder a workspace; returns the names of the files that were made in its state folder."""
-    from spec_kit_memory.files import disk
-
     return disk.make_workspace(Settings(root=root), config=settings_module.starter_config())
 
 
@@ -138,8 +140,6 @@ def joined_elsewhere(root: Path) -> tuple[Path, str] | None:
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
     """A file that a person named, with these lines; it appears when it is whole. Returns how many they were."""
-    from spec_kit_memory.files import disk
-
     return disk.write_lines(path, lines)
 
 
@@ -182,9 +182,6 @@ class Workspace:
 
         `copies`: on a team server, what brings the files that a verb works on here before it does.
         """
-        from spec_kit_memory.files.disk import ensure_state_folder, refuse_links
-        from spec_kit_memory.files.paths import index_place
-
         is_vault = settings.root == personal_vault()
         if is_vault:  # what is personal goes to no network
             semantic = settings.semantic if settings.semantic.model in _LOCAL_MODELS else Semantic()
@@ -243,8 +240,6 @@ class Workspace:
 
     def _vault(self, request: object) -> Workspace:
         """The workspace that a request is about: this one, or the user's personal vault."""
-        from spec_kit_memory.features import personal
-
         if not isinstance(request, Request) or not personal.names_personal(request) or self._is_personal:
             return self
         if self._runtime.accepts:  # what is personal there is a namespace of the same index
@@ -314,7 +309,7 @@ class Workspace:
     @_takes(requests.SearchRequest)
     def search(self, request: requests.SearchRequest) -> answers.SearchAnswer:
         """The memories that answer a question, best first, within a token budget."""
-        from spec_kit_memory.features import personal, search_answer
+        from spec_kit_memory.features import search_answer
 
         find = search_answer.search
         if request.as_of:
@@ -369,7 +364,7 @@ class Workspace:
     @_takes(requests.TriggersRequest)
     def triggers(self, request: requests.TriggersRequest) -> answers.TriggerAnswer:
         """The memories whose phrases occur in a prompt; it never needs vectors."""
-        from spec_kit_memory.features import personal, sessions
+        from spec_kit_memory.features import sessions
 
         answer = sessions.triggers(self._runtime, request)
         if self.personal is None:
@@ -379,7 +374,7 @@ class Workspace:
     @_takes(requests.ContextRequest)
     def context(self, request: requests.ContextRequest) -> answers.ContextAnswer:
         """The one call for an agent that starts or resumes."""
-        from spec_kit_memory.features import context, personal
+        from spec_kit_memory.features import context
 
         if self.personal is None:
             return context.context(self._runtime, request)
@@ -732,8 +727,6 @@ def _sync(whole: Index, settings: Settings, now: Callable[[], datetime]) -> Sync
 
 def _has_left(settings: Settings, name: str) -> bool:
     """Is there something of a process that may have died? Looked at here, so that a hook loads nothing to find none."""
-    from spec_kit_memory.files.paths import state_folder
-
     try:
         return bool(filesystem.names(state_folder(settings, name)))
     except OSError:

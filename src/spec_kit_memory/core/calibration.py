@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from spec_kit_memory.core.relevance import Candidate
-
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from spec_kit_memory.core.relevance import Candidate
 
     Floats = npt.NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
+if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 __all__ = ["Candidate", "Fused", "Relevance", "average", "fuse", "promise"]
@@ -129,8 +129,6 @@ def average(texts: Sequence[Fused]) -> Fused:
 
 
 def _reciprocal_rank(candidates: Sequence[Candidate]) -> Parts:
-    import numpy as np
-
     parts: Parts = {}
     for name in ("text", "vector"):
         values = _numbers(candidates, name)
@@ -144,8 +142,6 @@ def _reciprocal_rank(candidates: Sequence[Candidate]) -> Parts:
 
 
 def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Mapping[str, float]) -> Parts:
-    import numpy as np
-
     talk = _Talk(candidates)
     late = None if words is None else _late(candidates, talk.raise_words(words), talk.turns)
     if late is None or np.isnan(late).all():
@@ -167,8 +163,6 @@ def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Map
 
 
 def _total(parts: Parts) -> Floats:
-    import numpy as np
-
     total: Floats = np.add.reduce(list(parts.values()))
     return total
 
@@ -182,8 +176,6 @@ def _over_the_best(parts: Parts) -> Parts:
 
 
 def _numbers(candidates: Sequence[Candidate], leg: str) -> Floats:
-    import numpy as np
-
     place = Candidate._fields.index(leg)
     return np.array(
         [np.nan if (number := candidate[place]) is None else number for candidate in candidates], np.float64
@@ -199,8 +191,6 @@ def _late(candidates: Sequence[Candidate], words: Floats, turns: npt.NDArray[np.
     A word counts less the more its best matches differ between the passages: whether a name is
     there or not would otherwise drown what is asked about it.
     """
-    import numpy as np
-
     has_words = ~np.isnan(words).any(axis=0) if len(words) else np.zeros(len(candidates), np.bool_)
     late = np.full(len(candidates), np.nan)
     if has_words.any():
@@ -214,8 +204,6 @@ def _late(candidates: Sequence[Candidate], words: Floats, turns: npt.NDArray[np.
 
 def _by_late_interaction(candidates: Sequence[Candidate], late: Floats) -> Parts:
     """Cosines as they are: a passage's match does not depend on who else is a candidate."""
-    import numpy as np
-
     text, vector = np.nan_to_num(_numbers(candidates, "text")), _numbers(candidates, "vector")
     # A vector below the depth of that leg is at most as good as the last one in it.
     unknown = np.isnan(late)
@@ -228,8 +216,6 @@ def _by_late_interaction(candidates: Sequence[Candidate], late: Floats) -> Parts
 
 def _estimate(late: Floats, vector: Floats, text: Floats, unknown: npt.NDArray[np.bool_]) -> None:
     """Vectors are still to come, or no word counts: a passage is as good as what is known of it."""
-    import numpy as np
-
     wordless = unknown & ~np.isnan(vector)
     pending = unknown & np.isnan(vector)
     by_vector = _between(vector, np.nanmin(vector), np.nanmax(vector)) if not np.isnan(vector).all() else text
@@ -242,15 +228,11 @@ def _estimate(late: Floats, vector: Floats, text: Floats, unknown: npt.NDArray[n
 
 
 def _between(numbers: Floats, low: float, high: float) -> Floats:
-    import numpy as np
-
     share: Floats = (numbers - low) / (high - low) if high > low else np.ones(len(numbers))
     return share
 
 
 def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
-    import numpy as np
-
     text, vector = _numbers(candidates, "text"), _numbers(candidates, "vector")
     by_text = np.nan_to_num(text / np.nanmax(text)) if np.nanmax(text, initial=0.0) > 0 else np.nan_to_num(text * 0 + 1)
     if np.isnan(vector).all():
@@ -275,8 +257,6 @@ class _Talk:
     """
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
-        import numpy as np
-
         self.turns = np.array([bool(candidate.speaker) for candidate in candidates])
         if not self.turns.any():
             return
@@ -295,8 +275,6 @@ class _Talk:
 
     def raise_words(self, words: Floats) -> Floats:
         """A word that is met better beside a turn counts in part: an answer does not repeat its question's words."""
-        import numpy as np
-
         if not self.turns.any() or not len(words):
             return words
         edged = np.concatenate([words, np.full((len(words), 1), -np.inf)], axis=1)
@@ -310,8 +288,6 @@ def _in_talk(parts: Parts, lowest: float, talk: _Talk, beside: float) -> Parts:
 
     A turn without neighbours, the best of its session, comes out as it went in: chats and documents mix fairly.
     """
-    import numpy as np
-
     above = _total(parts) - lowest
     best = np.zeros(talk.session.max() + 1)
     np.maximum.at(best, talk.session, above)

@@ -12,13 +12,11 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from spec_kit_memory.embed import token_states
 from spec_kit_memory.embed.embedder import Embedding, QueryEmbedding
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["HashingEmbedder"]
 
@@ -41,8 +39,6 @@ class HashingEmbedder:
         self.dimensions = dimensions
 
     def embed_query(self, text: str) -> QueryEmbedding:
-        import numpy as np
-
         words = _words(text)
         rows = [_word_state(word, self.dimensions) for word in words]
         return QueryEmbedding(
@@ -57,16 +53,12 @@ class HashingEmbedder:
         return [self._document(text) for text in texts]
 
     def _document(self, text: str) -> Embedding:
-        import numpy as np
-
         words = _words(text)
         rows = [_word_state(word, self.dimensions) for word in words[:_MOST_STATES]]
         packed = token_states.pack(np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions))
         return Embedding(vector=self._vector(words), states=packed)
 
     def _vector(self, words: Sequence[str]) -> np.ndarray:
-        import numpy as np
-
         # A text without words still needs a direction: a fixed one, far from most others.
         vector = np.zeros(self.dimensions)
         for kind, feature in _features(words) if words else [("word", "")]:
@@ -96,8 +88,6 @@ def _features(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=20_000)
 def _word_state(word: str, dimensions: int) -> np.ndarray:
-    import numpy as np
-
     state = _direction(f"word:{word}", dimensions) + sum(
         _WEIGHTS["part"] * _direction(f"part:{part}", dimensions) for part in _parts(word)
     )
@@ -108,8 +98,6 @@ def _word_state(word: str, dimensions: int) -> np.ndarray:
 @lru_cache(maxsize=50_000)
 def _direction(feature: str, dimensions: int) -> np.ndarray:
     """A random-looking direction of length 1 that depends on the feature alone."""
-    import numpy as np
-
     raw = hashlib.shake_128(feature.encode("utf-8", "surrogatepass")).digest(dimensions // 8)
     signs = np.unpackbits(np.frombuffer(raw, dtype=np.uint8)).astype(np.float32) * 2 - 1
     direction: np.ndarray = signs / np.sqrt(dimensions)

@@ -21,16 +21,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.embed import token_states
 from spec_kit_memory.embed.embedder import Embedding, QueryEmbedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["LocalEmbedder"]
 
@@ -70,8 +69,6 @@ class _Kinds:
     _STOP_WORDS = frozenset(_STOP_WORDS.split())
 
     def __init__(self, tokenizer: Any) -> None:
-        import numpy as np
-
         self._tokenizer = tokenizer
         self._known = np.zeros(tokenizer.get_vocab_size(), dtype=bool)
         self._dropped = np.zeros_like(self._known)
@@ -165,7 +162,6 @@ def _open(folder: Path) -> _Loaded:
     # home folder, unless this is set before the import. A call after it comes too late for the first report.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
-        import numpy as np
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as runtime
         from tokenizers import Tokenizer
@@ -215,16 +211,12 @@ def _special(token: str) -> bool:
 
 def _content(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
     """Places of content words. A stop word that a piece continues is the start of another word."""
-    import numpy as np
-
     dropped, continues = loaded.kinds.of(ids)
     return np.flatnonzero(~dropped | np.append(continues[1:], False))
 
 
 def _query_words(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
     """Places of the query's content words, or of all it has where every word is a stop word."""
-    import numpy as np
-
     places = _content(loaded, ids)
     places = places[places >= loaded.prefix_tokens]
     return places if len(places) else np.arange(loaded.prefix_tokens, len(ids) - 1)
@@ -237,16 +229,12 @@ def _document(loaded: _Loaded, text: str) -> Embedding:
 
 
 def _tokens(loaded: _Loaded, text: str) -> np.ndarray:
-    import numpy as np
-
     # Half of a surrogate pair cannot be encoded; everything else can.
     readable = text[:_MOST_CHARACTERS].encode("utf-8", "replace").decode()
     return np.array(loaded.tokenizer.encode(readable).ids, dtype=np.int64)
 
 
 def _forward(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
-    import numpy as np
-
     row = ids[np.newaxis]
     feed = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
     try:
@@ -260,8 +248,6 @@ def _forward(loaded: _Loaded, ids: np.ndarray) -> np.ndarray:
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
-    import numpy as np
-
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     unit: np.ndarray = (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
     return unit

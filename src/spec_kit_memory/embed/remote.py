@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.embed.embedder import Embedding, QueryEmbedding
@@ -21,7 +23,6 @@ from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKit
 
 if TYPE_CHECKING:
     import httpx2
-    import numpy as np
 
 __all__ = ["RemoteEmbedder"]
 
@@ -218,8 +219,6 @@ def _body(response: httpx2.Response, *, deadline: float, url: str) -> bytes:
 
 def _vectors(answer: object, *, count: int, url: str) -> list[np.ndarray]:
     """The unit vectors of an answer in the order of the texts, or an error that says what is wrong with it."""
-    import numpy as np
-
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
         received = counted(len(rows), "vector") if isinstance(rows, list) else "no vectors"
@@ -245,8 +244,6 @@ def _row(row: object, place: int) -> tuple[int, object]:
 
 def _numbers(values: Any) -> np.ndarray | None:
     """A finite vector with a direction, or None."""
-    import numpy as np
-
     if not isinstance(values, list) or not values or not all(type(value) in (int, float) for value in values):
         return None
     try:

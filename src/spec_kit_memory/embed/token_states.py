@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
 __all__ = ["VERSION", "interact", "interact_all", "pack"]
 
@@ -31,16 +29,12 @@ _HALF_STEP = 0.29
 
 def pack(states: np.ndarray) -> bytes:
     """Sign bits of centred states, a row each. At most 65,535 rows; a model's window is far below."""
-    import numpy as np
-
     bits = np.packbits(states > 0, axis=1)
     return _HEADER.pack(VERSION, bits.shape[1], bits.shape[0]) + bits.tobytes()
 
 
 def interact(query: np.ndarray, states: Sequence[bytes | None]) -> np.ndarray:
     """The cosine of each passage's best state (columns) for each of the query's unit rows; nan where it has none."""
-    import numpy as np
-
     width = query.shape[1] // 8
     best = np.full((len(query), len(states)), np.nan)
     readable = [place for place, packed in enumerate(states) if packed and _readable(packed, width)]
@@ -54,8 +48,6 @@ def interact(query: np.ndarray, states: Sequence[bytes | None]) -> np.ndarray:
 
 def interact_all(queries: Sequence[np.ndarray], states: Sequence[bytes | None]) -> list[np.ndarray]:
     """`interact` for several queries; the passages are unpacked once."""
-    import numpy as np
-
     best = interact(np.concatenate(queries), states)
     return np.split(best, np.cumsum([len(query) for query in queries[:-1]]))
 
@@ -69,8 +61,6 @@ def _readable(packed: bytes, width: int) -> bool:
 
 def _by_word(rows: np.ndarray) -> np.ndarray:
     """64 bits of every row beside each other: counting then runs along contiguous memory."""
-    import numpy as np
-
     missing = -rows.shape[1] % (_WORD_BITS // 8)
     if missing:
         rows = np.pad(rows, ((0, 0), (0, missing)))
@@ -79,8 +69,6 @@ def _by_word(rows: np.ndarray) -> np.ndarray:
 
 def _best_matches(query: np.ndarray, words: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """For every row of the query and every passage, the cosine of the passage's best state."""
-    import numpy as np
-
     dimensions = query.shape[1]
     levels = 1 << _PLANES
     step = 2 * _HALF_STEP * query.std(axis=1, keepdims=True) + 1e-12

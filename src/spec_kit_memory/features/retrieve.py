@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from spec_kit_memory.advice import Advice, Text, advise
 from spec_kit_memory.core import calibration, relevance
@@ -18,9 +20,6 @@ from spec_kit_memory.core.relevance import Candidate, Fused
 from spec_kit_memory.embed import QueryEmbedding, token_states
 from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.features.runtime import Runtime
-
-if TYPE_CHECKING:
-    import numpy as np
 
 LEAST_PASSAGES = 40
 
@@ -107,8 +106,6 @@ class Reading(NamedTuple):
         candidates = [*self.candidates, *other.candidates]
         if self.words is None or other.words is None:
             return Reading(candidates, None)
-        import numpy as np
-
         return Reading(candidates, np.concatenate([self.words, other.words], axis=1))
 
 

@@ -6,6 +6,7 @@ table of tools stands before the first answer. One server object serves both pro
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ from spec_kit_memory.caller import Caller
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError, UndecidedSpecFolder
 from spec_kit_memory.parameters import Request, nearest
 from spec_kit_memory.requests import IndexRequest, UpdateRequest
+from spec_kit_memory.serve import render
 from spec_kit_memory.serve.mcp import handshake
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, leave_when_told, must_exist, open_at
 from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema, read_arguments
@@ -262,8 +264,6 @@ class Served:
 
     async def _offered(self, ctx: Context, work: Callable[[Workspace], T], **about: str) -> T:
         """As a protocol error where there is no tool result to carry it, with what the request was about."""
-        from spec_kit_memory.serve import render
-
         try:
             return await self.in_thread(ctx, work)
         except SpecKitMemoryError as error:
@@ -319,8 +319,6 @@ def described(tool: Tool, ctx: Context, schema: dict[str, Any]) -> types.Tool:
 
 
 def _success(tool: Tool, request: Request, answer: Answer) -> types.CallToolResult:
-    from spec_kit_memory.serve import render
-
     # A budget is in tokens of about four characters, and JSON escapes some of them.
     room = MOST_CHARACTERS + 8 * int(getattr(request, "max_tokens", None) or 0)
     return _result(render.envelope(answer, tool=tool.name, characters=room), is_error=False)
@@ -331,18 +329,12 @@ def success(ctx: Context, tool: Tool, request: Request, answer: Answer) -> types
 
 
 def failure(ctx: Context, error: Exception) -> types.CallToolResult:
-    from spec_kit_memory.serve import render
-
     if not isinstance(error, SpecKitMemoryError):
         logger.error("a call failed in a way nobody foresaw", exc_info=error)
     return _for_protocol(ctx, _result(render.error(error), is_error=True))
 
 
 def _result(content: dict[str, Any], *, is_error: bool) -> types.CallToolResult:
-    import json
-
-    from spec_kit_memory.serve import render
-
     text = render.compact(content)
     # From the text, so that the two can never differ and both are valid Unicode.
     return types.CallToolResult(
