@@ -38,6 +38,7 @@ from spec_kit_memory.features import personal
 from spec_kit_memory.features.runtime import Meaning, Runtime
 from spec_kit_memory.files import disk
 from spec_kit_memory.files.disk import ensure_state_folder, refuse_links
+from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.files.paths import index_place, state_folder
 from spec_kit_memory.index import open_index
 from spec_kit_memory.index.contract import Index
@@ -673,8 +674,6 @@ class Workspace:
                 raise
             raise told from error
         except OSError as error:  # a disk that fails where nobody expected it
-            from spec_kit_memory.files.file_errors import disk_error
-
             raise disk_error(error, error.filename or self.settings.root) from error
         if not isinstance(answer, answers.Answer):
             return answer

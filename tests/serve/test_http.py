@@ -29,11 +29,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.testclient import TestClient
 
+from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.serve.http import app as app_module
 from spec_kit_memory.serve.http.app import application, own_names
-from spec_kit_memory.serve.http.auth import BearerToken, Token, is_loopback, kept_token, read_token
+from spec_kit_memory.serve.http.auth import BearerToken, Token, kept_token, read_token
 from spec_kit_memory.serve.http.limits import Limits, _Few, calm_log, guarded, most_connections
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.serve.hosts.formats import SERVER, ConfigEntry, File, Host, HostPlace
 
@@ -47,7 +48,7 @@ _FORMS: Mapping[str, tuple[str | None, Callable[[str, str], dict[str, Any]]]] = 
 def checked_address(url: str) -> str:
     """https, or http on this machine, as the server is reached: up to and with /mcp."""
     parts = urlsplit(url)
-    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    local = is_loopback(parts.hostname or "")
     if parts.scheme not in ("https", "http") or not parts.hostname or (parts.scheme == "http" and not local):
         raise BadParameter(
             f"{url!r} is no address of a team server.", hint="Name it as https://memory.example.org/mcp."

@@ -21,9 +21,10 @@ from urllib.parse import urlsplit
 
 from spec_kit_memory import settings
 from spec_kit_memory.caller import process_caller
+from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.core.memory import Scope as MemoryScope
 from spec_kit_memory.errors import BadParameter, MissingParameter, SpecKitMemoryError
-from spec_kit_memory.serve.http.auth import BearerToken, Token, is_loopback, read_token
+from spec_kit_memory.serve.http.auth import BearerToken, Token, read_token
 from spec_kit_memory.serve.mcp.workspace_handle import STOPPING, TOLD_SECONDS, LiveWorkspace, must_exist, open_at
 from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.settings.own_folders import personal_vault

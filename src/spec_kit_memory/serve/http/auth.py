@@ -14,18 +14,18 @@ import stat
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spec_kit_memory import settings
+from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.core.memory import Scope as MemoryScope
 from spec_kit_memory.errors import AccessDenied, BadParameter, FileMissing, MissingParameter
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["BearerToken", "Token", "is_loopback", "kept_token", "read_token"]
+__all__ = ["BearerToken", "Token", "kept_token", "read_token"]
 
 VARIABLE = "SPEC_KIT_MEMORY_TOKEN"
 # Shorter ones can be guessed over a fast network.
@@ -43,13 +43,6 @@ class Token:
 
     def __repr__(self) -> str:  # it must not end up in a log
         return f"Token(kept_in={self.kept_in!r})"
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def read_token(

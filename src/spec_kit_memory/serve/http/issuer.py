@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 import jwt
 
+from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
-from spec_kit_memory.serve.http.auth import is_loopback
 
 __all__ = ["Issuer", "IssuerUnavailable", "SigningKey", "checked_url", "fetch_json"]
 

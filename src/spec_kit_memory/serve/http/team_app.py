@@ -26,6 +26,7 @@ from starlette.routing import Route
 
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.core import jsonc
+from spec_kit_memory.core.loopback import is_loopback
 from spec_kit_memory.errors import BadParameter, DatabaseBusy, DatabaseUnusable, FileMissing, MissingParameter
 from spec_kit_memory.serve.http.app import (
     LARGEST_BODY_BYTES,
@@ -37,7 +38,6 @@ from spec_kit_memory.serve.http.app import (
     run,
     transport_security,
 )
-from spec_kit_memory.serve.http.auth import is_loopback
 from spec_kit_memory.serve.http.metrics import JsonLines, Measured, Metrics
 from spec_kit_memory.serve.http.open_projects import OpenProjects
 from spec_kit_memory.serve.http.team_sign_in import ServedNames, TeamChecker, access_of

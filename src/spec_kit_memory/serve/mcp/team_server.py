@@ -20,6 +20,7 @@ from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import BadParameter, SpecKitMemoryError
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.requests import SearchRequest
+from spec_kit_memory.serve import render
 from spec_kit_memory.serve.mcp.server import WORKERS, Context, Served, described, failure, server_of, success
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS, Tool, input_schema, read_arguments
 from spec_kit_memory.team.project_answers import joined_projects
@@ -277,6 +278,4 @@ def _chosen(access: Access, project: str | None, **about: str) -> str:
 
 
 def _refused(error: SpecKitMemoryError, **about: str) -> MCPError:
-    from spec_kit_memory.serve import render
-
     return MCPError(code=types.INVALID_PARAMS, message=error.message, data=render.error(error) | about)

@@ -1,0 +1,14 @@
+"""Does a host name or address mean this machine?"""
+
+from __future__ import annotations
+
+__all__ = ["is_loopback"]
+
+
+def is_loopback(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
