@@ -108,11 +108,16 @@ class LineLayout:
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines: list[str] = []
-        self._real: list[int] = []  # the number of the line that each is a part of
+        self._real: Sequence[int] = []  # the number of the line that each is a part of
+        if not any(map(is_long, lines)):  # as nearly every text
+            self.lines, self._real = list(lines), range(1, len(lines) + 1)
+            return
+        real: list[int] = []
         for number, line in enumerate(lines, 1):
             pieces = parts(line)
             self.lines += pieces
-            self._real += [number] * len(pieces)
+            real += [number] * len(pieces)
+        self._real = real
 
     @property
     def last_line(self) -> int:
