@@ -166,6 +166,13 @@ def test_a_form_leads_to_no_other_site(page: Page, to: str) -> None:
     assert answer.headers["location"] == "/search"
     theme = page.client.get("/theme", params={"to": "dark", "next": to}, follow_redirects=False)
     assert theme.headers["location"] == "/search"
+    van, docks = (
+        next(card.id for card in page.workspace.list(limit=50).memories if card.title == title)
+        for title in ("The van", "Docks keep an MQTT connection")
+    )
+    form = {"csrf": page.csrf(), "into": str(docks), "then": to}
+    joined = page.client.post(f"/memory/{van}/merge", data=form, follow_redirects=False)
+    assert joined.headers["location"] == "/search"
 
 
 # --- what every answer says

@@ -242,7 +242,7 @@ class Page:
             response = html("done.html", notice=done.notice, csrf=visit.csrf, here=_local(form.get("next", "")))
             return Response(below(response, self._base(request)), media_type="text/html")
         await anyio.to_thread.run_sync(visit.note, done.notice)
-        to = f"{self._base(request)}{done.to}" if done.to else _local(form.get("next", ""))
+        to = f"{self._base(request)}{_local(done.to)}" if done.to else _local(form.get("next", ""))
         return RedirectResponse(to, status_code=303)
 
     def _base(self, request: Request) -> str:

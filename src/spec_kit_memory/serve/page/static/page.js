@@ -1,8 +1,10 @@
-/* Keys, plots and the graph. Everything here only adds to pages that work without it. */
+/* Keys, several at once, the palette, plots and the graph. Everything here only adds to pages that work without it. */
 "use strict";
 (() => {
+  // What stands before every address: nothing, or the project of a team server.
+  const base = (document.querySelector(".mark")?.getAttribute("href") ?? "/search").replace(/\/search$/, "");
   const list = () => [...document.querySelectorAll("[data-item]")];
-  const typing = (target) => target.closest("input, textarea, select, [contenteditable]");
+  const typing = (target) => target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
   let going = false;
 
   const current = () => document.querySelector("[data-item].current");
@@ -20,9 +22,131 @@
     choose(items[at < 0 ? (step > 0 ? 0 : items.length - 1) : Math.min(items.length - 1, Math.max(0, at + step))]);
   };
 
+  // --- several at once: what all ticked ones can do is done to each of them, and each keeps its own undo
+
+  const boxes = () => [...document.querySelectorAll("[data-tick]")];
+  const ticked = () => boxes().filter((box) => box.checked).map((box) => box.closest("[data-item]"));
+  const together = () => {
+    const items = ticked();
+    const [first, ...rest] = items;
+    const buttons = first ? [...first.querySelectorAll("form button[data-key]")] : [];
+    return buttons.filter(({ dataset }) => rest.every((item) => item.querySelector(`form button[data-key="${dataset.key}"]`)));
+  };
+  const name = (button) => button.dataset.togetherLabel || button.firstChild.textContent.trim();
+  const apply = (key) => {
+    if (!together().some((button) => button.dataset.key === key)) return false;
+    ticked().forEach((item) => item.querySelector(`form button[data-key="${key}"]`).click());
+    boxes().forEach((box) => { box.checked = false; });
+    count();
+    return true;
+  };
+  const count = () => {
+    const bar = document.querySelector("[data-together]");
+    if (!bar) return;
+    const items = ticked();
+    const all = boxes();
+    bar.hidden = !all.length;
+    const every = bar.querySelector("[data-tick-all]");
+    every.checked = items.length > 0 && items.length === all.length;
+    every.indeterminate = items.length > 0 && items.length < all.length;
+    bar.querySelector("b").textContent = items.length ? `${items.length} of ${all.length} chosen` : `Choose all ${all.length}`;
+    bar.querySelector("span").replaceChildren(...(items.length ? together() : []).map((button) => {
+      const made = document.createElement("button");
+      const key = document.createElement("kbd");
+      key.textContent = button.dataset.key;
+      made.type = "button";
+      made.className = button.className;
+      made.append(`${name(button)} `, key);
+      made.addEventListener("click", () => apply(button.dataset.key));
+      return made;
+    }));
+  };
+  const showBoxes = () => { boxes().forEach((box) => { box.hidden = false; }); count(); };
+  const tick = () => {
+    const box = current()?.querySelector("[data-tick]");
+    if (box) box.click();
+    return Boolean(box);
+  };
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-tick-all]")) boxes().forEach((box) => { box.checked = event.target.checked; });
+    if (event.target.matches("[data-tick-all], [data-tick]")) count();
+  });
+  document.addEventListener("htmx:afterSettle", showBoxes);
+
+  // --- the palette: pages, what can be done here, and memories by what they say
+
+  const palette = document.getElementById("palette");
+  const options = () => [...palette.querySelectorAll("[role=option]")];
+  const point = (to) => {
+    options().forEach((option) => option.setAttribute("aria-selected", String(option === to)));
+    palette.querySelector("input").setAttribute("aria-activedescendant", to?.id ?? "");
+    to?.scrollIntoView({ block: "nearest" });
+  };
+  const offer = (label, note, act) => {
+    const option = document.createElement("li");
+    const [what, about] = [document.createElement("bdi"), document.createElement("span")];
+    what.textContent = label;
+    about.textContent = note;
+    about.className = "dim";
+    option.setAttribute("role", "option");
+    option.append(what, " ", about);
+    option.addEventListener("click", () => { palette.close(); act(); });
+    return option;
+  };
+  const here = () => [
+    ...[...document.querySelectorAll("[data-go]")].map((link) => offer(link.textContent.trim(), "page", () => link.click())),
+    ...[...document.querySelectorAll(".tabs a, main .chips a")].map((link) => offer(link.textContent.trim().replace(/\s+/g, " "), "on this page", () => link.click())),
+    ...[...(current() ?? document).querySelectorAll("[data-key]")].filter((one) => !one.closest("dialog") && (current() || !one.closest("[data-item]")))
+      .map((one) => offer(one.firstChild.textContent.trim(), current() ? "the chosen one" : "this page", () => one.click())),
+    ...[...document.querySelectorAll("[data-theme-toggle]")].map((link) => offer(`Colours: ${link.textContent.trim()}`, "change", () => link.click())),
+    offer("Keys", "help", help),
+  ];
+  let asked = 0;
+  const setOptions = (made) => {
+    made.forEach((option, at) => { option.id = `option-${at}`; });
+    palette.querySelector("ul").replaceChildren(...made);
+    point(made[0]);
+  };
+  const look = async (text) => {
+    const mine = ++asked;
+    const known = here().filter((option) => option.textContent.toLowerCase().includes(text.toLowerCase()));
+    if (!text) { setOptions(known); return; }
+    const address = `${base}/search?q=${encodeURIComponent(text)}`;
+    const search = offer(`Search for “${text}”`, "all results", () => { location.href = address; });
+    setOptions([...known, search]);
+    await new Promise((resolve) => { setTimeout(resolve, 150); });
+    if (mine !== asked) return;
+    const answer = await fetch(address.replace("/search?", "/search.json?")).catch(() => null);
+    if (!answer?.ok || mine !== asked) return;
+    const found = (await answer.json()).search?.data.results ?? [];
+    if (mine !== asked) return;
+    const memories = found.slice(0, 6).map(({ id, title }) => offer(title, `#${id}`, () => { location.href = `${base}/memory/${id}`; }));
+    setOptions([...known, ...memories, search]);
+  };
+  const openPalette = () => {
+    palette.querySelector("input").value = "";
+    look("");
+    palette.showModal();
+  };
+  palette?.addEventListener("input", (event) => look(event.target.value.trim()));
+  palette?.addEventListener("keydown", (event) => {
+    const all = options();
+    const at = all.findIndex((option) => option.getAttribute("aria-selected") === "true");
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && all.length) { event.preventDefault(); point(all[(at + step + all.length) % all.length]); }
+    if (event.key === "Enter") { event.preventDefault(); all[at]?.click(); }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || !palette) return;
+    event.preventDefault();
+    if (palette.open) palette.close(); else if (!document.querySelector("dialog[open]")) openPalette();
+  });
+  document.querySelectorAll("[data-palette]").forEach((button) => { button.hidden = false; button.addEventListener("click", openPalette); });
+
   const help = () => document.getElementById("keys")?.showModal();
 
   const press = (key) => {
+    if (ticked().length && apply(key)) return true;
     // Of the item that is chosen, else of what was just done, else of the page as a whole.
     const item = current();
     const inside = item?.querySelector(`[data-key="${CSS.escape(key)}"]`);
@@ -46,8 +170,8 @@
       return;
     }
     const act = {
-      j: () => move(1), k: () => move(-1), ArrowDown: null, g: () => { going = true; },
-      "/": () => { const box = document.getElementById("q"); if (box) { box.focus(); box.select(); } else { location.href = "/search"; } },
+      j: () => move(1), k: () => move(-1), g: () => { going = true; },
+      "/": () => { const box = document.getElementById("q"); if (box) { box.focus(); box.select(); } else { location.href = `${base}/search`; } },
       "?": help,
       Enter: () => (document.activeElement === current() ? current()?.querySelector("[data-open]")?.click() : null),
     }[event.key];
@@ -56,9 +180,11 @@
       return;
     }
     if (act) { event.preventDefault(); act(); return; }
+    if (event.key === "x" && tick()) { event.preventDefault(); return; }
     if (event.key.length === 1 && press(event.key)) event.preventDefault();
   });
 
+  showBoxes();
   document.querySelectorAll("[data-help]").forEach((button) => { button.hidden = false; button.addEventListener("click", help); });
   document.addEventListener("focusin", (event) => {
     const item = event.target.closest("[data-item]");
@@ -152,7 +278,7 @@
       make(picture, "text", { class: "relation", x: (source.x + target.x) / 2, y: (source.y + target.y) / 2 - 3, "text-anchor": "middle" }, `${relation.replaceAll("_", " ")} ${source.x <= target.x ? "→" : "←"}`);
     });
     nodes.forEach((node) => {
-      const link = make(picture, "a", { href: `/memory/${node.id}`, class: node.id === centre ? "centre" : "", tabindex: "-1" });
+      const link = make(picture, "a", { href: `${base}/memory/${node.id}`, class: node.id === centre ? "centre" : "", tabindex: "-1" });
       make(link, "circle", { cx: node.x, cy: node.y, r: node.id === centre ? 8 : 6 });
       make(link, "text", { x: node.x, y: node.y + 20, "text-anchor": "middle" }, short(node.title));
       make(link, "title", {}, node.title);

@@ -1,0 +1,105 @@
+"""Shortcuts for who looks after many memories: several decided at once, and a palette that goes anywhere by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serve.page.browser import Visitor, opened, served
+from tests.serve.page.conftest import Page, written
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with opened() as found:
+        yield found
+
+
+@pytest.fixture
+def tab(browser: Any, page: Page) -> Iterator[Visitor]:
+    with served(page) as address:
+        visitor = Visitor(browser, page, address)
+        yield visitor
+        visitor.close()
+
+
+def import_chats(page: Page, folder: Path, count: int) -> None:
+    for number in range(count):
+        chat = folder / f"chat-{number}.jsonl"
+        turns = [{"role": "user", "content": f"topic {number} of the landlord"}, {"role": "assistant", "content": "Yes."}]
+        chat.write_text("".join(json.dumps(turn) + "\n" for turn in turns), encoding="utf-8")
+        page.workspace.chat_import([chat])
+
+
+def chats(page: Page) -> int:
+    return len(page.workspace.chat_list().memories)
+
+
+def test_several_findings_are_decided_at_once_and_each_keeps_its_own_undo(
+    tab: Visitor, page: Page, tmp_path: Path
+) -> None:
+    import_chats(page, tmp_path, 4)
+    tab.go("/care?kind=unvouched")
+    tab.press("j", "x", "j", "x")
+    tab.see("2 of 4 chosen")
+    tab.press("f")
+    tab.until(lambda: chats(page) == 2)
+    tab.until(lambda: tab.tab.locator("[data-done]").count() == 2)
+    tab.see("Choose all 2")
+    tab.tab.locator("[data-done]").first.get_by_role("button", name="Undo").click()
+    tab.until(lambda: chats(page) == 3)
+
+
+def test_all_findings_are_chosen_and_vouched_for_by_mouse(tab: Visitor, page: Page, tmp_path: Path) -> None:
+    import_chats(page, tmp_path, 3)
+    tab.go("/care?kind=unvouched")
+    tab.tab.get_by_label("Choose all 3").check()
+    tab.tab.locator("[data-together]").get_by_role("button", name="Vouch for it").click()
+    tab.until(lambda: all(card.trusted for card in page.workspace.chat_list().memories))
+    assert chats(page) == 3
+
+
+def test_what_not_all_of_the_chosen_can_do_is_not_offered(tab: Visitor, page: Page, tmp_path: Path) -> None:
+    import_chats(page, tmp_path, 1)
+    written(page.root, "memory/broken.md", "# Broken\n\n<!-- ANCHOR:a -->\nnever closed\n")
+    (page.root / "memory" / "latin.md").write_bytes(b"# Caf\xe9 \xff\xfe\x00\x01\n")
+    page.workspace.index()
+    tab.go("/care")
+    assert tab.tab.locator("[data-item]", has_text="could not be read").count() == 1
+    tab.tab.locator("[data-tick-all]").check()
+    offered = tab.tab.locator("[data-together] span button")
+    assert [text.split()[0] for text in offered.all_inner_texts()] == ["Leave"]
+
+
+def test_the_palette_leads_to_pages_and_memories(tab: Visitor, page: Page) -> None:
+    tab.go("/time")
+    tab.press("Control+k")
+    tab.tab.keyboard.type("numb")
+    tab.press("Enter")
+    tab.until(lambda: tab.tab.url.endswith("/numbers"))
+    tab.press("Control+k")
+    tab.tab.keyboard.type("van charges bicycles")
+    tab.tab.get_by_role("option", name="The van").wait_for()
+    assert tab.tab.get_by_role("option").first.get_attribute("aria-selected") == "true"
+    tab.tab.get_by_role("option", name="The van").click()
+    tab.until(lambda: "/memory/" in tab.tab.url)
+    tab.press("Control+k")
+    tab.tab.keyboard.type("outdated")
+    tab.press("Enter")
+    tab.see("marked outdated")
+
+
+def test_the_palette_shows_titles_as_text_only(tab: Visitor, page: Page) -> None:
+    written(page.root, "memory/evil.md", "# <img src=x onerror=alert(1)> zebra\n\nzebra zebra\n")
+    page.workspace.index()
+    tab.go("/care")
+    tab.press("Control+k")
+    tab.tab.keyboard.type("zebra")
+    tab.tab.get_by_role("option", name="<img src=x onerror=alert(1)> zebra").wait_for()
+    assert tab.tab.locator("#palette img").count() == 0
+    tab.press("Escape")
+    assert tab.tab.locator("#palette[open]").count() == 0
