@@ -30,7 +30,8 @@ def tab(browser: Any, page: Page) -> Iterator[Visitor]:
 def import_chats(page: Page, folder: Path, count: int) -> None:
     for number in range(count):
         chat = folder / f"chat-{number}.jsonl"
-        turns = [{"role": "user", "content": f"topic {number} of the landlord"}, {"role": "assistant", "content": "Yes."}]
+        asked = {"role": "user", "content": f"topic {number} of the landlord"}
+        turns = [asked, {"role": "assistant", "content": "Yes."}]
         chat.write_text("".join(json.dumps(turn) + "\n" for turn in turns), encoding="utf-8")
         page.workspace.chat_import([chat])
 
