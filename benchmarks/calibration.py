@@ -49,10 +49,11 @@ FIRST = 10
 # completely would have a step for a curve.
 RIDGE = 1.0
 ROUNDS = 4
-# What the number of passages counts: chosen on all sets.
+# What the number of passages counts, and how much less than the fit says is a half already: chosen on all sets.
 SMALLNESS = 0.15
-# The product's curve has 0.3 and 0.5 where the fitted logistic one has them.
-FLATTER = (2 / 3) / math.log(7 / 3)
+LENIENCE = 0.24
+# The unit of the product's curve, in the fitted logistic one's. What is steep and what is flat is up to the curve.
+UNIT = (2 / 3) / math.log(7 / 3)
 
 Floats = npt.NDArray[np.float64]
 Places = Mapping[str, Sequence[tuple[int, int, str]]]
@@ -205,8 +206,8 @@ def _logistic(rows: Floats, right: Floats, share: Floats) -> MatchCurve:
         if np.abs(step).max() < 1e-9:
             break
     weights = factors[:-1] / spread
-    late, vector, text, offset = np.append(weights, factors[-1] - weights @ mean) * FLATTER
-    offset -= smallness.mean()
+    late, vector, text, offset = np.append(weights, factors[-1] - weights @ mean) * UNIT
+    offset += LENIENCE - smallness.mean()
     return MatchCurve(*(round(float(number), 2) for number in (late, vector, text, SMALLNESS, offset)))
 
 

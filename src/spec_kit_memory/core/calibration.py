@@ -38,14 +38,15 @@ FAR_VECTOR = 5.0
 # The more passages there are, the nearer is the best of those that have nothing to do with the question. Counted from
 # the number of the set that the curve was fitted on; below the least a few passages more or less say nothing.
 USUAL_PASSAGES, LEAST_PASSAGES = 3_000, 30
+# How far the curve bends: steep where answers and near misses meet, so that little evidence lies between 0.3 and 0.5,
+# and flat at both ends, so that good and very good can still be told apart.
+STEEPNESS, BEND = 2.0, 0.1
 
 
 class MatchCurve(NamedTuple):
-    """z = late · L + vector · V + text · T + smallness · S + offset; match = (1 + z / (1 + |z|)) / 2.
+    """z = late · L + vector · V + text · T + smallness · S + offset; match rises with z and is a half where z is 0.
 
     No factor is negative.
-
-    Where a logistic curve would show 1.00 for half of all results, this one still tells them apart.
     """
 
     late: float
@@ -61,7 +62,7 @@ class MatchCurve(NamedTuple):
 
 # By the name of the model.
 CURVES: Mapping[str, MatchCurve] = MappingProxyType(
-    {"snowflake-arctic-embed-s": MatchCurve(23.15, 0.9, 8.78, 0.15, -13.39)}
+    {"snowflake-arctic-embed-s": MatchCurve(23.15, 0.9, 8.78, 0.15, -13.15)}
 )
 
 
@@ -102,5 +103,6 @@ def matches(curve: MatchCurve, rows: Floats) -> list[float | None]:
     import numpy as np
 
     weighed = rows @ np.array(curve.factors) + curve.offset
-    match_values = (1.0 + weighed / (1.0 + np.abs(weighed))) / 2.0
+    bent = STEEPNESS * weighed / np.sqrt(np.abs(weighed) + BEND)
+    match_values = (1.0 + bent / (1.0 + np.abs(bent))) / 2.0
     return [None if value != value else value for value in match_values.tolist()]
