@@ -318,7 +318,7 @@ def test_an_expired_memory_says_so_wherever_it_is_shown(place: Place) -> None:
     assert workspace.load(b).hints == ()
     place.clock.pass_(days=10)
     assert {card.id: bool(card.problems) for card in workspace.list().memories} == {a: True, b: True}
-    assert problems(workspace, "held back") == ["2 memories expired: search leaves them out"]
+    assert problems(workspace, "held back") == [f"2 memories expired, #{a}, #{b}: search leaves them out"]
     assert workspace.health().healthy
     assert any("it expired on" in hint for hint in workspace.validate(b, was_useful=True).hints)
 
@@ -340,5 +340,5 @@ def test_an_outdated_memory_says_so_wherever_it_is_shown(place: Place) -> None:
     assert told in workspace.validate(1, outdated=True).hints
     assert told in workspace.load(1).hints
     assert [str(problem) for problem in workspace.list().memories[0].problems] == [told]
-    assert problems(workspace, "held back") == ["1 memory is marked outdated: search leaves it out"]
+    assert problems(workspace, "held back") == ["1 memory is marked outdated, #1: search leaves it out"]
     assert workspace.validate(1, outdated=False).hints == ()

@@ -16,6 +16,7 @@ from spec_kit_memory.core.delivery import OperationKind, Stage
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import AccessDenied, MemoryNotFound, SpecKitMemoryError, TooLarge
 from spec_kit_memory.index.postgres.outbox import Outbox, Waiting
+from spec_kit_memory.serve.messages import for_model, for_person
 from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.project_workspace import open_project
@@ -240,3 +241,19 @@ def test_private_folders_of_processes_that_are_gone_are_removed_and_others_stay(
     remove_folder(own)
     remove_folder(other)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_is_sent_to_a_command_that_only_the_server_has(replica: Replica) -> None:
+    workspace = replica().for_caller(Caller(user="ana@local"))
+    saved = workspace.save(text="The gate opens at nine")
+    assert saved.id is not None
+    offered = [
+        workspace.update(saved.id, title="The gate").advice,
+        workspace.delete(saved.id).advice,
+        workspace.list(forgotten=True).advice,
+    ]
+    for advice in offered:
+        for say in (for_model, for_person):
+            told = " ".join(map(say, advice))
+            assert "under Time" in told
+            assert "skm" not in told

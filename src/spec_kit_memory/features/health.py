@@ -271,12 +271,27 @@ def _named(paths: Sequence[str], singular: str, many: str) -> list[str]:
 
 
 def _held_back(runtime: Runtime) -> list[str]:
-    raw = runtime.store.care.stats()
-    expired = raw["memories"] - runtime.store.documents.count(Filter(expired_at=runtime.now().timestamp()))
-    reasons = [counted(expired, "memory expired", "memories expired")] if expired else []
-    if raw["outdated"]:
-        reasons.append(counted(raw["outdated"], "memory is marked outdated", "memories are marked outdated"))
-    return [f"{reason}: search leaves {'it' if reason.startswith('1 ') else 'them'} out" for reason in reasons]
+    """What expired or was marked outdated, by id: a list shows only the first page."""
+    now, raw = runtime.now(), runtime.store.care.stats()
+    some_expired = raw["memories"] > runtime.store.documents.count(Filter(expired_at=now.timestamp()))
+    if not some_expired and not raw["outdated"]:
+        return []
+    memories = runtime.store.documents.find(order="path")
+    expired = [memory.id for memory in memories if decay.expired(memory.attributes.expires_at, now)]
+    outdated = [memory.id for memory in memories if memory.outdated]
+    return [
+        f"{counted(len(ids), singular, many)}, {_ids(ids)}: search leaves {'it' if len(ids) == 1 else 'them'} out"
+        for ids, singular, many in (
+            (expired, "memory expired", "memories expired"),
+            (outdated, "memory is marked outdated", "memories are marked outdated"),
+        )
+        if ids
+    ]
+
+
+def _ids(ids: Sequence[int]) -> str:
+    more = f" and {len(ids) - NAMED_FILES:,} more" if len(ids) > NAMED_FILES else ""
+    return ", ".join(f"#{id_}" for id_ in ids[:NAMED_FILES]) + more
 
 
 def _gone_code(runtime: Runtime) -> list[str]:

@@ -35,8 +35,9 @@ def plan(runtime: Runtime, step: UndoStep, *, coming_back: frozenset[int] = froz
     source, target = link.ends
     if before is not None and before.origin is not Origin.FILE:
         again = before
+        changed = f", strength {before.strength:g}" if after is not None and after.strength != before.strength else ""
         return LinkPlan(
-            f"#{source} {before.relation.value} #{target} again",
+            f"#{source} {before.relation.value} #{target} again{changed}",
             lambda change: runtime.store.record.put_link(again, change),
             hidden,
         )

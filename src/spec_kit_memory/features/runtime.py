@@ -358,7 +358,7 @@ class Runtime:
     @property
     def take_back(self) -> Advice:
         """How to take back what was done here."""
-        return advise("take-back")
+        return advise("take-back-on-page") if self.accepts else advise("take-back")
 
     def embed_soon(self) -> None:
         """Embedding in the foreground is for one saved file; scans leave it to the background."""

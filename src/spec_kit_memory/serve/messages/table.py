@@ -111,6 +111,14 @@ TABLE: Mapping[str, Words] = {
         model="the user can take it back with `skm undo`",
         person="take it back with `undo()`",
     ),
+    "take-back-on-page": _apart(
+        model="the user can take it back on the server's page, under Time",
+        person="take it back on the server's page, under Time",
+    ),
+    "bring-back-on-page": _apart(
+        model="the user can take the last delete back on the server's page, under Time",
+        person="take the last delete back on the server's page, under Time",
+    ),
     "confirm": _alike("ask the person, then call again with `confirm=True`"),
     "vouch": _apart(
         model="ask the user to vouch for it: `skm trust {id}`",
@@ -192,7 +200,7 @@ TABLE: Mapping[str, Words] = {
     "repair": _alike("mend what can be mended with `health(repair=True)`"),
     "look-to-the-end": _alike("the index is large: `health(full=True)` looks to the end at {checks}"),
     "repair-files": _alike("`index()` brings the index in step; `health(repair=True)` does so too"),
-    "repair-held-back": _alike("`list()` says which and why"),
+    "repair-held-back": _alike("`load(ID)` says why of one"),
     "still-true": _alike("is it still true? correct it, or say so with `validate(ID, outdated=True)`"),
     "longer-phrase": _alike("give it a longer phrase with `update(ID, add_trigger_phrases=PHRASE)`"),
     "repair-pending": _alike("`index()` computes them now; a running server does so by itself"),

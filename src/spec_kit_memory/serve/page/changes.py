@@ -49,6 +49,10 @@ class Sent:
         return [line.strip() for line in self.form.get(name, "").splitlines() if line.strip()]
 
 
+# Advice that the page's own button makes needless.
+TAKES_BACK = frozenset({"take-back", "take-back-on-page"})
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeDone:
     notice: Notice
@@ -58,7 +62,7 @@ class ChangeDone:
 def _notice(workspace: Workspace, answer: Answer, memory_id: int | None, *, to: str = "") -> ChangeDone:
     """With the operation that takes it back: the newest of this memory, which is the one just made."""
     latest = workspace.changes(memory_id, limit=1).changes if memory_id is not None else ()
-    hints = tuple(for_person(hint) for hint in answer.advice if getattr(hint, "code", "") != "take-back")
+    hints = tuple(for_person(hint) for hint in answer.advice if getattr(hint, "code", "") not in TAKES_BACK)
     return ChangeDone(Notice(_sentence(answer), hints=hints, operation=latest[0].operation if latest else ""), to=to)
 
 
