@@ -13,6 +13,7 @@ import pytest
 
 from spec_kit_memory.requests import BY_COMMAND
 from spec_kit_memory.serve.tools import BY_NAME
+from tools import house
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "spec_kit_memory"
@@ -195,21 +196,24 @@ def test_each_module_name_is_used_once() -> None:
     assert not shared
 
 
-# Named after the verbs that they record, and always written with their module: `operation.Link`.
-NAMED_WITH_THEIR_MODULE = {f"{PACKAGE}.core.operation"}
-
-
 def test_each_class_name_is_used_once() -> None:
     """`Found`, `Plan` or `Record` in three modules sends a reader to the wrong one. Engines mirror the contract."""
-    places: dict[str, set[str]] = {}
-    for module, tree in modules().items():
-        if module in NAMED_WITH_THEIR_MODULE or module.startswith(ENGINES):
-            continue
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, set()).add(module)
-    shared = {name: sorted(homes) for name, homes in places.items() if len(homes) > 1}
+    shared = {
+        name: sorted(homes) for name, homes in house.class_homes(house.modules_of(ROOT)).items() if len(homes) > 1
+    }
     assert not shared
+
+
+def test_the_page_that_counts_the_house_has_todays_counts_that_are_rules() -> None:
+    page = (ROOT / "docs" / "explain" / "house.md").read_text(encoding="utf-8")
+    counted = house.counts(ROOT)
+    for name in ("module names used twice", "class names used twice", "import cycles, lazy imports counted"):
+        assert f"| {counted[name]} |" in next(line for line in page.splitlines() if line.startswith(f"| {name} |")), (
+            name
+        )
+    broad = "broad excepts that swallow"
+    row = next(line for line in page.splitlines() if line.startswith(f"| {broad} |"))
+    assert row.split("|")[3].strip() == str(counted[broad])
 
 
 def heavy_modules() -> set[str]:

@@ -73,7 +73,7 @@ def _unmarked(begin: bytes) -> bytes:
     return begin.replace(b"%", b"%%")
 
 
-class Result:
+class StatementResult:
     """The rows of one statement."""
 
     def __init__(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
@@ -139,11 +139,11 @@ class Connection:
                 raw.execute("ROLLBACK")
         pool.putconn(raw)
 
-    def execute(self, sql: str, values: Values = ()) -> Result:
+    def execute(self, sql: str, values: Values = ()) -> StatementResult:
         """The first statement of a transaction goes to the server together with what begins it."""
         statement, given = self._statement(sql), _storable(values) or {}
         if self._begun is not None:
-            return Result(psycopg.ClientCursor(self.raw).execute(statement, given))
+            return StatementResult(psycopg.ClientCursor(self.raw).execute(statement, given))
         cursors: list[psycopg.Cursor[tuple[Any, ...]]] = []
 
         def send(raw: Raw, begin: bytes) -> None:
@@ -152,7 +152,7 @@ class Connection:
         self._begun = self._begin(send)
         while cursors[-1].nextset():
             pass  # what began it
-        return Result(cursors[-1])
+        return StatementResult(cursors[-1])
 
     def fetch_once(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
         """One statement that is a transaction of its own, there and back at once. Where one has begun, within that."""

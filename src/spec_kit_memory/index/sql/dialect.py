@@ -23,12 +23,12 @@ from spec_kit_memory.core.memory import Entry, Origin, Passage, Scope
 from spec_kit_memory.errors import DatabaseCorrupt
 from spec_kit_memory.index import rows
 
-__all__ = ["Connection", "Database", "Elsewhere", "Result", "TextIndex", "Values", "fetch", "first", "upsert"]
+__all__ = ["Connection", "Database", "Elsewhere", "StatementResult", "TextIndex", "Values", "fetch", "first", "upsert"]
 
 Values = Sequence[Any] | Mapping[str, Any]
 
 
-class Result(Protocol):
+class StatementResult(Protocol):
     """The rows of one statement."""
 
     def __iter__(self) -> Iterator[Any]: ...
@@ -72,7 +72,7 @@ class Connection(Protocol):
     def text_index(self) -> TextIndex: ...
     @property
     def checkout(self) -> int: ...
-    def execute(self, sql: str, values: Values = ..., /) -> Result: ...
+    def execute(self, sql: str, values: Values = ..., /) -> StatementResult: ...
     def executemany(self, sql: str, values: Iterable[Values], /) -> object: ...
     def next_id(self, kind: str, count: int = 1) -> int:
         """The first of so many new ids of this table, or of sequences of `history`."""

@@ -19,7 +19,17 @@ from spec_kit_memory import filesystem
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.sqlite import log
 
-__all__ = ["INDEX_INTERIOR", "INDEX_LEAF", "TABLE_INTERIOR", "TABLE_LEAF", "Pages", "Row", "Tree", "Value", "page_size"]
+__all__ = [
+    "INDEX_INTERIOR",
+    "INDEX_LEAF",
+    "TABLE_INTERIOR",
+    "TABLE_LEAF",
+    "Pages",
+    "StoredRow",
+    "Tree",
+    "Value",
+    "page_size",
+]
 
 Value = None | int | float | str | bytes
 
@@ -40,14 +50,14 @@ class PageError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredRow:
     key: int  # the rowid; 0 for an entry of an index
     values: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    row: Row
+    row: StoredRow
     end: int  # on its page
 
 
@@ -197,20 +207,20 @@ class Pages:
 
     # --- rows
 
-    def rows(self, number: int) -> Iterator[Row | None]:
+    def rows(self, number: int) -> Iterator[StoredRow | None]:
         """The rows of a table's leaf; None for each that cannot be read."""
         for pointer in self._pointers(number, head=8):
             cell = self._cell(number, pointer, of_table=True)
             yield cell.row if cell else None
 
-    def entries(self, number: int) -> Iterator[Row | None]:
+    def entries(self, number: int) -> Iterator[StoredRow | None]:
         """The entries of a page of an index, or the rows of a table without rowid; interior pages have some too."""
         interior = self.kind(number) == INDEX_INTERIOR
         for pointer in self._pointers(number, head=12 if interior else 8):
             cell = self._cell(number, pointer + 4 if interior else pointer, of_table=False)
             yield cell.row if cell else None
 
-    def carved(self, number: int) -> Iterator[Row]:
+    def carved(self, number: int) -> Iterator[StoredRow]:
         """Whatever in a page of a table could be a row, wherever it begins: its header and its list may be wrong."""
         at = 8
         while at < self.size - 3:
@@ -238,7 +248,7 @@ class Pages:
             values = self._record(page, behind, length, local)
         except (ValueError, IndexError, struct.error):
             return None
-        return _Cell(Row(_signed(key), values), behind + local + (4 if local < length else 0))
+        return _Cell(StoredRow(_signed(key), values), behind + local + (4 if local < length else 0))
 
     def _local(self, length: int, *, of_table: bool) -> int:
         """How many bytes of a payload are on its own page."""
