@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,31 @@ def test_a_request_is_a_frozen_dataclass() -> None:
         made.coats = 3  # type: ignore[misc]
     assert made.replace(coats="3") == PaintRequest("blue", coats=3)
     assert hash(made) == hash(PaintRequest(colour="blue"))
+
+
+def test_threads_may_use_a_request_for_the_first_time_at_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class is made when it is first used; who comes while it is made waits for it."""
+
+    class FirstUsed(Request, verb="first_used"):
+        size: int = parameter("integer", default=1)
+
+    sizes: list[int] = []
+    late = threading.Thread(target=lambda: sizes.append(FirstUsed(size=2).size))
+    make = dataclasses.dataclass
+
+    def slow(**options: Any) -> Any:
+        def made(cls: type) -> type:
+            late.start()
+            late.join(0.3)  # long enough to fail, if it would
+            return make(**options)(cls)
+
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dataclasses, "dataclass", slow)
+        sizes.append(FirstUsed(size=1).size)
+    late.join(60)
+    assert sizes == [1, 2]
 
 
 def test_a_request_that_is_wrong_cannot_be_made() -> None:

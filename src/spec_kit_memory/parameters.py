@@ -16,6 +16,7 @@ import inspect
 import json
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
@@ -235,13 +236,19 @@ class _MadeWhenUsed(type):
         raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
 
 
+_being_made = threading.RLock()  # threads of a server may use a class for the first time at the same moment
+
+
 def _made(cls: type) -> type:
-    del cls.__init__  # type: ignore[misc]
-    declared: Mapping[str, Parameter] = vars(cls)["declared"]
-    cls.__annotations__ = {name: parameter_.annotation for name, parameter_ in declared.items()}
-    for name, parameter_ in declared.items():
-        setattr(cls, name, dataclasses.field(default=parameter_.default, kw_only=parameter_.kw_only))
-    return dataclasses.dataclass(frozen=True)(cls)
+    with _being_made:
+        if vars(cls).get("__init__") is Request.__init__:
+            del cls.__init__  # type: ignore[misc]
+            declared: Mapping[str, Parameter] = vars(cls)["declared"]
+            cls.__annotations__ = {name: parameter_.annotation for name, parameter_ in declared.items()}
+            for name, parameter_ in declared.items():
+                setattr(cls, name, dataclasses.field(default=parameter_.default, kw_only=parameter_.kw_only))
+            dataclasses.dataclass(frozen=True)(cls)
+    return cls
 
 
 @dataclass_transform(

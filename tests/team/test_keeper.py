@@ -120,6 +120,27 @@ def test_a_save_gets_into_git_as_its_users(team: Team) -> None:
     assert workspace.search("gate").results[0].id == saved.id, "what git has now is the same memory"
 
 
+def test_of_what_is_in_git_the_outbox_keeps_the_last_of_each_path(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    saved, other = workspace.save(text="The gate opens at nine"), workspace.save(text="Ferries leave at dawn")
+    assert saved.id is not None
+    team.round(keeper)
+    for title in ("One", "Two", "Three"):
+        workspace.update(id=saved.id, title=title)
+        team.round(keeper)
+    workspace.update(id=saved.id, title="Four")  # on its way
+    with team.database.transaction() as session:
+        rows = session.rows("SELECT path, stage FROM outbox ORDER BY sequence")
+    assert rows == [(other.path, "in git"), (saved.path, "in git"), (saved.path, "accepted")]
+    assert workspace.stats().git == {"accepted": 1, "in git": 2, "failed": 0}
+    team.round(keeper)
+    assert stage(workspace, saved.path) == (Stage.IN_GIT, team.remote.tip())
+    team.remote.commit({"memory/new.md": "# New\n\nForced.\n"}, force=True)
+    team.round(keeper)
+    assert stage(workspace, saved.path)[0] is Stage.FAILED, "the one row that is left is enough to miss it in git"
+    assert workspace.load(saved.id).text
+
+
 def test_updates_and_removals_follow_in_order_and_others_edits_are_kept(team: Team) -> None:
     workspace, keeper = team.replica(), team.keeper()
     team.round(keeper)

@@ -177,12 +177,21 @@ class Outbox(View):
             return [_waiting(row) for row in fetch(connection, sql, (MOST_AT_ONCE,))]
 
     def delivered(self, commits: Mapping[int, str], *, branch: str) -> None:
-        """These are in git: sequence -> commit. Their text is not needed any more."""
+        """These are in git: sequence -> commit. Their text is not needed any more, nor what their paths had before.
+
+        The last row of each path stays: it says in which commit a memory is, and no sequence is ever given twice.
+        """
         with self._database.writing() as connection:
             connection.executemany(
                 "UPDATE outbox SET stage = 'in git', commit = ?, branch = ?, reason = NULL, data = NULL,"
                 " ended_at = now() WHERE project_id = @p AND sequence = ? AND stage = 'accepted'",
                 [(commit, branch, sequence) for sequence, commit in commits.items()],
+            )
+            connection.execute(
+                "DELETE FROM outbox AS old USING outbox AS newer WHERE old.project_id = @p AND newer.project_id = @p"
+                " AND old.path = newer.path AND old.sequence < newer.sequence AND old.stage = 'in git'"
+                " AND newer.stage = 'in git' AND newer.sequence = ANY(?::bigint[])",
+                (list(commits),),
             )
 
     def failed(self, sequence: int, reason: str) -> None:

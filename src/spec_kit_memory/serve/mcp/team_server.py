@@ -38,13 +38,21 @@ __all__ = ["build_team_server", "caller_for"]
 
 # Beyond one's own view they are for admins, who see the index as a whole; personal memories are in nobody's.
 WHOLE_VIEW = frozenset(("health", "stats"))
+# A project's checkpoints are everybody's in it, so that an admin can restore what a writer made. They have what is
+# shared: nobody's own notes are in one, or changed by one.
+SHARED_VIEW = frozenset(
+    ("checkpoint_create", "checkpoint_list", "checkpoint_diff", "checkpoint_restore", "checkpoint_delete")
+)
 DEFAULT_TOKENS = 4000
 _URI = re.compile(r"memory://(?P<project>[^/]+)/(?P<rest>.+)")
 
 
-def caller_for(access: Access, caller: Caller, *, connection: str = "", whole: bool = False) -> Caller:
-    """The workspace's own caller as this person."""
-    scope = Scope() if whole else replace(caller.scope, user=access.user.id)
+def caller_for(
+    access: Access, caller: Caller, *, project: str = "", verb: str | None = None, connection: str = ""
+) -> Caller:
+    """The workspace's own caller as this person, with the view that the verb has for them in the project."""
+    is_whole = verb in WHOLE_VIEW and access.role(project) is Role.ADMIN
+    scope = Scope() if is_whole or verb in SHARED_VIEW else replace(caller.scope, user=access.user.id)
     return replace(caller, scope=scope, user=str(access.user), connection=connection, personal=False)
 
 
@@ -83,12 +91,11 @@ class _TeamServed:
         """The server of one project, for one request."""
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(WORKERS)
-        is_admin = access.role(project) is Role.ADMIN
 
         def identify(ctx: Context, caller: Caller, request: Request | None = None) -> Caller:
-            whole = is_admin and request is not None and request.verb in WHOLE_VIEW
+            verb = None if request is None else request.verb
             connection = str(ctx.request.headers.get("mcp-session-id", "")) if ctx.request is not None else ""
-            return caller_for(access, caller, connection=connection, whole=whole)
+            return caller_for(access, caller, project=project, verb=verb, connection=connection)
 
         def authorize(ctx: Context, tool: Tool, request: Request) -> None:
             access.require(project, request)
