@@ -77,7 +77,7 @@ def agent(number: int, projects: dict[str, Workspace], log: Log, seed: int, stop
             stopping.wait(0.2)
             continue
         milliseconds = (time.perf_counter() - started) * 1000
-        log.write(kind=kind, project=name, user=user, ms=round(milliseconds, 3), **fields)
+        log.write(kind=kind, project=name, user=user, at=time.time(), ms=round(milliseconds, 3), **fields)
 
 
 def main() -> None:

@@ -265,6 +265,30 @@ def test_the_ledger_names_who_did_it_and_ones_own_notes_are_nobody_elses(served:
         assert "Diary" not in json.dumps(served.call(ben, tool, **arguments)), tool
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_admin_restores_what_a_writer_kept_and_nobodys_own_notes_are_in_it(served: Served, kind: str) -> None:
+    ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "admin", "shop")
+    for person in ("ana", "ben"):
+        own = served.folder / "shop" / "memory" / "users" / served.user(kind, person).id / "own.md"
+        own.parent.mkdir(parents=True)
+        own.write_text(f"# Diary of {person}\n\nMy own kestrel.\n", encoding="utf-8")
+    with served.team.projects.use("shop") as workspace:
+        workspace.index()
+    made = served.call(ana, "checkpoint_create", name="by-ana")["data"]
+    assert made["memories"] == 1, "hers is not in what others restore"
+    served.call(ana, "memory_update", id=1, title="Spoilt")
+    for reader in (ana, ben, served.token(kind, "cleo", "reader", "shop")):
+        listed = served.call(reader, "checkpoint_list")["data"]["checkpoints"]
+        assert "by-ana" in [row["name"] for row in listed]
+    restored = served.call(ben, "checkpoint_restore", name="by-ana", clearExisting=True, restoreFiles=True)["data"]
+    assert restored["removed"] == 0
+    assert "title: Notes of the shop" in served.call(ana, "memory_load", memoryId=1)["data"]["text"]
+    for token, person in ((ana, "ana"), (ben, "ben")):
+        found = served.call(token, "memory_search", query="diary kestrel", limit=50)["data"]["results"]
+        assert [row["title"] for row in found if "Diary" in row["title"]] == [f"Diary of {person}"]
+    assert served.call(ben, "checkpoint_delete", name="by-ana")["data"]["name"] == "by-ana"
+
+
 def test_a_token_that_was_revoked_or_is_no_token_is_refused(served: Served) -> None:
     token, secret = served.team.tokens.create("ana", projects=["shop"], role="reader")
     served.team.tokens.revoke(token.id)

@@ -104,6 +104,43 @@ def test_what_is_in_git_is_found_and_follows_what_people_push(team: Team) -> Non
     assert team.round(keeper).brought.changed == 0
 
 
+CONFIG = ".spec-kit-memory/config.jsonc"
+
+
+def test_what_a_repositorys_configuration_excludes_is_not_read(team: Team) -> None:
+    workspace, keeper = team.replica(), team.keeper()
+    files: dict[str, str | None] = {f"memory/{name}.md": f"# {name}\n\nA note.\n" for name in ("Kept", "Draft", "Old")}
+    team.remote.commit({**files, "memory/first.md": None, "specs/001-x/memory/Deep.md": "# Deep\n\nA note.\n"})
+    saved = workspace.save(text="The gate opens at nine")
+    team.round(keeper)
+    name = workspace.load(saved.id).memory.title
+    everything = {"Kept", "Draft", "Old", "Deep", name}
+    assert titles(workspace) == everything
+    team.remote.commit({CONFIG: '{"exclude": ["specs/001-x/", "Dr*.md", /* ours */ "gate*", "memory/*gate*"]}'})
+    team.round(keeper)
+    assert titles(workspace) == {"Kept", "Old", name}, "what was saved here was acknowledged, and stays"
+    team.remote.commit({CONFIG: '{"exclude": ["memory/Old.md"], "index.url": "postgresql://x", "nonsense": 1}'})
+    team.round(keeper)
+    assert titles(workspace) == everything - {"Old"}, "nothing but exclude counts"
+    for wrong, said in (("{", "JSON"), ('{"exclude": 7}', "exclude"), (f'{{"exclude": {["x"] * 1001}}}', "exclude")):
+        team.remote.commit({CONFIG: wrong.replace("'", '"')})
+        problem = team.round(keeper).problem or ""
+        assert CONFIG in problem or "exclude" in problem, problem
+        assert said in problem
+        assert titles(workspace) == everything - {"Old"}, "what is wrong shows nothing that was left out"
+    team.remote.commit({CONFIG: None})
+    assert team.round(keeper).problem is None
+    assert titles(workspace) == everything
+
+
+@pytest.mark.parametrize(("mode", "target"), [("120000", "/etc/passwd"), ("120000", "../../secrets.jsonc")])
+def test_a_configuration_that_is_a_link_is_not_read(team: Team, mode: str, target: str) -> None:
+    workspace = team.replica()
+    team.remote.commit({CONFIG: target}, mode=mode)
+    assert team.round().problem is None
+    assert titles(workspace) == {"First"}
+
+
 def test_a_save_gets_into_git_as_its_users(team: Team) -> None:
     workspace = team.replica()
     saved = workspace.for_caller(Caller(user="ana <x>\n@local")).save(text="The gate opens at nine")

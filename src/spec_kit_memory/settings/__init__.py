@@ -22,12 +22,14 @@ from spec_kit_memory.settings.keys import (
     plain,
 )
 from spec_kit_memory.settings.loading import (
+    CONFIG,
     RESERVED_VARIABLES,
     find_root,
     load,
     load_with_problems,
     parse_flag,
     places_of,
+    repository_excludes,
     starter_config,
 )
 from spec_kit_memory.settings.own_folders import make_private_folder, user_config_file, user_folder, user_state_folder
@@ -35,6 +37,7 @@ from spec_kit_memory.settings.trust import TRUST, TrustLevel
 
 __all__ = [
     "BY_NAME",
+    "CONFIG",
     "KEYS",
     "RESERVED_VARIABLES",
     "STATE_FOLDER",
@@ -58,6 +61,7 @@ __all__ = [
     "parse_flag",
     "places_of",
     "plain",
+    "repository_excludes",
     "starter_config",
     "user_config_file",
     "user_folder",

@@ -43,7 +43,17 @@ from spec_kit_memory.settings.keys import (
 from spec_kit_memory.settings.own_folders import expanded, user_config_file
 from spec_kit_memory.settings.trust import TRUST, TrustLevel, overreach
 
-__all__ = ["RESERVED_VARIABLES", "find_root", "load", "load_with_problems", "parse_flag", "places_of", "starter_config"]
+__all__ = [
+    "CONFIG",
+    "RESERVED_VARIABLES",
+    "find_root",
+    "load",
+    "load_with_problems",
+    "parse_flag",
+    "places_of",
+    "repository_excludes",
+    "starter_config",
+]
 
 CONFIG = f"{STATE_FOLDER}/config.jsonc"
 CONFIG_LIMIT_BYTES = 1_000_000
@@ -189,6 +199,21 @@ def _load(
     return replace(settings, repository_paths=frozenset(paths) if "file" in sources[ADDS_UP] else frozenset()), problems
 
 
+def repository_excludes(data: bytes) -> tuple[str, ...]:
+    """`exclude` of a repository's configuration that is no file here. What else it says counts for nothing."""
+    problems = _Problems()
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for name, raw in _from_bytes(data, CONFIG, problems):
+        if name == "exclude":
+            _accept(name, raw, "file", CONFIG, values=values, sources=sources, problems=problems)
+    for _, text in overreach(values, sources, root=Path("/"), outside=False, network=False):
+        problems.add(text)
+    if problems.texts:
+        raise problems.error()
+    return tuple(values.get("exclude", ()))
+
+
 def _homeless(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     index = values.get("semantic.indexPath")
     paths = [("memory.extraPaths", path) for path in values.get("memory.extraPaths", ())]
@@ -279,6 +304,10 @@ def _from_file(place: filesystem.Place, where: str, problems: _Problems) -> Iter
     except OSError as error:
         problems.add(f"{where} cannot be read: {error.strerror or error}.")
         return
+    yield from _from_bytes(data, where, problems)
+
+
+def _from_bytes(data: bytes, where: str, problems: _Problems) -> Iterator[tuple[str, object]]:
     if len(data) > CONFIG_LIMIT_BYTES:
         problems.add(f"{where} is larger than {CONFIG_LIMIT_BYTES:,} bytes.")
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from spec_kit_memory import filesystem
@@ -18,7 +18,7 @@ from spec_kit_memory.files.scan import Sync
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from spec_kit_memory.index.postgres.outbox import Outbox
-from spec_kit_memory.settings import Settings
+from spec_kit_memory.settings import CONFIG, Settings, repository_excludes
 from spec_kit_memory.team.repository import Repository, TreeFile
 from spec_kit_memory.team.scratch import remove_folder
 
@@ -28,6 +28,7 @@ AT_ONCE = 50  # files of one transaction
 _LONGEST = 1_000
 _LONGEST_PART = 255  # bytes
 _LFS = b"version https://git-lfs"
+IsMemory = Callable[[str, int], bool]  # by path and size
 _TEXTS = (b".md", b".txt", b".MD", b".TXT")
 
 
@@ -170,12 +171,14 @@ class Mirror:
 
     def _wanted(self, branch: str | None, save_branch: str | None, brought: Brought) -> dict[str, str]:
         """Path -> blob: what the branch has, and over it what the save branch changed since the two parted."""
-        trees = [self._memories(commit, brought) for commit in dict.fromkeys((branch, save_branch)) if commit]
+        is_memory = self._rules_of(branch or save_branch)
+        commits = [commit for commit in dict.fromkeys((branch, save_branch)) if commit]
+        trees = [self._memories(commit, is_memory, brought) for commit in commits]
         if len(trees) < 2 or branch is None or save_branch is None:
             return trees[0] if trees else {}
         ours, saved = trees
         parted = self._repository.merge_base(branch, save_branch)
-        base = self._memories(parted, Brought()) if parted else {}
+        base = self._memories(parted, is_memory, Brought()) if parted else {}
         for path in {*saved, *base}:
             if saved.get(path) != base.get(path) and ours.get(path) == base.get(path):
                 if path in saved:
@@ -184,13 +187,34 @@ class Mirror:
                     ours.pop(path, None)
         return ours
 
-    def _memories(self, commit: str, brought: Brought) -> dict[str, str]:
+    def _rules_of(self, commit: str | None) -> IsMemory:
+        """Discovery's, with what the repository's own configuration leaves out.
+
+        What was saved through this server stays found though it lies there: it was acknowledged.
+        """
+        read = self._settings
+        if commit is not None and self._repository.has_file(commit, CONFIG):
+            data = self._repository.blob_at(commit, CONFIG) or b""
+            read = replace(read, exclude=(*read.exclude, *repository_excludes(data)))
+        saved = {row.path for row in self._outbox.in_git()} if read is not self._settings else set()
+
+        def is_memory(path: str, size: int) -> bool:
+            real = self._settings.root / path
+            facts = outgoing.unwritten_facts(size=size, mtime_ns=0)
+            settings = self._settings if path in saved else read
+            return discover.place(settings, real, real=real, facts=facts) is not None
+
+        return is_memory
+
+    def _memories(self, commit: str, is_memory: IsMemory, brought: Brought) -> dict[str, str]:
         entries, skipped = self._repository.tree(commit)
         for kind, number in skipped.items():
             brought.skipped[kind] = brought.skipped.get(kind, 0) + number
-        return dict(self._found(entries, brought.skipped))
+        return dict(self._found(entries, is_memory, brought.skipped))
 
-    def _found(self, entries: Iterable[TreeFile], skipped: dict[str, int]) -> Iterable[tuple[str, str]]:
+    def _found(
+        self, entries: Iterable[TreeFile], is_memory: IsMemory, skipped: dict[str, int]
+    ) -> Iterable[tuple[str, str]]:
         for entry in entries:
             if not entry.name.endswith(_TEXTS):
                 continue
@@ -201,13 +225,8 @@ class Mirror:
                 _count(skipped, "too large files")
             elif owner_of(path) is not None:
                 _count(skipped, "files in somebody's own namespace")
-            elif self._is_memory(path, entry.size):
+            elif is_memory(path, entry.size):
                 yield path, entry.blob
-
-    def _is_memory(self, path: str, size: int) -> bool:
-        real = self._settings.root / path
-        facts = outgoing.unwritten_facts(size=size, mtime_ns=0)
-        return discover.place(self._settings, real, real=real, facts=facts) is not None
 
 
 def _kind(place: Place) -> Callable[[int], bool] | None:

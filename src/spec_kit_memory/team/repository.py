@@ -310,6 +310,10 @@ class Repository:
         """Is there anything of that name?"""
         return any(self._lines(*_LIST, commit, "--", path))
 
+    def has_file(self, commit: str, path: str) -> bool:
+        """Is there a regular file of that name? No link is followed."""
+        return any(line.split(b" ", 1)[0].decode() in _FILE_MODES for line in self._lines(*_LIST, commit, "--", path))
+
     def trailers(self, commit: str, key: str) -> dict[str, str]:
         """The values of this trailer on the way to a commit -> the commit that has it.
 

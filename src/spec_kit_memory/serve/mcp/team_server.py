@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spec_kit_memory.serve.http.open_projects import OpenProjects
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["build_team_server", "caller_for"]
+__all__ = ["SHARED_VIEW", "build_team_server", "caller_for"]
 
 # Beyond one's own view they are for admins, who see the index as a whole; personal memories are in nobody's.
 WHOLE_VIEW = frozenset(("health", "stats"))

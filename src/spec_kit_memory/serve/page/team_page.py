@@ -17,11 +17,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.parameters import Request as VerbRequest
 from spec_kit_memory.parameters import from_call
 from spec_kit_memory.serve import render
-from spec_kit_memory.serve.mcp.team_server import caller_for
+from spec_kit_memory.serve.mcp.team_server import SHARED_VIEW, caller_for
 from spec_kit_memory.serve.page import changes, views
 from spec_kit_memory.serve.page.access import Notice, PageAccess, Visit
 from spec_kit_memory.serve.page.routes import Page, app_of
@@ -107,7 +108,10 @@ class _Fenced:
         def call(*values: Any, **named: Any) -> Any:
             request = from_call(_VERBS[name], values, named)
             self._access.require(self._project, request)
-            return getattr(self._workspace, name)(request)
+            workspace = self._workspace
+            if name in SHARED_VIEW:
+                workspace = workspace.for_caller(replace(workspace.caller, scope=Scope()))
+            return getattr(workspace, name)(request)
 
         return call
 
@@ -132,8 +136,8 @@ class TeamPage(Page):
         project = str(request.path_params["project"])
         with self._team.projects.use(project) as workspace:
             is_health = request.url.path.removesuffix(".json").endswith("/numbers/health")
-            whole = is_health and visit.rights.role(project) is Role.ADMIN
-            caller = replace(caller_for(visit.rights, workspace.caller, whole=whole), observer=observer)
+            own = caller_for(visit.rights, workspace.caller, project=project, verb="health" if is_health else None)
+            caller = replace(own, observer=observer)
             fenced: Any = _Fenced(workspace.for_caller(caller), visit.rights, project)
             yield fenced
 
