@@ -243,7 +243,7 @@ class Workspace:
         """The workspace that a request is about: this one, or the user's personal vault."""
         if not isinstance(request, Request) or not personal.names_personal(request) or self._is_personal:
             return self
-        if self._runtime.accepts:  # what is personal there is a namespace of the same index
+        if self._runtime.is_team:  # what is personal there is a namespace of the same index
             return self
         vault = self.personal
         if vault is None and getattr(request, "vault", None) == personal.PERSONAL:

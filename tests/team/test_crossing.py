@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,7 +27,7 @@ from spec_kit_memory.serve.tools import BY_NAME, TOOLS
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.rights import NEEDED, Role, User, read_grants
 from tests.serve.test_http import HEADERS
-from tests.serve.test_sign_in import AUDIENCE, Authority
+from tests.serve.test_sign_in import AUDIENCE, REFUSED, Authority
 
 ERA = "2026-07-28"
 GRANTS = read_grants(
@@ -186,6 +187,47 @@ def test_no_resource_prompt_or_completion_shows_another_project(served: Served, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_the_server_lists_to_one_is_read_or_completed_for_another(served: Served, kind: str) -> None:
+    """Whatever the bank's own people are shown, by the server's lists and not by ours, is tried from the shop."""
+    bea, ana = served.token(kind, "bea", "admin", "bank"), served.token(kind, "ana", "admin", "shop")
+    listed = served.result(served.ask(bea, "resources/list", {}))["resources"]
+    templates = served.result(served.ask(bea, "resources/templates/list", {}))["resourceTemplates"]
+    prompts = served.result(served.ask(bea, "prompts/list", {}))["prompts"]
+    assert {tool["name"] for tool in served.result(served.ask(bea, "tools/list", {}))["tools"]} == set(CALLS)
+    assert listed
+    assert templates
+    assert prompts
+    values = {"project": "bank", "id": "1", "name": "001-bank-vault"}
+    uris = [row["uri"] for row in listed]
+    uris += [re.sub(r"\{\W?(\w+)\}", lambda part: values[part[1]], row["uriTemplate"]) for row in templates]
+    for uri in uris:
+        there = served.result(served.ask(ana, "resources/read", {"uri": uri}, uri))
+        assert "error" in there, uri
+        assert not leaks(there, asked=uri)
+        assert "contents" in served.result(served.ask(bea, "resources/read", {"uri": uri}, uri)), uri
+    arguments = [
+        ({"type": "ref/prompt", "name": prompt["name"]}, argument["name"])
+        for prompt in prompts
+        for argument in prompt.get("arguments", ())
+    ]
+    arguments += [
+        ({"type": "ref/resource", "uri": row["uriTemplate"]}, name)
+        for row in templates
+        for name in re.findall(r"\{\W?(\w+)\}", row["uriTemplate"])
+    ]
+    completed: set[str] = set()
+    for ref, name in arguments:
+        for begun in ("", "b", "0", "bank", "001-bank"):
+            for context in ({}, {"context": {"arguments": {"project": "bank"}}}):
+                asked = {"ref": ref, "argument": {"name": name, "value": begun}, **context}
+                for_ana = served.result(served.ask(ana, "completion/complete", asked)).get("completion", {})
+                assert "bank" not in json.dumps(for_ana), asked
+                for_bea = served.result(served.ask(bea, "completion/complete", asked)).get("completion", {})
+                completed |= set(for_bea.get("values", ()))
+    assert {"bank", "001-bank-vault", "bank-kestrel-checkpoint"} <= completed, "there was something to be seen"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_tool_needs_its_role(served: Served, kind: str) -> None:
     for role in Role:
         token = served.token(kind, f"{role.label}-person", role.label, "shop")
@@ -266,6 +308,61 @@ def test_the_ledger_names_who_did_it_and_ones_own_notes_are_nobody_elses(served:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_what_one_saves_is_the_projects_unless_it_is_said_to_be_personal(served: Served, kind: str) -> None:
+    """In a plain folder as in git (tests/team/test_acceptance.py)."""
+    for kept in (served.folder / "shop" / "specs").rglob("*.md"):  # with spec folders one has to be named
+        kept.unlink()
+    (served.folder / "shop" / "specs").rename(served.folder / "shop" / "documents")
+    ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "reader", "shop")
+    for vault in ("project", "personal"):
+        context = {"title": f"Heron {vault}", "sessionSummary": f"The heron of the {vault} eats at dusk."}
+        assert "data" in served.call(ana, "memory_save", context=context, vault=vault)
+    for token, titles in ((ana, {"Heron project", "Heron personal"}), (ben, {"Heron project"})):
+        found = served.call(token, "memory_search", query="heron eats at dusk")["data"]["results"]
+        assert {row["title"] for row in found if "Heron" in row["title"]} == titles
+
+
+@pytest.mark.parametrize("attack", sorted(REFUSED))
+def test_an_access_token_that_does_not_hold_is_refused(served: Served, attack: str) -> None:
+    answer = served.ask(REFUSED[attack](served.authority), "tools/list", {})
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith('Bearer error="invalid_token"')
+    assert "resource_metadata=" in answer.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_save_lands_in_its_project_whatever_it_says(served: Served, kind: str) -> None:
+    ana = served.token(kind, "ana", "writer", "shop")
+    before = {path for path in served.folder.rglob("*") if path.is_file()}
+    bank = served.folder / "bank" / "memory"
+    for where in (
+        "../bank",
+        "../../bank/memory",
+        "001-x/../../../bank",
+        str(bank),
+        "..",
+        "~",
+        "a\\..\\..\\bank",
+        "%2e%2e/bank",
+    ):
+        for context in ({"sessionSummary": "Left here."}, {"sessionSummary": "Left here.", "specFolder": where}):
+            given = {"context": context, "create": True} | ({} if "specFolder" in context else {"specFolder": where})
+            served.call(ana, "memory_save", **given)
+            served.call(
+                ana,
+                "memory_save",
+                context={"title": where, "sessionSummary": f"Left at {where}."},
+                specFolder="001-shop-vault",
+            )
+    for path in (str(bank / "x.md"), "../bank/memory/x.md", "/etc/passwd", "specs/001-bank-vault/../../../x.md"):
+        assert "code" in served.call(ana, "memory_save", filePath=path)
+        assert "code" in served.call(ana, "memory_get", path=path, lines="1-2")
+    made = {path for path in served.folder.rglob("*") if path.is_file()} - before
+    assert made, "a title is no path"
+    assert all(path.is_relative_to(served.folder / "shop") for path in made if "data" not in path.parts), made
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_admin_restores_what_a_writer_kept_and_nobodys_own_notes_are_in_it(served: Served, kind: str) -> None:
     ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "admin", "shop")
     for person in ("ana", "ben"):
@@ -331,6 +428,13 @@ def test_calls_of_a_git_host_are_signed_and_others_learn_nothing(served: Served)
     for name in ("%00", "sh%00op", "%ff", "x" * 5000):  # nor does a name that the database would refuse
         assert call(name, b"{}", secret).text == unknown.text
     assert call("shop", b"x" * 1_000_001, secret).status_code == 413
+
+    last = served.team.registry.get("shop").wanted_at
+    for _ in range(5):  # who overheard a call and sends it again gets one fetch, of what is in git anyway
+        assert call("shop", b"{}", secret).status_code == 202
+    fetched = served.team.registry.get("shop").wanted_at
+    assert call("shop", b"{}", secret).status_code == 202
+    assert (served.team.registry.get("shop").wanted_at, fetched != last) == (fetched, True)
 
     def last_wanted(when: str) -> object:
         with served.team.database.transaction() as session:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.keeper import Keeper, Round
@@ -292,3 +293,62 @@ def until(holds: Callable[[], object]) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "-oProxyCommand=touch owned",
+        "--upload-pack=touch owned",
+        "ssh://-oProxyCommand=touch/x",
+        "ssh://git@-oProxyCommand=touch/x",
+        "ssh://-oProxyCommand=touch@host/x",
+        "ssh://git@host@-oProxyCommand=touch/x",
+        "https://user@-host/x",
+        "git@-oProxyCommand=touch:x",
+        "-oProxy@host:x",
+        "-oProxyCommand=touch@host:x",
+        "-oProxyCommand=touch:x",
+        "host:-oProxyCommand",
+        "ext::sh -c touch% owned",
+        "fd::17",
+        "file:///etc",
+        "FILE:///etc",
+        "http://127.0.0.1:1/x.git",
+        "git://127.0.0.1:1/x.git",
+        "ftp://127.0.0.1:1/x.git",
+        "https://host/x.git\n--upload-pack=touch",
+        "https://",
+        "ssh://",
+    ],
+)
+def test_an_address_that_is_an_option_or_another_protocol_is_refused(database: TeamDatabase, address: str) -> None:
+    with pytest.raises(SpecKitMemoryError):
+        Projects(database).add("shop", repository=address)
+    assert not Projects(database).list()
+
+
+def test_git_is_allowed_https_and_ssh_alone_wherever_a_redirect_leads(tmp_path: Path) -> None:
+    """A redirect, or an address that the operator's configuration puts in place of another, is no way to a file."""
+    secret = Remote.made(tmp_path / "secret.git")
+    project = Project("shop", "https://host.example/x.git", is_git=True, branch="main", save_branch="main")
+    repository = Repository(tmp_path / "server" / "repository.git", project)
+    (tmp_path / "server").mkdir()
+    for other in (f"file://{secret.folder}", str(secret.folder), "ext::sh -c cat", "http://127.0.0.1:1/x"):
+        with pytest.raises(GitError, match="not allowed"):
+            repository.run("ls-remote", "--", other)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://host.example/acme/shop.git",
+        "https://user:word@host.example:8443/acme/shop.git",
+        "ssh://git@host.example:22/acme/shop.git",
+        "ssh://git@[::1]/acme/@scope/shop.git",
+        "git@host.example:acme/shop.git",
+        "host.example:shop",
+    ],
+)
+def test_an_ordinary_address_is_taken(database: TeamDatabase, address: str) -> None:
+    assert Projects(database).add("shop", repository=address).project.is_git

@@ -58,7 +58,7 @@ def place(
 ) -> Placed:
     """`personal` is asked of a team server, where a person's notes are the project's unless they say otherwise."""
     base = _base(runtime)
-    user = None if runtime.accepts and not personal else runtime.scope.user
+    user = None if runtime.is_team and not personal else runtime.scope.user
     if base is None and (given_folder is None or user) and not create:
         return _at_root(runtime, user)
     if user and given_folder is None:

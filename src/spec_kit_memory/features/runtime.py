@@ -356,6 +356,12 @@ class Runtime:
         return self.whole.outbox is not None
 
     @property
+    def is_team(self) -> bool:
+        """A project of a team server, in git or in a plain folder: what its people save is the project's, unless they
+        say that it is personal."""
+        return self.accepts or bool(self.settings.index.checkout)
+
+    @property
     def take_back(self) -> Advice:
         """How to take back what was done here."""
         return advise("take-back-on-page") if self.accepts else advise("take-back")

@@ -19,8 +19,12 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _TAKEN_NAMES = ("all", "constitutional", "folder")  # `projects: ["all"]`, memory://constitutional, memory://folder/X
 # As git has it: no part begins with a dot or a hyphen or ends in .lock, and nothing that a shell could misread.
 _BRANCH = re.compile(r"(?![-/])(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]{1,200}(?<![./])")
-_ADDRESS = re.compile(r"(?:https|ssh)://[^\s\x00-\x1f-][^\s\x00-\x1f]*")
-_SSH = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?![:/-])[^\s\x00-\x1f]+")  # git@host:path
+# Neither user nor host begins with a dash: ssh would take it for an option.
+_PART = r"[^\s\x00-\x1f/@-][^\s\x00-\x1f/@]*"
+_ADDRESS = re.compile(rf"(?:https|ssh)://(?:{_PART}@)?{_PART}(?:/[^\s\x00-\x1f]*)?")
+_SSH = re.compile(
+    r"(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?![:/-])[^\s\x00-\x1f]+"
+)  # git@host:path
 
 _COLUMNS = (
     "name, repository, is_git, branch, save_branch, added_at, synced_at, branch_commit, save_commit, problem, wanted_at"
