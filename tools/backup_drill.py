@@ -1,0 +1,146 @@
+"""Does a backup of a team server bring everything back, and how long does it take? Dumped, lost, restored, asked.
+
+python -m tools.backup_drill --memories 500        on two servers of its own, which are removed at the end
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spec_kit_memory.caller import Caller
+from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.settings.keys import Semantic, Settings
+from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.keeper import Keeper
+from spec_kit_memory.team.project_workspace import open_project
+from spec_kit_memory.team.projects import Projects
+from spec_kit_memory.team.static_tokens import Tokens
+from spec_kit_memory.workspace import Workspace
+from tests import postgres_server
+from tests.team.git_remotes import Remote
+
+ANA = Caller(scope=Scope(user="ana"), user="ana@local")
+LATE, OWN = "Herons wait for the tide", "I prefer tabs to spaces"
+
+
+@dataclass(slots=True)
+class Drill:
+    """`missing` is what the restored server does not have; `seconds` by step."""
+
+    missing: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    dump_bytes: int = 0
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        yield
+        self.seconds[step] = round(time.perf_counter() - begun, 2)
+
+    def require(self, what: str, *, holds: bool) -> None:
+        if not holds:
+            self.missing.append(what)
+
+
+def drill(memories: int) -> Drill:
+    done = Drill()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skm-drill-")))
+        servers = [postgres_server.started("skm-drill-") for _ in range(2)]
+        for server in servers:
+            stack.callback(postgres_server.ended, server)
+        old, new = servers
+        notes = {f"memory/note-{number}.md": f"# Note {number}\n\nFact w{number}x.\n" for number in range(memories)}
+        remote = Remote.made(folder / "shop.git", notes)
+        old.execute("CREATE DATABASE memory")
+        head, secret = _before(old.url("memory"), folder / "old", remote)
+        dump = folder / "memory.dump"
+        with done.timed("dump"):
+            _client("pg_dump", "-Fc", "-f", str(dump), old.url("memory"))
+        done.dump_bytes = dump.stat().st_size
+        old.stop(mode="immediate")
+        with done.timed("restore to the first answer"):
+            for name in ("empty", "memory"):
+                new.execute(f"CREATE DATABASE {name}")
+            with TeamDatabase(new.url("empty")).transaction():  # makes the role, which is the server's
+                pass
+            _client("pg_restore", "--exit-on-error", "-d", new.url("memory"), str(dump))
+            database = TeamDatabase(new.url("memory"))
+            workspace = stack.enter_context(_opened(database, folder / "new"))
+            found = workspace.search(f"w{memories - 1}x").results
+        done.require("the answer", holds=bool(found) and f"w{memories - 1}x" in found[0].text)
+        _compare(done, workspace, database, head=head, secret=secret)
+        with done.timed("what was on its way into git"):
+            _round(database, folder / "new")
+        texts = remote.git("grep", "-h", LATE, "main", allowed=(0, 1))
+        done.require("the save that was not in git", holds=texts.count(LATE) > 0)
+    return done
+
+
+def _before(url: str, folder: Path, remote: Remote) -> tuple[str, str]:
+    """A server in use: notes from git, an own note, a save on its way, a token. Its ledger's head and the token."""
+    database = TeamDatabase(url)
+    Projects(database).add("shop", repository=str(remote.folder))
+    _round(database, folder)
+    secret = Tokens(database).create("ana", projects=["shop"], role="writer")[1]
+    with _opened(database, folder) as workspace:
+        ana = workspace.for_caller(ANA)
+        ana.save(text=OWN, vault="personal")
+        ana.save(text=LATE)
+        ana.validate(id=1, was_useful=True)
+        return workspace.ledger_head().head, secret
+
+
+def _compare(done: Drill, workspace: Workspace, database: TeamDatabase, *, head: str, secret: str) -> None:
+    done.require("the ledger's head", holds=workspace.ledger_head().head == head)
+    done.require("the ledger's chain", holds=workspace.ledger_verify().ok)
+    done.require("the token", holds=Tokens(database).check(secret) is not None)
+    own = workspace.for_caller(ANA).search(OWN).results
+    done.require("the own note", holds=any(OWN in result.text for result in own))
+    stranger = workspace.for_caller(Caller(scope=Scope(user="eve"))).search(OWN).results
+    done.require("its fence", holds=not any(OWN in result.text for result in stranger))
+    done.require("use", holds=workspace.load(1).memory.validation_count == 1)
+
+
+def _opened(database: TeamDatabase, folder: Path) -> Workspace:
+    return open_project(database, Projects(database).get("shop"), settings=_settings(folder))
+
+
+def _round(database: TeamDatabase, folder: Path) -> None:
+    keeper = Keeper(database, settings=_settings(folder))
+    try:
+        told = keeper.round("shop")
+        assert told is not None
+        assert told.problem is None, told.problem
+    finally:
+        keeper.close()
+
+
+def _settings(folder: Path) -> Settings:
+    return Settings(root=folder, semantic=Semantic(model="hashing"))
+
+
+def _client(program: str, *arguments: str) -> None:
+    subprocess.run([str(postgres_server.binaries() / program), *arguments], check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memories", type=int, default=500)
+    done = drill(parser.parse_args().memories)
+    for step, seconds in done.seconds.items():
+        print(f"{seconds:7.2f} s  {step}")
+    print(f"{done.dump_bytes:,} bytes of dump")
+    if done.missing:
+        raise SystemExit("not there again: " + ", ".join(done.missing))
+
+
+if __name__ == "__main__":
+    main()
