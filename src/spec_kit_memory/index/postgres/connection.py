@@ -46,6 +46,8 @@ _NETWORK: Mapping[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 45_000,
 }
+_MOST_WAITING = 1_000_000  # characters of statements
+_KINDS = ("memory", "link", "history", "passage", "vector", "model")  # what a project numbers
 _EVERYONE = "set_config('skm.everyone', 'on', true)"
 
 Raw = psycopg.Connection[tuple[Any, ...]]
@@ -68,13 +70,18 @@ def _plain(value: Any) -> Any:
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
+def _answers_nothing(sql: str) -> bool:
+    """Is it a write whose only answer is how many rows it changed?"""
+    return sql.lstrip()[:6].upper() in ("INSERT", "UPDATE", "DELETE") and "RETURNING" not in sql
+
+
 def _unmarked(begin: bytes) -> bytes:
     """No placeholders: what begins a transaction may have a user's name in it."""
     return begin.replace(b"%", b"%%")
 
 
 class StatementResult:
-    """The rows of one statement."""
+    """The rows of one statement, or how many it changed."""
 
     def __init__(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
         self._cursor = cursor
@@ -99,6 +106,17 @@ class StatementResult:
         return self._cursor.rowcount
 
 
+class _Waiting(StatementResult):
+    """Of a write that was not sent yet: whoever wants to know how many rows it changed has it sent."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def changed(self) -> int:
+        return self._connection.settle()
+
+
 class Connection:
     """A connection inside one transaction of one project, which begins with its first statement."""
 
@@ -118,12 +136,45 @@ class Connection:
         self.before_commit: list[Callable[[], None]] = []
         self.last_entry: tuple[int, str] | None = None  # sequence and hash of what it appended to the ledger last
         self.broken = False
+        self._waiting: list[str] = []  # writes that go to the server together with the next read, or before the end
+        self._waiting_size = 0
+        self._last_ids: dict[str, int] = {}  # of whoever holds the row of `counter`
+        self._given_ids: set[str] = set()
 
     @property
     def raw(self) -> Raw:
+        """After everything that was to be written before."""
         if self._begun is None:
             self._begun = self._begin(lambda raw, begin: raw.execute(begin))
+        self.settle()
         return self._begun[1]
+
+    def settle(self) -> int:
+        """Send what waits, in its order and at once; returns how many rows the last of it changed."""
+        if self._begun is None or not self._waiting:
+            return 0
+        cursor = self._sent(self._begun[1], None)
+        return cursor.rowcount
+
+    def _sent(self, raw: Raw, statement: str | None) -> psycopg.Cursor[tuple[Any, ...]]:
+        """What waits, and after it this statement: one way to the server. The cursor is at the last result."""
+        whole = "; ".join([*self._waiting, statement] if statement is not None else self._waiting)
+        self._forget_waiting()
+        cursor = raw.cursor()
+        cursor.execute(whole.encode())
+        while cursor.nextset():
+            pass
+        return cursor
+
+    def _forget_waiting(self) -> None:
+        self._waiting, self._waiting_size = [], 0
+
+    def undo(self) -> None:
+        """Nothing of this transaction is to stay, whatever became of its connection."""
+        self._forget_waiting()
+        if self._begun is not None:
+            with suppress(psycopg.Error):
+                self._begun[1].execute("ROLLBACK")
 
     @property
     def has_begun(self) -> bool:
@@ -135,15 +186,22 @@ class Connection:
             return
         pool, raw = self._begun
         if raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            with suppress(psycopg.Error):
-                raw.execute("ROLLBACK")
+            self.undo()
         pool.putconn(raw)
 
     def execute(self, sql: str, values: Values = ()) -> StatementResult:
-        """The first statement of a transaction goes to the server together with what begins it."""
+        """The first statement of a transaction goes to the server together with what begins it.
+
+        A later write whose outcome nobody looks at waits for the next statement that is answered, and is sent with it.
+        """
         statement, given = self._statement(sql), _storable(values) or {}
         if self._begun is not None:
-            return StatementResult(psycopg.ClientCursor(self.raw).execute(statement, given))
+            raw = self._begun[1]
+            whole = psycopg.ClientCursor(raw).mogrify(statement, given)
+            if _answers_nothing(sql):
+                self._wait(whole)
+                return _Waiting(self)
+            return StatementResult(self._sent(raw, whole))
         cursors: list[psycopg.Cursor[tuple[Any, ...]]] = []
 
         def send(raw: Raw, begin: bytes) -> None:
@@ -153,6 +211,12 @@ class Connection:
         while cursors[-1].nextset():
             pass  # what began it
         return StatementResult(cursors[-1])
+
+    def _wait(self, statement: str) -> None:
+        self._waiting.append(statement)
+        self._waiting_size += len(statement)
+        if self._waiting_size > _MOST_WAITING:
+            self.settle()
 
     def fetch_once(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
         """One statement that is a transaction of its own, there and back at once. Where one has begun, within that."""
@@ -177,9 +241,8 @@ class Connection:
         return dialect.translated(sql, self.project, self.checkout, self._extension)
 
     def executemany(self, sql: str, values: Iterable[Values]) -> None:
-        given = list(values)
-        if given:
-            psycopg.ClientCursor(self.raw).executemany(self._statement(sql), list(map(_storable, given)))
+        for one in values:
+            self.execute(sql, one)
 
     def binary(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
         """Large values as they are, not as text."""
@@ -255,18 +318,35 @@ class Connection:
 
     def next_id(self, kind: str, count: int = 1) -> int:
         """The first of so many new ids of memories, links, history, passages, vectors or models of this project."""
-        sql = f"UPDATE counter SET last_{kind} = last_{kind} + ? WHERE project_id = @p RETURNING last_{kind}"
-        return int(self.execute(sql, (count,)).get) - count + 1
+        self._given_ids.add(kind)
+        self._last_ids[kind] += count
+        return self._last_ids[kind] - count + 1
 
     def taken_id(self, kind: str, given: int) -> None:
         """This id came from elsewhere: new ones come after it."""
-        sql = f"UPDATE counter SET last_{kind} = greatest(last_{kind}, ?) WHERE project_id = @p"
-        self.execute(sql, (given,))
+        self._given_ids.add(kind)
+        self._last_ids[kind] = max(self._last_ids[kind], given)
+
+    def lock_project(self) -> int:
+        """Let no other writer in until the end; returns the version of the schema.
+
+        From then on ids are counted here, and written down at the end: nobody else gives any meanwhile.
+        """
+        last = ", ".join(f"last_{kind}" for kind in _KINDS)
+        sql = f"SELECT (SELECT max(number) FROM version), {last} FROM counter WHERE project_id = @p FOR UPDATE"
+        version, *ids = first(self, sql)
+        self._last_ids = dict(zip(_KINDS, ids, strict=True))
+        return int(version)
 
     def finish(self) -> None:
         for write in self.before_commit:
             write()
         self.before_commit.clear()
+        if self._given_ids:
+            changed = ", ".join(f"last_{kind} = {self._last_ids[kind]:d}" for kind in sorted(self._given_ids))
+            self.execute(f"UPDATE counter SET {changed} WHERE project_id = @p")
+            self._given_ids.clear()
+        self.settle()
 
 
 class _Threads(threading.local):
@@ -480,8 +560,7 @@ class Database:
         try:
             # What a person writes may concern others' links and copies: who may is judged before, memory by memory.
             with self.translated(), self._transaction(begin, user=_EVERYONE) as connection:
-                locked = "SELECT (SELECT max(number) FROM version) FROM counter WHERE project_id = @p FOR UPDATE"
-                schema.require_known(first(connection, locked)[0], self.where)
+                schema.require_known(connection.lock_project(), self.where)
                 yield connection
                 connection.finish()
                 self._commit(connection)
@@ -545,8 +624,7 @@ class Database:
                 yield
         except BaseException:
             connection.broken = True
-            with suppress(psycopg.Error):
-                connection.raw.execute("ROLLBACK")
+            connection.undo()
             raise
 
     @contextmanager

@@ -66,7 +66,7 @@ class TextIndex(Protocol):
 class Connection(Protocol):
     """A connection inside one transaction."""
 
-    last_entry: tuple[int, str] | None  # sequence and hash of what it appended to the ledger last
+    last_entry: tuple[int, str] | None  # sequence and hash of what this transaction appended to the ledger last
 
     @property
     def text_index(self) -> TextIndex: ...
@@ -74,6 +74,10 @@ class Connection(Protocol):
     def checkout(self) -> int: ...
     def execute(self, sql: str, values: Values = ..., /) -> StatementResult: ...
     def executemany(self, sql: str, values: Iterable[Values], /) -> object: ...
+    def settle(self) -> object:
+        """Send what waits to be sent: what the engine refuses of it, it refuses now."""
+        ...
+
     def next_id(self, kind: str, count: int = 1) -> int:
         """The first of so many new ids of this table, or of sequences of `history`."""
         ...

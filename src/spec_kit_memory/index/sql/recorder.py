@@ -129,6 +129,8 @@ class Recorder:
 
     def _head(self) -> tuple[int, str]:
         """The last entry's sequence and hash."""
+        if self._connection.last_entry is not None:
+            return self._connection.last_entry
         found = self._connection.execute(
             "SELECT sequence, hash FROM ledger WHERE project_id = @p ORDER BY sequence DESC LIMIT 1"
         ).fetchone()

@@ -75,7 +75,9 @@ class Checkpoints(Snapshots):
         with self._database.writing() as connection:
             work = _Restore(connection, Recorder(connection, change), self._scope, plan, wanted)
             try:
-                return work.run()
+                done = work.run()
+                connection.settle()
+                return done
             except (KeyError, TypeError, ValueError, LookupError, self._database.refusal) as error:
                 raise RestoreFailed(f"the checkpoint does not fit this index: {error}", hint=HINT) from error
 

@@ -81,6 +81,9 @@ class Connection(apsw.Connection):
     def executemany(self, sql: str, values: Iterable[Values], /) -> apsw.Cursor:  # type: ignore[override]
         return super().executemany(dialect.translated(sql)[0], values)
 
+    def settle(self) -> None:
+        """Nothing waits: every statement is run at once."""
+
     def next_id(self, kind: str, count: int = 1) -> int:
         """As the table itself would number them: above those that it has, and those that it had."""
         had = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
@@ -649,6 +652,7 @@ class Database:
         wait_at_most(connection, seconds)
         try:
             connection.execute("BEGIN IMMEDIATE")
+            connection.last_entry = None  # others may have appended to the ledger since
         finally:
             wait_at_most(connection, self.busy_seconds)
 
