@@ -25,7 +25,7 @@ from spec_kit_memory.core.memory import Entry, Origin, Scope
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.arrays.feed import Counters
-from spec_kit_memory.index.postgres import dialect, failures, other_checkouts, schema, text_index
+from spec_kit_memory.index.postgres import dialect, failures, other_checkouts, real_array, schema, text_index
 from spec_kit_memory.index.sql.dialect import Elsewhere, TextIndex, Values, first
 
 __all__ = ["BUSY_SECONDS", "Connection", "Database", "Pool", "Raw", "taken"]
@@ -47,7 +47,8 @@ _NETWORK: Mapping[str, Any] = {
     "tcp_user_timeout": 45_000,
 }
 _MOST_WAITING = 1_000_000  # characters of statements
-_KINDS = ("memory", "link", "history", "passage", "vector", "model")  # what a project numbers
+# What a project numbers, by the columns of `counter`.
+_NUMBERED = ("generation", *(f"last_{kind}" for kind in ("memory", "link", "history", "passage", "vector", "model")))
 _EVERYONE = "set_config('skm.everyone', 'on', true)"
 
 Raw = psycopg.Connection[tuple[Any, ...]]
@@ -138,8 +139,8 @@ class Connection:
         self.broken = False
         self._waiting: list[str] = []  # writes that go to the server together with the next read, or before the end
         self._waiting_size = 0
-        self._last_ids: dict[str, int] = {}  # of whoever holds the row of `counter`
-        self._given_ids: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the last ones given, of whoever holds the row of `counter`
+        self._given: set[str] = set()
 
     @property
     def raw(self) -> Raw:
@@ -246,7 +247,9 @@ class Connection:
 
     def binary(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
         """Large values as they are, not as text."""
-        return self.raw.cursor(binary=True).execute(self._statement(sql), values)
+        cursor = self.raw.cursor(binary=True)
+        real_array.register(cursor.adapters)
+        return cursor.execute(self._statement(sql), values)
 
     @contextmanager
     def within(self, *checkouts: int) -> Iterator[None]:
@@ -312,40 +315,47 @@ class Connection:
         )
         return int(first(self, sql)[0])
 
+    def lock_project(self) -> int:
+        """Let no other writer in until the end; returns the version of the schema.
+
+        From then on numbers are counted here, and written down at the end: nobody else gives any meanwhile.
+        """
+        last = ", ".join(_NUMBERED)
+        sql = f"SELECT (SELECT max(number) FROM version), {last} FROM counter WHERE project_id = @p FOR UPDATE"
+        version, *numbers = first(self, sql)
+        self._numbers = dict(zip(_NUMBERED, numbers, strict=True))
+        return int(version)
+
     def raised(self, counter: str) -> int:
+        if counter in self._numbers:
+            return self._next(counter)
         sql = f"UPDATE counter SET {counter} = {counter} + 1 WHERE project_id = @p RETURNING {counter}"
         return int(first(self, sql)[0])
 
     def next_id(self, kind: str, count: int = 1) -> int:
         """The first of so many new ids of memories, links, history, passages, vectors or models of this project."""
-        self._given_ids.add(kind)
-        self._last_ids[kind] += count
-        return self._last_ids[kind] - count + 1
+        return self._next(f"last_{kind}", count) - count + 1
+
+    def last_id(self, kind: str) -> int:
+        return self._numbers[f"last_{kind}"]
 
     def taken_id(self, kind: str, given: int) -> None:
         """This id came from elsewhere: new ones come after it."""
-        self._given_ids.add(kind)
-        self._last_ids[kind] = max(self._last_ids[kind], given)
+        self._next(f"last_{kind}", max(0, given - self.last_id(kind)))
 
-    def lock_project(self) -> int:
-        """Let no other writer in until the end; returns the version of the schema.
-
-        From then on ids are counted here, and written down at the end: nobody else gives any meanwhile.
-        """
-        last = ", ".join(f"last_{kind}" for kind in _KINDS)
-        sql = f"SELECT (SELECT max(number) FROM version), {last} FROM counter WHERE project_id = @p FOR UPDATE"
-        version, *ids = first(self, sql)
-        self._last_ids = dict(zip(_KINDS, ids, strict=True))
-        return int(version)
+    def _next(self, column: str, count: int = 1) -> int:
+        self._given.add(column)
+        self._numbers[column] += count
+        return self._numbers[column]
 
     def finish(self) -> None:
         for write in self.before_commit:
             write()
         self.before_commit.clear()
-        if self._given_ids:
-            changed = ", ".join(f"last_{kind} = {self._last_ids[kind]:d}" for kind in sorted(self._given_ids))
+        if self._given:
+            changed = ", ".join(f"{column} = {self._numbers[column]:d}" for column in sorted(self._given))
             self.execute(f"UPDATE counter SET {changed} WHERE project_id = @p")
-            self._given_ids.clear()
+            self._given.clear()
         self.settle()
 
 

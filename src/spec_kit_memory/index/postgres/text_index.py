@@ -18,6 +18,7 @@ import apsw
 from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import Passage, StoredPassage, embedded
 from spec_kit_memory.index import rows
+from spec_kit_memory.index.postgres import real_array
 from spec_kit_memory.index.sql.dialect import first
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUCKET",
+    "add",
     "attach_vectors",
     "cut",
     "hide",
@@ -76,6 +78,12 @@ def index(connection: Connection, memory_id: int, title: str, passages: Sequence
             _remove(connection, memory_id)
         _insert(connection, memory_id, title, passages)
         prune_failures(connection, {passage.hash for passage in old})
+    refresh_status(connection, [memory_id])
+
+
+def add(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
+    """The passages of a memory that is new."""
+    _insert(connection, memory_id, title, passages)
     refresh_status(connection, [memory_id])
 
 
@@ -249,12 +257,15 @@ def attach_vectors(connection: Connection, vectors: Mapping[str, tuple[bytes, by
     hashes = list(vectors)
     model = "(SELECT max(id) FROM model WHERE project_id = @p)"
     start = connection.next_id("vector", len(hashes))
-    added = connection.execute(
+    size, numbers = real_array.joined([vector for vector, _ in vectors.values()])
+    added = connection.binary(
         "INSERT INTO vector (project_id, id, model, hash, vector)"
-        f" SELECT @p, ? + place - 1, {model}, hash, vector::@vector"
-        " FROM unnest(?::text[], ?::text[]) WITH ORDINALITY AS new (hash, vector, place) ON CONFLICT DO NOTHING",
-        (start, hashes, [vector_text(vector) for vector, _ in vectors.values()]),
-    ).changed
+        f" SELECT @p, ?::bigint + place - 1, {model}, hash,"
+        " numbers[((place - 1) * size + 1)::int : (place * size)::int]::@vector"
+        " FROM unnest(?::text[]) WITH ORDINALITY AS new (hash, place), (SELECT ? AS numbers, ?::int AS size) AS sent"
+        " ON CONFLICT DO NOTHING",
+        (start, hashes, numbers, size),
+    ).rowcount
     states = {hash_: states for hash_, (_, states) in vectors.items() if states is not None}
     if states:
         connection.execute(

@@ -25,14 +25,13 @@ from spec_kit_memory.core.memory import (
     Relation,
     Scope,
     Stamp,
-    VectorStatus,
     owner_of,
 )
 from spec_kit_memory.core.scope import allows
 from spec_kit_memory.errors import OutsideScope
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.contract import NO_CITATIONS, NO_STAMPS, BadFile, PutResult
-from spec_kit_memory.index.sql import declared_links
+from spec_kit_memory.index.sql import declared_links, new_document
 from spec_kit_memory.index.sql.dialect import Connection, Elsewhere, fetch, first, upsert
 from spec_kit_memory.index.sql.queries import Queries, not_found
 from spec_kit_memory.index.sql.recorder import Recorder, load
@@ -49,12 +48,6 @@ __all__ = [
 
 
 PUT_ALIAS = upsert("alias", "checkout_id, path", "memory_id, fingerprint, triggers, raw_hash, size, mtime_ns, seen_ns")
-PUT_DOCUMENT = upsert(
-    "document",
-    "checkout_id, memory_id",
-    "said, said_trusted, raw_hash, size, mtime_ns, seen_ns, warnings, redactions, passages, tokens",
-    once="vector_status",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +73,8 @@ class Documents(Queries):
         _refuse_outside(self._scope, entry)
         with self._database.writing() as connection:
             recorder = Recorder(connection, change)
+            if memory_id is None and new_document.is_unknown(connection, entry):
+                return new_document.index(connection, recorder, entry)
             place = _identify(connection, recorder, self._scope, entry, memory_id=memory_id, explicit=explicit)
             if place.memory and place.stays_forgotten:
                 return _stay_forgotten(connection, recorder, place.memory, entry, alias=place.alias)
@@ -392,7 +387,7 @@ def _index(
     _make_room(connection, recorder, before, entry.path)
     keep_text(connection, entry.content_hash, entry.document.text)
     memory_id = _write_row(connection, recorder, place, entry)
-    _write_document(connection, memory_id, entry)
+    new_document.write_document(connection, memory_id, entry)
     released = _release(connection, memory_id, entry.fingerprint)
     attributes = set_attributes(connection, memory_id, triggers_live=True)
     same_title = before is not None and before.presence is Presence.LIVE and before.title == attributes.title
@@ -471,18 +466,6 @@ def _write_row(connection: Connection, recorder: Recorder, place: _Place, entry:
         ),
     )  # fmt: skip
     return memory_id
-
-
-def _write_document(connection: Connection, memory_id: int, entry: Entry) -> None:
-    warnings = [(rows.clean(w.message), w.line, w.code) for w in entry.document.warnings]
-    connection.execute(
-        PUT_DOCUMENT,
-        (
-            memory_id, rows.plain(rows.attributes_json(entry.attributes)), entry.source.vouched, entry.raw_hash,
-            entry.stamp.size, entry.stamp.mtime_ns, entry.stamp.seen_ns, rows.plain(warnings), entry.redactions,
-            len(entry.passages), sum(passage.tokens for passage in entry.passages), str(VectorStatus.PENDING),
-        ),
-    )  # fmt: skip
 
 
 def _release(connection: Connection, memory_id: int, fingerprint: str) -> tuple[str, ...]:

@@ -62,13 +62,16 @@ class Recorder:
         extra_after: Mapping[str, Any] | None = None,
         also: tuple[int, ...] = (),
         event: Event | None = None,
+        after: Memory | None = None,
     ) -> Memory:
         """Append history and ledger for one memory; call it after the rows were changed.
 
-        Without a mutation it is an update if anything differs, else a reindex.
+        Without a mutation it is an update if anything differs, else a reindex. `after`: what its row is now, of
+        whoever has just written it with the present generation; it is read otherwise.
         """
-        self.changed(memory_id)
-        after = load(self._connection, memory_id)
+        if after is None:
+            self.changed(memory_id)
+            after = load(self._connection, memory_id)
         if after is None:
             raise LookupError(f"memory {memory_id} was recorded before it was written")
         event = event or (Event.ADD if before is None else Event.UPDATE)

@@ -90,6 +90,9 @@ class Connection(apsw.Connection):
         has = f"SELECT coalesce(max(rowid), 0) FROM {kind}"
         return int(self.execute(f"SELECT max(({had}), ({has})) + 1", (kind,)).get)
 
+    def last_id(self, kind: str) -> int:
+        return self.next_id(kind) - 1
+
     def taken_id(self, kind: str, given: int) -> None:
         """The table does that."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TOKENIZER",
+    "add",
     "attach_vectors",
     "cut",
     "hide",
@@ -50,6 +51,12 @@ def index(connection: Connection, memory_id: int, title: str, passages: Sequence
             remove(connection, memory_id, title_only=False)
         _insert(connection, memory_id, title, passages)
         prune_failures(connection, {passage.hash for passage in old})
+    refresh_status(connection, [memory_id])
+
+
+def add(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage]) -> None:
+    """The passages of a memory that is new."""
+    _insert(connection, memory_id, title, passages)
     refresh_status(connection, [memory_id])
 
 
