@@ -85,3 +85,16 @@ def test_a_target_that_holds_something_is_refused_and_left_alone(tmp_path: Path,
     assert [memory.path for memory in target.documents.find()] == ["memory/mine.md"]
     first.close()
     target.close()
+
+
+def test_a_zero_in_a_text_hinders_no_copy(tmp_path: Path, server: Server) -> None:
+    """PostgreSQL cannot store one: neither engine keeps it, so that the ledger's hashes stay true on both."""
+    first = SqliteIndex(tmp_path / "first.sqlite")
+    for number in range(2):
+        first.documents.put(entry(f"memory/{number}.md", f"zebra {number}", title="a\x00b"), change(reason="why\x00"))
+    first.record.put_link(Link(0, 1, 2, Relation.CAUSED, evidence="be\x00cause"), change(reason="why\x00"))
+    there = PostgresIndex(server.url(), uuid4().hex)
+    copy(first, there)
+    assert ledger.verify(there.record.ledger()) is None
+    assert there.record.links() == first.record.links()
+    assert [one.title for one in there.documents.find()] == ["a\ufffdb", "a\ufffdb"]
