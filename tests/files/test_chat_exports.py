@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import subprocess
+import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -164,6 +167,112 @@ def test_many_members_that_are_small_enough_each_are_a_bomb_together(
     many = zipped(tmp_path, {f"conversations-{number}.json": part for number in range(100)})
     with pytest.raises(TooLarge, match="far larger"):
         read_transcript(many)
+
+
+WITHIN = """
+import resource, sys
+from pathlib import Path
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.files.chat_transcripts import read_transcript
+resource.setrlimit(resource.RLIMIT_AS, (512 * 1024**2, 512 * 1024**2))
+try:
+    print(sum(1 for _ in read_transcript(Path(sys.argv[1])).conversations))
+except SpecKitMemoryError as error:
+    print(error.code, error.message)
+"""
+MB = 1_000_000
+
+
+def claude_bytes(number: int, text: str) -> bytes:
+    messages = [{"sender": "human", "text": text}]
+    return json.dumps({"uuid": f"c-{number}", "name": "n", "chat_messages": messages}, ensure_ascii=False).encode()
+
+
+def read_within_half_a_gigabyte(path: Path) -> str:
+    """What a process says of an export that may not have more memory than that."""
+    done = subprocess.run([sys.executable, "-c", WITHIN, str(path)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def padded(folder: Path, conversations: bytes) -> Path:
+    """An export within the limit on what it becomes: something that cannot be made smaller comes with it."""
+    pad = random.Random(7).randbytes(len(conversations) // 90)
+    return zipped(folder, {"pad.bin": pad, "conversations.json": conversations})
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such limit")
+@pytest.mark.parametrize(
+    ("element", "values"),
+    [
+        (b"[],", "more than 2,000,000 values"),
+        (b'{"mapping":{}},', "more than 2,000,000 values"),
+        (b'"ab",', "more than 2,000,000 values"),
+        (b" ", "no transcript"),
+    ],
+)
+def test_one_conversation_of_millions_of_values_needs_no_gigabytes(tmp_path: Path, element: bytes, values: str) -> None:
+    path = padded(tmp_path, b'[{"chat_messages":[' + element * (120 * MB // len(element)) + b"0]}]")
+    said_of_it = read_within_half_a_gigabyte(path)
+    assert values in said_of_it or "longer than 32 MB" in said_of_it
+    assert "needs more memory" not in said_of_it
+    plain = tmp_path / "conversations.json"
+    plain.write_bytes(b'[{"chat_messages":[' + element * (60 * MB // len(element)) + b"0]}]")
+    assert "needs more memory" not in read_within_half_a_gigabyte(plain)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such limit")
+def test_conversations_are_handed_on_one_by_one(tmp_path: Path) -> None:
+    """Together they are larger than the memory that there is, decoded or not."""
+    parts = [claude_bytes(number, "A long answer. " * (10 * MB // 15)) for number in range(20)]
+    whole = b"[" + b",\n".join(parts) + b"]"
+    assert read_within_half_a_gigabyte(padded(tmp_path, whole)) == "20"
+    (tmp_path / "conversations.json").write_bytes(whole)
+    assert read_within_half_a_gigabyte(tmp_path / "conversations.json") == "20"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such limit")
+def test_one_wide_character_makes_no_gigabyte_of_a_text(tmp_path: Path) -> None:
+    wide = claude_bytes(0, "a" * (20 * MB) + "\U0001f600")
+    assert read_within_half_a_gigabyte(padded(tmp_path, b"[" + wide + b"]")) == "1"
+    longer = claude_bytes(0, "a" * (60 * MB) + "\U0001f600")
+    assert "longer than 32 MB" in read_within_half_a_gigabyte(padded(tmp_path, b"[" + longer + b"]"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such limit")
+def test_the_listing_of_a_zip_has_an_end(tmp_path: Path) -> None:
+    """Each of its entries becomes an object before they can be counted."""
+    path = zipped(tmp_path, {"conversations.json": [TREE]})
+    data = path.read_bytes()
+    at = data.index(b"PK\x01\x02")
+    end = data.index(b"PK\x05\x06")
+    listing = data[at:end] * 1_000_000
+    tail = bytearray(data[end:])
+    tail[12:16] = len(listing).to_bytes(4, "little")
+    path.write_bytes(data[:at] + listing + tail)
+    assert "listing is longer than 8 MB" in read_within_half_a_gigabyte(path)
+
+
+def test_more_conversations_than_anybody_had_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([CLAUDE | {"uuid": f"u-{number}"} for number in range(30)]), encoding="utf-8")
+    assert len(read_conversations(path)) == 30
+    for name in ("chat_transcripts.MOST_CONVERSATIONS", "chat_transcripts.MOST_TURNS", "chat_exports.MOST_ELEMENTS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"spec_kit_memory.files.{name}", 29 if name != "chat_transcripts.MOST_TURNS" else 1)
+            with pytest.raises(TooLarge, match="more than"):
+                read_transcript(path)
+
+
+def test_what_is_broken_at_its_end_is_refused_before_anything_is_kept(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    whole = json.dumps([TREE, CLAUDE]).encode()
+    with Workspace(Settings(root=root, semantic=Semantic(model="none"), watch="off")) as workspace:
+        for broken in (whole[:-1], whole + b"x", whole[:-2], whole[:-1] + b",]", whole.replace(b"Sessions", b"\xff")):
+            with pytest.raises(Invalid):
+                workspace.chat_import([zipped(tmp_path, {"conversations.json": broken})])
+        assert not workspace.chat_list().memories
 
 
 def test_a_member_that_lies_about_its_size_is_not_believed(tmp_path: Path) -> None:

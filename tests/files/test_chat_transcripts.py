@@ -223,7 +223,7 @@ def test_bad_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
         f'{good}\n{{"role": "us\n\n[1, 2]\n"text"\n{{"other": 1}}\n{"[" * 100_000}\n{good}\n', encoding="utf-8"
     )
     transcript = read_transcript(path)
-    assert [turn.text for turn in transcript.conversations[0].turns] == ["kept", "kept"]
+    assert [turn.text for turn in next(iter(transcript.conversations)).turns] == ["kept", "kept"]
     assert transcript.bad_lines == (2, 4, 5, 6, 7)
 
 
@@ -232,7 +232,7 @@ def test_a_broken_first_line_does_not_hide_the_rest(tmp_path: Path) -> None:
     path.write_text('{"role": "user", "con\n{"role": "user", "content": "kept"}\n', encoding="utf-8")
     transcript = read_transcript(path)
     assert transcript.bad_lines == (1,)
-    assert transcript.conversations[0].turns[0].text == "kept"
+    assert next(iter(transcript.conversations)).turns[0].text == "kept"
 
 
 def test_what_is_no_transcript_is_an_error_that_names_the_line(tmp_path: Path) -> None:

@@ -112,9 +112,14 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
     """Saving a transcript: inside the allowed paths, like any file that a tool names."""
     path = paths.contained(runtime.settings, file_path, scope=runtime.scope)
     transcript = chat_transcripts.read_transcript(path, noise_patterns=runtime.settings.noise, now=runtime.now())
-    clean = (redact.redact(conversation.title).text for conversation in transcript.conversations[:3])
-    titles = ", ".join(map(chat_transcripts.short_title, clean))
-    count = len(transcript.conversations)
+    titles = ""
+    chats: list[str] = []
+    for conversation in transcript.conversations:
+        if len(chats) < 3:
+            title = chat_transcripts.short_title(redact.redact(conversation.title).text)
+            titles = f"{titles}, {title}" if chats else title
+        chats.append(chat_path(conversation.id, scope=runtime.scope))
+    count = len(chats)
     stored = paths.stored_form(runtime.settings, path)
     if dry_run:
         amount = counted(count, "conversation")
@@ -125,8 +130,7 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
     answer = import_(runtime, [path], explicit=True)
     index_workspace.embed_pending(runtime)
     stored_as = [row["path"] for row in answer.imported]
-    stored_as += [chat_path(conversation.id, scope=runtime.scope) for conversation in transcript.conversations]
-    first = next(filter(None, (runtime.store.documents.get(path=chat) for chat in stored_as)), None)
+    first = next(filter(None, (runtime.store.documents.get(path=chat) for chat in stored_as + chats)), None)
     return SaveAnswer(
         summary=answer.summary,
         advice=answer.advice,

@@ -1,31 +1,43 @@
 """What does a data export of ChatGPT or Claude.ai hold? Its conversations as messages in order.
 
 An export is `conversations.json`, in a folder or in the zip file as it was downloaded. A zip is taken for hostile:
-nothing of it is ever written to disk, only members of that name are read, and what they say of their size is checked
-while they are read.
+nothing of it is ever written to disk, only members of that name are read, one conversation at a time, and what they
+say of their size is checked while they are read.
 """
 
 from __future__ import annotations
 
-import json
+import io
 import re
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spec_kit_memory.core.wording import counted
+from spec_kit_memory.core import json_stream
+from spec_kit_memory.core.json_stream import TooMuchError
 from spec_kit_memory.errors import Invalid, TooLarge
 
 if TYPE_CHECKING:
     import zipfile
 
-__all__ = ["ExportedMessage", "chatgpt_messages", "claude_messages", "is_zip", "members", "without_companions"]
+__all__ = [
+    "ExportedMessage",
+    "chatgpt_messages",
+    "claude_messages",
+    "elements",
+    "is_conversation",
+    "is_zip",
+    "without_companions",
+]
 
-LARGEST_MEMBER = 512 * 1024 * 1024
+LARGEST_FILE = 512 * 1024 * 1024  # a zip, and all that is read of it
+LONGEST_LISTING = 8 * 1024 * 1024  # some 60,000 files
+LONGEST_CONVERSATION = 32 * 1024 * 1024
+MOST_ELEMENTS = 1_000_000
+MOST_VALUES = 2_000_000  # of one conversation: each takes about a hundred bytes of memory
 MOST_EXPANDED = 100  # text becomes about ten times as small; what becomes a thousand times as small is a trap
 ALWAYS_EXPANDED = 10 * 1024 * 1024
-MOST_MEMBERS = 100_000
 MOST_MESSAGES = 100_000  # messages one after the other; more is a circle, or as good as one
 _NAME = re.compile(r"(?:[^/\\]{1,200}/){0,3}conversations(?:-\d{1,4})?\.json")
 _HINT = "Give the zip file as ChatGPT or Claude.ai sent it, or the conversations.json in it."
@@ -46,27 +58,42 @@ def is_zip(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def members(path: Path) -> Iterator[object]:
-    """The JSON value of each file of conversations in a zip."""
+def elements(path: Path) -> Iterator[object]:
+    """What stands in an export's array, one after the other, as it is asked for; of a zip, in all its parts."""
+    source = _in_zip(path) if is_zip(path) else _in_file(path)
+    for number, element in enumerate(source, start=1):
+        if number > MOST_ELEMENTS:
+            raise TooLarge(f"{path} has more than {MOST_ELEMENTS:,} conversations or messages.", hint=_HINT)
+        yield element
+
+
+def _in_file(path: Path) -> Iterator[object]:
+    """Of a file that is as large as it says, one element may be nearly all: its values are counted, not its length."""
+    try:
+        with path.open("rb") as file:
+            yield from json_stream.elements(file.read, longest=LARGEST_FILE, most_values=MOST_VALUES)
+    except TooMuchError as error:
+        raise TooLarge(f"{path} cannot be read as an export: {error}.", hint=_HINT) from error
+
+
+def _in_zip(path: Path) -> Iterator[object]:
     import zipfile
 
     try:
         size = path.stat().st_size
-        if size > LARGEST_MEMBER:
-            raise TooLarge(f"{path} is larger than {LARGEST_MEMBER // 1024**2} MB.", hint=_HINT)
-        with zipfile.ZipFile(path) as archive:
+        if size > LARGEST_FILE:
+            raise TooLarge(f"{path} is larger than {LARGEST_FILE // 1024**2} MB.", hint=_HINT)
+        with _ZipFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
             infos = archive.infolist()
-            if len(infos) > MOST_MEMBERS:
-                raise TooLarge(f"{path} holds {counted(len(infos), 'file')}.", hint=_HINT)
             chosen = sorted((info for info in infos if _NAME.fullmatch(info.filename)), key=lambda info: info.filename)
             if not chosen:
                 raise Invalid(f"{path} has no conversations.json in it.", hint=_HINT, path=str(path))
             # One allowance for all: thousands of members, each small enough, are a bomb as well.
-            left = max(ALWAYS_EXPANDED, size * MOST_EXPANDED)
+            allowance = _Allowance(min(max(ALWAYS_EXPANDED, size * MOST_EXPANDED), LARGEST_FILE))
             for info in chosen:
-                data = _read(archive, info, path, most=min(left, LARGEST_MEMBER))
-                left -= len(data)
-                yield json.loads(data.removeprefix(b"\xef\xbb\xbf"))
+                yield from _in_member(archive, info, allowance)
+    except TooMuchError as error:
+        raise TooLarge(f"{path} cannot be read as an export: {error}.", hint=_HINT) from error
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -83,14 +110,37 @@ def members(path: Path) -> Iterator[object]:
         raise Invalid(f"{path} cannot be read: {error.strerror or error}.", hint=_HINT, path=str(path)) from error
 
 
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, *, most: int) -> bytes:
+class _ZipFile(io.FileIO):
+    """A zip whose listing has an end: it is read at once, and of each entry an object is made."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > LONGEST_LISTING:
+            raise TooMuchError(f"its listing is longer than {LONGEST_LISTING // 1024**2} MB")
+        return super().read(size) or b""
+
+
+class _Allowance:
+    """How many bytes the members may still become."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def taken(self, data: bytes, name: str) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise TooMuchError(f"{name} becomes far larger than it is")
+        return data
+
+
+def _in_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, allowance: _Allowance) -> Iterator[object]:
     if info.compress_type not in (0, 8):  # stored, deflated; others can ask for any amount of memory
         raise NotImplementedError("it is compressed in a way that exports are not")
     with archive.open(info, mode="r") as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise TooLarge(f"{info.filename} in {path} becomes far larger than it is.", hint=_HINT)
-    return data
+        yield from json_stream.elements(
+            lambda size: allowance.taken(file.read(size), info.filename),
+            longest=LONGEST_CONVERSATION,
+            most_values=MOST_VALUES,
+        )
 
 
 def without_companions(files: list[Path]) -> list[Path]:
@@ -99,6 +149,13 @@ def without_companions(files: list[Path]) -> list[Path]:
     return [
         file for file in files if file.parent not in exports or file.suffix == ".jsonl" or _NAME.fullmatch(file.name)
     ]
+
+
+def is_conversation(entry: Mapping[str, Any]) -> bool:
+    """Is it complete in itself? Else it may be one message of many."""
+    return isinstance(entry.get("mapping"), dict) or any(
+        isinstance(entry.get(name), list) for name in ("chat_messages", "messages")
+    )
 
 
 # --- ChatGPT ----------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 Claude Code and Codex transcripts, OpenCode exports, data exports of ChatGPT and Claude.ai (`chat_exports`), and plain
 JSON lines of role, content and timestamp, told apart by what is in them, never by their names. Files are read line by
-line. What the machinery said (tools, reminders, thinking, side agents) is left out; a line that cannot be read is
-counted and the rest goes on.
+line, exports conversation by conversation. What the machinery said (tools, reminders, thinking, side agents) is left
+out; a line that cannot be read is counted and the rest goes on.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from spec_kit_memory.core import dates, noise
+from spec_kit_memory.core import dates, json_stream, noise
 from spec_kit_memory.core.memory import Conversation, Turn
-from spec_kit_memory.errors import AccessDenied, BadEncoding, BadPath, FileMissing, Invalid
+from spec_kit_memory.errors import AccessDenied, BadEncoding, BadPath, FileMissing, Invalid, TooLarge
 from spec_kit_memory.files import chat_exports
 
 __all__ = ["Transcript", "opening", "read_conversations", "read_transcript", "short_title", "transcripts_in"]
 
 LONGEST_LINE = 64 * 1024 * 1024
-LARGEST_EXPORT = 512 * 1024 * 1024  # one JSON value has to be read whole
+MOST_CONVERSATIONS = 100_000
+MOST_TURNS = 1_000_000  # of the conversations that are collected from lines
 TITLE_LENGTH = 90
 _SPEAKERS = {"human": "user", "ai": "assistant", "model": "assistant", "bot": "assistant"}
 _IGNORED = frozenset({"system", "developer", "tool", "function", "tool_result", "thinking"})
@@ -41,9 +43,12 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What was read of one file. `bad_lines` are the numbers of lines that could not be read."""
+    """What was read of one file. `bad_lines` are the numbers of lines that could not be read.
 
-    conversations: tuple[Conversation, ...]
+    Conversations of an export are read again whenever they are asked for: together they may be larger than memory.
+    """
+
+    conversations: Iterable[Conversation]
     bad_lines: tuple[int, ...] = ()
 
 
@@ -53,35 +58,45 @@ def read_conversations(path: Path) -> list[Conversation]:
 
 
 def read_transcript(path: Path, *, noise_patterns: tuple[str, ...] = (), now: datetime | None = None) -> Transcript:
-    """The conversations in a file, and which of its lines could not be read. Nothing was said later than `now`."""
-    collected = _Collected(path.name, noise_patterns, now or datetime.now(UTC))
+    """The conversations in a file, and which of its lines could not be read. Nothing was said later than `now`.
+
+    What cannot be read is refused here, before the first conversation is handed over.
+    """
+    how = _How(path.name, noise_patterns, now or datetime.now(UTC))
+    if chat_exports.is_zip(path) and path.is_file():
+        return _export(path, how)
+    collected = _Collected(how)
     bad: list[int] = []
     number = 0
-    if chat_exports.is_zip(path) and path.is_file():
-        for whole in chat_exports.members(path):
-            number += 1
-            if not collected.take(whole):
-                bad.append(number)
-        if not collected.understood:
-            raise Invalid(_nothing_found(path, number, bad), hint=_HINT, path=str(path))
-        return Transcript(tuple(collected.conversations()), tuple(bad))
     for number, line in _lines(path):
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            if number == 1 and line.lstrip()[:1] in ("{", "["):
-                whole = _whole(path)
-                if whole is not None:
-                    collected.take(whole)
-                    bad = []
-                    break
-            bad.append(number)
-            continue
+        opening_mark = line.lstrip()[:1] if number == 1 else ""
+        value = None if opening_mark == "[" else _decoded(line)
+        if value is None and opening_mark in ("{", "["):
+            with suppress(ValueError, RecursionError):  # lines, then
+                return _export(path, how)
+            value = _decoded(line)
         if not collected.take(value):
             bad.append(number)
     if not collected.understood:
         raise Invalid(_nothing_found(path, number, bad), hint=_HINT, path=str(path))
     return Transcript(tuple(collected.conversations()), tuple(bad))
+
+
+def _decoded(line: str) -> object:
+    """The value of a line, None if it is no JSON or has too much in it."""
+    if json_stream.has_more_values(line, chat_exports.MOST_VALUES):
+        return None
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _export(path: Path, how: _How) -> Transcript:
+    conversations = _Exported(path, how)
+    for _ in conversations:  # all of it can be read
+        pass
+    return Transcript(conversations)
 
 
 _HINT = (
@@ -157,16 +172,6 @@ def _utf16_lines(path: Path) -> Iterator[tuple[int, str]]:
             raise BadEncoding(f"{path} is not UTF-16 text.", hint=_HINT) from None
 
 
-def _whole(path: Path) -> object | None:
-    """The file as one JSON value, as exports are; None if it is not one, or too large to be read whole."""
-    if path.stat().st_size > LARGEST_EXPORT:
-        return None
-    try:
-        return json.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))  # type: ignore[no-any-return]
-    except (ValueError, RecursionError):
-        return None
-
-
 # --- what was said ------------------------------------------------------------------
 
 
@@ -183,12 +188,47 @@ class _Gathered:
     last_message: str = ""  # id of the message the last turn belongs to
 
 
+class _How(NamedTuple):
+    """What is the same for all that is read of one file."""
+
+    name: str
+    noise_patterns: tuple[str, ...]
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Exported:
+    """The conversations of an export, read anew each time: each is let go before the next is read."""
+
+    path: Path
+    how: _How
+
+    def __iter__(self) -> Iterator[Conversation]:
+        messages = _Collected(self.how)  # those that stand alone belong together
+        understood = False
+        count = 0
+        for element in chat_exports.elements(self.path):
+            if isinstance(element, dict) and chat_exports.is_conversation(element):
+                count += 1
+                if count > MOST_CONVERSATIONS:
+                    raise TooLarge(f"{self.path} has more than {MOST_CONVERSATIONS:,} conversations.", hint=_HINT)
+                collected = _Collected(self.how)
+                understood = collected.take(element) or understood
+                yield from collected.conversations()
+            elif not chat_exports.is_zip(self.path):
+                messages.take(element)
+        yield from messages.conversations()
+        if not (understood or messages.understood):
+            raise Invalid(f"{self.path} is no transcript: nothing in it was said.", hint=_HINT, path=str(self.path))
+
+
 class _Collected:
-    def __init__(self, name: str, noise_patterns: tuple[str, ...], now: datetime) -> None:
+    def __init__(self, how: _How) -> None:
         self.understood = False
-        self._name = name
-        self._noise = noise_patterns
-        self._now = now
+        self._name = how.name
+        self._noise = how.noise_patterns
+        self._now = how.now
+        self._turns = 0
         self._found: dict[str, _Gathered] = {}
         self._codex_id = ""
         self._titles: list[tuple[str, str]] = []  # leaf uuid, title
@@ -338,6 +378,9 @@ class _Collected:
             last = turns[-1]
             turns[-1] = Turn(last.speaker, f"{last.text}\n\n{text}", last.time)
         else:
+            self._turns += 1
+            if self._turns > MOST_TURNS:
+                raise TooLarge(f"{self._name} has more than {MOST_TURNS:,} messages.", hint=_HINT)
             turns.append(Turn(_SPEAKERS.get(speaker, " ".join(str(role).split())), text, _time_text(time)))
         gathered.last_message = message_id
 

@@ -1,0 +1,127 @@
+"""How is JSON read whose size nobody vouches for? One element at a time, and within limits.
+
+Decoded JSON can take more than twenty times the memory of its text (`[],[],[],…`), and an export of conversations is
+one array of them. So the array is never decoded as a whole: only a window of the text is kept, which grows while an
+element is not complete, and the values in it are counted before they are decoded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Callable, Iterator
+from json.decoder import JSONDecodeError
+
+__all__ = ["TooMuchError", "elements", "has_more_values"]
+
+_FIRST_WINDOW = 1024 * 1024
+_SPACE = re.compile(r"[ \t\n\r]*")
+_MARKS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,\]}]', re.DOTALL)
+_decode = json.JSONDecoder().raw_decode
+
+
+class TooMuchError(ValueError):
+    """One element is longer, or has more values in it, than it may."""
+
+
+def elements(read: Callable[[int], bytes], *, longest: int, most_values: int) -> Iterator[object]:
+    """Each element of an array, or each value of a text with several; an array's elements are those of the text.
+
+    `read` gives at most so many further bytes, and none at the end. ValueError: it is no JSON.
+    """
+    window = _Window(read, longest=longest, most_values=most_values)
+    while first := window.next_character():
+        if first != "[":
+            yield window.value()
+            continue
+        window.skip()
+        if window.next_character() == "]":
+            window.skip()
+            continue
+        while True:
+            yield window.value()
+            after = window.next_character()
+            if after not in (",", "]"):
+                raise ValueError("there is no comma between two elements of its array")
+            window.skip()
+            if after == "]":
+                break
+
+
+def has_more_values(text: str, most: int) -> bool:
+    """Has the first element of a text more than so many values? Each text, bracket and comma is taken for one."""
+    if text.count("[") + text.count("{") + text.count(",") <= most:  # in its texts too, and in no time
+        return False
+    depth = values = 0
+    for found in _MARKS.finditer(text):
+        mark = text[found.start()]
+        if mark in "]}":
+            depth -= 1
+            if depth <= 0:
+                return False
+            continue
+        values += 1
+        if values > most:
+            return True
+        if mark in "[{":
+            depth += 1
+    return False
+
+
+class _Window:
+    """The part of a text that is looked at."""
+
+    def __init__(self, read: Callable[[int], bytes], *, longest: int, most_values: int) -> None:
+        opening = read(_FIRST_WINDOW)
+        decoder = codecs.getincrementaldecoder(json.detect_encoding(opening))
+        self._decoder = decoder(errors="surrogatepass")
+        self._read = read
+        self._longest = longest
+        self._most_values = most_values
+        self._text = self._decoder.decode(opening)
+        self._at = 0
+        self._ended = not opening
+
+    def next_character(self) -> str:
+        """What follows after any space; nothing at the end."""
+        while True:
+            self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._grow():
+                return ""
+
+    def skip(self) -> None:
+        self._at += 1
+
+    def value(self) -> object:
+        self.next_character()
+        while True:
+            try:
+                value, end = _decode(self._text, self._at)
+            except JSONDecodeError as error:
+                if not self._may_be_cut_off(error) or not self._grow():
+                    raise
+                continue
+            if end + len("e+") >= len(self._text) and self._grow():  # a number may go on
+                continue
+            self._at = end
+            return value
+
+    def _may_be_cut_off(self, error: JSONDecodeError) -> bool:
+        return error.msg.startswith("Unterminated string") or error.pos > len(self._text) - 16
+
+    def _grow(self) -> bool:
+        """Twice as much from here on; False at the end."""
+        if self._ended:
+            return False
+        rest = self._text[self._at :]
+        if len(rest) >= self._longest:
+            raise TooMuchError(f"one element of it is longer than {self._longest // 1024**2} MB")
+        data = self._read(max(_FIRST_WINDOW, min(len(rest), self._longest - len(rest))))
+        self._ended = not data
+        self._text, self._at = rest + self._decoder.decode(data, final=self._ended), 0
+        if len(self._text) > self._most_values and has_more_values(self._text, self._most_values):
+            raise TooMuchError(f"one element of it has more than {self._most_values:,} values")
+        return True
