@@ -154,7 +154,7 @@ def embed_memory(runtime: Runtime, memory_id: int) -> VectorStatus:
             runtime.meaning.failed(failure)
             runtime.embed_soon()
     try:
-        return runtime.store.documents.get(memory_id).vector_status
+        return runtime.store.documents.get(memory_id, any_presence=True).vector_status
     except (DatabaseBusy, DatabaseCorrupt, DatabaseUnusable):  # the memory is kept, and what lacks is found again
         return VectorStatus.PENDING
 

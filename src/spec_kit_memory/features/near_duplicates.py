@@ -159,8 +159,7 @@ def same_words(
     """The one of the similar memories that was made of the very same words: only what a save notes of itself
     (the commit, the day) differs."""
     own = _folded(saved_document.own_words(text))
-    for row in similar:
-        memory = runtime.store.documents.get(row.id)
+    for memory in runtime.store.documents.many([row.id for row in similar]):
         own_words = saved_document.own_words(runtime.store.documents.text(memory.id))
         if memory.spec_folder == spec_folder and _folded(own_words) == own:
             return memory
@@ -173,8 +172,7 @@ def _folded(text: str) -> str:
 
 def mergeable(runtime: Runtime, similar: Sequence[SimilarMemory], memory: Memory) -> Memory | None:
     """The most similar memory that may give way to this one: another one of the same folder, and never a rule."""
-    for row in similar:
-        other = runtime.store.documents.get(row.id)
+    for other in runtime.store.documents.many([row.id for row in similar]):
         at_home = other.id != memory.id and other.spec_folder == memory.spec_folder
         if at_home and not merge.obstacle(other, memory):
             return other

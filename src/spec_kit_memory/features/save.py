@@ -82,7 +82,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
     result = runtime.sync.index_file(path, runtime.change("save filePath"), explicit=True)
     _note_citations(runtime, result.memory_id)
     index_workspace.embed_memory(runtime, result.memory_id)
-    memory = runtime.store.documents.get(result.memory_id)
+    memory = runtime.store.documents.get(result.memory_id, any_presence=True)
     warnings: list[Text] = [warning.message for warning in memory.warnings if warning.code != "secret"]
     warnings += remarks.of(runtime, [memory])[memory.id]
     if memory.redactions:
@@ -310,13 +310,14 @@ def _already_stored(
 
 def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
     """The answer after the most similar memory was taken in, or with the reason why none was."""
-    memory = runtime.store.documents.get(memory_id)
+    memory = runtime.store.documents.get(memory_id, any_presence=True)  # another process may have deleted it by now
     others = tuple(row for row in answer.similar if row["id"] != memory_id)
     other = near_duplicates.mergeable(runtime, others, memory)
     if other is None:
         if others:
             reason = (
-                merge.obstacle(runtime.store.documents.get(others[0]["id"]), memory) or "only memories of one folder"
+                merge.obstacle(runtime.store.documents.get(others[0]["id"], any_presence=True), memory)
+                or "only memories of one folder"
             )
             message = f"memory {others[0]['id']} is similar, but was not merged: {reason}"
             return replace(answer, warnings=(*answer.warnings, message), similar=others)
