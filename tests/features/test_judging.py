@@ -9,6 +9,7 @@ import pytest
 
 from spec_kit_memory.core.memory import Scope, State, Tier
 from spec_kit_memory.errors import Invalid, MemoryNotFound, OutOfRange
+from spec_kit_memory.features import near_duplicates
 from spec_kit_memory.files import activity
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
@@ -281,3 +282,25 @@ def test_facets_count_all_that_is_found_and_not_only_what_is_shown(place: Place)
         place.memory(f"m{number}", f"# Dock {number}\n\nThe dock battery number {number}.", importance_tier=tier)
     found = place.open().facets("dock battery")
     assert (found.total, found.tiers) == (30, {"normal": 15, "important": 15})
+
+
+def test_comparing_reads_the_list_of_memories_once_and_again_after_a_change(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        place.memory(f"m{number}", f"# M{number}\n\nOnly number {number} says this.\n")
+    workspace = place.open()
+    made: list[int] = []
+
+    def counted(memory_id: int, content_hash: str, tokens: int) -> near_duplicates.ComparedText:
+        made.append(memory_id)
+        return text_of(memory_id, content_hash, tokens)
+
+    text_of = near_duplicates.ComparedText
+    monkeypatch.setattr(near_duplicates, "ComparedText", counted)
+    for _ in range(3):
+        workspace.care(health=False, seconds=0)
+    assert len(made) == 12
+    workspace.update(1, title="Another title")
+    assert workspace.care(health=False, seconds=0).to_compare == 12
+    assert len(made) == 24

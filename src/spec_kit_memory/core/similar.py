@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 import sys
 from array import array
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import combinations
 from unicodedata import normalize
 from zlib import crc32
 
-__all__ = ["THRESHOLD", "Signature", "count_words", "score", "signature"]
+__all__ = ["SKETCH", "THRESHOLD", "Signature", "candidates", "count_words", "score", "signature"]
 
 # At this score and above a text is named as similar.
 THRESHOLD = 0.92
@@ -26,6 +29,13 @@ _EDITED_RUNS = 85
 _LEAST_SHARE, _MOST_SHARE = 0.50, 0.70
 # Runs kept of a long text. With 512 the share is off by about 0.02; up to that length it is exact.
 _MOST = 512
+
+# Of a text's smallest hashes: two texts that share most of their runs share one of these.
+SKETCH = 16
+# A run that so many texts have is a form, and tells nothing.
+_COMMONPLACE = 30
+# Of a sketch; texts that share half of their runs have some eight, unlike ones one or two by chance.
+_IN_COMMON = 4
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 # A character of a script without spaces stands for a word.
@@ -85,6 +95,29 @@ def score(a: Signature, b: Signature) -> float:
     if share < at_threshold:
         return THRESHOLD * share / at_threshold
     return THRESHOLD + (1.0 - THRESHOLD) * (share - at_threshold) / (1.0 - at_threshold)
+
+
+def candidates(sketches: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Which two of these texts share so much of their sketches that they may be alike? By their places, ascending."""
+    import numpy as np  # a hook that saves compares two texts, and does without
+
+    lengths = np.array([len(sketch) // 4 for sketch in sketches], dtype=np.int64)
+    runs = np.frombuffer(b"".join(sketches), dtype=np.uint32)
+    owners = np.repeat(np.arange(len(sketches)), lengths)
+    order = np.argsort(runs, kind="stable")  # so the owners of a run stay in their order
+    runs, owners = runs[order], owners[order]
+    starts = np.flatnonzero(np.diff(runs, prepend=runs[:1] + 1))
+    sharing = np.diff(starts, append=len(runs))
+    shared: Counter[tuple[int, int]] = Counter()
+    several = (sharing > 1) & (sharing <= _COMMONPLACE)
+    for start, count in zip(starts[several].tolist(), sharing[several].tolist(), strict=True):
+        shared.update(combinations(owners[start : start + count].tolist(), 2))
+    return [pair for pair, count in shared.items() if count >= _needed(int(lengths[list(pair)].min()))]
+
+
+def _needed(shorter: int) -> int:
+    """Runs in common. A short text has few runs at all."""
+    return max(1, min(_IN_COMMON, shorter // 3))
 
 
 def _share_at_threshold(runs: int) -> float:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
+from typing import NamedTuple
 
 from spec_kit_memory.answers import SimilarMemory
 from spec_kit_memory.core import markdown, saved_document, tokens, words
@@ -26,7 +25,9 @@ CANDIDATES = 20
 MOST_SHOWN = 5
 # Texts of so different a length cannot share enough to be near-copies: they need not be read.
 LEAST_RATIO = 0.2
-_SEARCHED = Filter(tiers=frozenset(set(Tier) - {Tier.DEPRECATED}))
+_IN_USE = frozenset(set(Tier) - {Tier.DEPRECATED})
+_SEARCHED = Filter(tiers=_IN_USE)
+_COMPARED = Filter(source=Source.MEMORY, tiers=_IN_USE)
 _QUERY_CHARACTERS = 4000
 
 
@@ -58,16 +59,21 @@ def similar_to(runtime: Runtime, memory_id: int) -> tuple[SimilarMemory, ...]:
     return similar(runtime, runtime.store.documents.text(memory_id), except_id=memory_id)
 
 
+class ComparedText(NamedTuple):
+    """What comparing needs of a memory. A tuple of plain values: there are many, and they are kept."""
+
+    memory_id: int
+    content_hash: str
+    tokens: int
+
+
 class Comparison:
     """Near-duplicates among all memory files, found a little at a time. A text is looked at once, by its hash."""
 
-    SMALLEST = 16  # of the hashes of a text: two texts that share most of their runs share one of these
-    COMMONPLACE = 30  # a run that so many texts have is a form, and tells nothing
-    IN_COMMON = 4  # of those; texts that share half of their runs have some eight, unlike ones one or two by chance
-
     def __init__(self) -> None:
-        self._sketches: dict[str, array[int]] = {}  # by content hash
+        self._sketches: dict[str, bytes] = {}  # by content hash; the smallest hashes of its runs
         self._scores: dict[tuple[str, str], float] = {}
+        self._texts: tuple[int, list[ComparedText]] | None = None  # of a generation, until all are compared
         self._last_pairs: tuple[int, list[tuple[Memory, Memory, float]]] | None = None  # of a generation, all compared
 
     def advance(self, runtime: Runtime, *, seconds: float | None) -> tuple[list[tuple[Memory, Memory, float]], int]:
@@ -76,64 +82,68 @@ class Comparison:
         if self._last_pairs and self._last_pairs[0] == generation:
             return self._last_pairs[1], 0
         deadline = None if seconds is None else time.monotonic() + seconds
-        memories = [
-            memory
-            for memory in runtime.store.documents.find(Filter(source=Source.MEMORY), order="path")
-            if memory.tier is not Tier.DEPRECATED and not memory.outdated and memory.tokens
-        ]
+        texts = self._compared_texts(runtime, generation)
         form = _form(runtime)
-        left = [memory for memory in memories if memory.content_hash not in self._sketches]
+        left = [text for text in texts if text.content_hash not in self._sketches]
         while left and seconds != 0:  # at least one, however little time there is
-            memory = left.pop()
-            smallest = self._signature(runtime, memory, form).hashes[: self.SMALLEST]
-            self._sketches[memory.content_hash] = array("I", smallest)
+            text = left.pop()
+            smallest = self._signature(runtime, text, form).hashes[: likeness.SKETCH]
+            self._sketches[text.content_hash] = array("I", smallest).tobytes()
             if deadline is not None and time.monotonic() >= deadline:
                 break
-        candidates = self._candidates(memories)
-        pairs = []
+        candidates = self._candidates(texts)
+        alike: list[tuple[int, int, float]] = []
         while candidates:
-            left_memory, other = candidates.pop()
-            score = self._score(runtime, left_memory, other, form)
+            one, other = candidates.pop()
+            score = self._score(runtime, one, other, form)
             if score >= likeness.THRESHOLD:
-                pairs.append((left_memory, other, score))
+                alike.append((one.memory_id, other.memory_id, score))
             if deadline is not None and time.monotonic() >= deadline + (seconds or 0.0):
                 break
-        pairs.sort(key=lambda pair: (-pair[2], pair[0].id))
+        pairs = _as_memories(runtime, alike)
         if not left and not candidates:
-            self._last_pairs = (generation, pairs)
+            self._last_pairs, self._texts = (generation, pairs), None
         return pairs, len(left) + len(candidates)
 
-    def _candidates(self, memories: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-        having: dict[int, list[Memory]] = {}
-        for memory in memories:
-            for number in self._sketches.get(memory.content_hash, ()):
-                having.setdefault(number, []).append(memory)
-        shared: Counter[tuple[int, int]] = Counter()
-        for sharing in having.values():
-            if 1 < len(sharing) <= self.COMMONPLACE:
-                shared.update(combinations(sorted(memory.id for memory in sharing), 2))
-        by_id = {memory.id: memory for memory in memories}
+    def _compared_texts(self, runtime: Runtime, generation: int) -> list[ComparedText]:
+        """Read once for all calls that go on comparing: to make ten thousand memories of rows takes 150 ms."""
+        if self._texts is None or self._texts[0] != generation:
+            texts = [
+                ComparedText(memory.id, memory.content_hash, memory.tokens)
+                for memory in runtime.store.documents.find(_COMPARED, order="path")
+                if memory.tokens and not memory.outdated
+            ]
+            self._texts = (generation, texts)
+        return self._texts[1]
+
+    def _candidates(self, texts: Sequence[ComparedText]) -> list[tuple[ComparedText, ComparedText]]:
+        sketched = [text for text in texts if text.content_hash in self._sketches]
+        pairs = likeness.candidates([self._sketches[text.content_hash] for text in sketched])
         return [
-            (by_id[memory], by_id[other])
-            for (memory, other), count in shared.items()
-            if count >= self._needed(by_id[memory], by_id[other])
-            and LEAST_RATIO < by_id[memory].tokens / by_id[other].tokens < 1 / LEAST_RATIO
+            (sketched[one], sketched[other])
+            for one, other in pairs
+            if LEAST_RATIO < sketched[one].tokens / sketched[other].tokens < 1 / LEAST_RATIO
         ]
 
-    def _needed(self, memory: Memory, other: Memory) -> int:
-        """A short text has few runs at all."""
-        shorter = min(len(self._sketches[memory.content_hash]) for memory in (memory, other))
-        return max(1, min(self.IN_COMMON, shorter // 3))
-
-    def _score(self, runtime: Runtime, memory: Memory, other: Memory, form: frozenset[str]) -> float:
-        key = (memory.content_hash, other.content_hash)
+    def _score(self, runtime: Runtime, one: ComparedText, other: ComparedText, form: frozenset[str]) -> float:
+        key = (one.content_hash, other.content_hash)
         if key not in self._scores:
-            signatures = [self._signature(runtime, memory, form) for memory in (memory, other)]
-            self._scores[key] = likeness.score(*signatures)
+            self._scores[key] = likeness.score(*(self._signature(runtime, text, form) for text in (one, other)))
         return self._scores[key]
 
-    def _signature(self, runtime: Runtime, memory: Memory, form: frozenset[str]) -> likeness.Signature:
-        return likeness.signature(saved_document.own_words(runtime.store.documents.text(memory.id), template=form))
+    def _signature(self, runtime: Runtime, text: ComparedText, form: frozenset[str]) -> likeness.Signature:
+        whole = runtime.store.documents.text(text.memory_id)
+        return likeness.signature(saved_document.own_words(whole, template=form))
+
+
+def _as_memories(runtime: Runtime, alike: Sequence[tuple[int, int, float]]) -> list[tuple[Memory, Memory, float]]:
+    """The most alike first; one may have gone since it was compared."""
+    ids = list(dict.fromkeys(memory_id for one, other, _ in alike for memory_id in (one, other)))
+    memories = {memory.id: memory for memory in runtime.store.documents.many(ids)}
+    pairs = [
+        (memories[one], memories[other], score) for one, other, score in alike if one in memories and other in memories
+    ]
+    return sorted(pairs, key=lambda pair: (-pair[2], pair[0].id))
 
 
 def comparison(runtime: Runtime) -> Comparison:
