@@ -27,6 +27,9 @@ from tests import postgres_server
 from tests.team.git_remotes import Remote
 
 ANA = Caller(scope=Scope(user="ana"), user="ana@local")
+# As docs/how-to/run-a-team-server.md has it: the server's user is no superuser, and roles are not in a dump.
+ROLES = ("CREATE ROLE memory LOGIN CREATEROLE",)
+APP_ROLE = ("CREATE ROLE spec_kit_memory_app NOLOGIN", "GRANT spec_kit_memory_app TO memory")
 LATE, OWN = "Herons wait for the tide", "I prefer tabs to spaces"
 
 
@@ -59,20 +62,20 @@ def drill(memories: int) -> Drill:
         old, new = servers
         notes = {f"memory/note-{number}.md": f"# Note {number}\n\nFact w{number}x.\n" for number in range(memories)}
         remote = Remote.made(folder / "shop.git", notes)
-        old.execute("CREATE DATABASE memory")
-        head, secret = _before(old.url("memory"), folder / "old", remote)
+        for sql in (*ROLES, "CREATE DATABASE memory OWNER memory"):
+            old.execute(sql)
+        old.execute("CREATE EXTENSION vector", database="memory")
+        head, secret = _before(old.url("memory", user="memory"), folder / "old", remote)
         dump = folder / "memory.dump"
         with done.timed("dump"):
             _client("pg_dump", "-Fc", "-f", str(dump), old.url("memory"))
         done.dump_bytes = dump.stat().st_size
         old.stop(mode="immediate")
         with done.timed("restore to the first answer"):
-            for name in ("empty", "memory"):
-                new.execute(f"CREATE DATABASE {name}")
-            with TeamDatabase(new.url("empty")).transaction():  # makes the role, which is the server's
-                pass
+            for sql in (*ROLES, *APP_ROLE, "CREATE DATABASE memory OWNER memory"):
+                new.execute(sql)
             _client("pg_restore", "--exit-on-error", "-d", new.url("memory"), str(dump))
-            database = TeamDatabase(new.url("memory"))
+            database = TeamDatabase(new.url("memory", user="memory"))
             workspace = stack.enter_context(_opened(database, folder / "new"))
             found = workspace.search(f"w{memories - 1}x").results
         done.require("the answer", holds=bool(found) and f"w{memories - 1}x" in found[0].text)

@@ -55,7 +55,7 @@ REFUSALS = {
     "somebody else's schema": Refusal(
         "schema spec_kit_memory that is not ours", "another database", database="strange"
     ),
-    "no rights": Refusal("permission denied", "use-postgresql.md", user="guest", database="guarded"),
+    "no rights": Refusal("permission denied", "GRANT spec_kit_memory_app TO", user="guest", database="guarded"),
 }
 
 
@@ -120,6 +120,27 @@ def test_commands_and_mcp_say_what_is_wrong_and_what_helps(spoilt: Server, tmp_p
             assert spoilt.execute("SELECT count(*) FROM pg_namespace", database=refusal.database) == before
     # Nothing was half done: with an index that works everything is there, once.
     assert skm(root, "index", url="sqlite")["data"]["new"] == 2
+
+
+def test_whoever_lacks_a_right_is_told_what_the_administrator_types_until_it_works(tmp_path: Path) -> None:
+    """On a server that nobody used before, by an owner of a database who may do nothing else."""
+    fresh = postgres_server.started()
+    try:
+        fresh.execute("CREATE ROLE ana LOGIN CREATEDB")
+        fresh.execute("CREATE DATABASE notes OWNER ana")
+        root = filled(tmp_path / "work", count=1)
+        for sql, database in (
+            ("CREATE ROLE spec_kit_memory_app NOLOGIN", "postgres"),
+            ("GRANT spec_kit_memory_app TO ana", "postgres"),
+            ("CREATE EXTENSION vector", "notes"),
+        ):
+            told = skm(root, "index", url=fresh.url("notes", user="ana"), code=1)["error"]
+            assert told["code"] == "E020"
+            assert sql.replace("ana", "USER") in told["hint"], told
+            fresh.execute(sql, database=database)
+        assert skm(root, "index", url=fresh.url("notes", user="ana"))["data"]["new"] == 1
+    finally:
+        postgres_server.ended(fresh)
 
 
 LEFT = ("too old", "no pgvector", "newer schema", "somebody else's schema")  # such a database is left as it is

@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from spec_kit_memory.serve.cli.team_projects import ProjectRow, _state
 from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.project_workspace import open_project
@@ -56,3 +59,10 @@ def test_a_project_is_served_from_nothing_by_commands(database: TeamDatabase, tm
     assert skm(tmp_path, url, "list")["data"]["projects"] == []
     refused = skm(tmp_path, url, "add", "shop", "--repo", "ext::sh -c x", code=1)
     assert "neither" in refused["error"]["message"]
+
+
+def test_a_project_that_no_server_has_read_is_not_called_in_step() -> None:
+    row = ProjectRow(name="shop", repository="/git/shop.git", is_git=True, branch="main", save_branch="main")
+    assert _state(row) == "waits for a server to read it"
+    assert _state(replace(row, synced_at=datetime.now(UTC))) == "in step"
+    assert _state(replace(row, is_git=False)) == "in step", "a folder is read when it is asked about"

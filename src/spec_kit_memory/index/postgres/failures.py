@@ -61,9 +61,7 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
                 hint="check the user, and the password in PGPASSWORD, .pgpass or a service file",
             )
         case errors.InsufficientPrivilege():
-            return DatabaseUnusable(
-                f"{where}: {_first_line(error)}", hint="docs/how-to/use-postgresql.md has the rights"
-            )
+            return DatabaseUnusable(f"{where}: {_first_line(error)}", hint=_lacking_right(str(error)))
         case errors.UndefinedTable() | errors.UndefinedColumn():
             return DatabaseUnusable(
                 f"{where} has other tables than this program knows: {_first_line(error)}",
@@ -86,6 +84,20 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
                 f"{where} cannot be reached: {text}", hint="is the server running, and does this machine reach it?"
             )
     return DatabaseUnusable(f"{where}: {_first_line(error)}", hint=advise("health"))
+
+
+def _lacking_right(text: str) -> str:
+    """What the administrator of the server does, once: whoever installed a package has no manual at hand."""
+    if "create role" in text:
+        return (
+            "as administrator of the server: `ALTER ROLE USER CREATEROLE`, or"
+            " `CREATE ROLE spec_kit_memory_app NOLOGIN; GRANT spec_kit_memory_app TO USER`"
+        )
+    if "create extension" in text:
+        return "as administrator of the server, in this database: `CREATE EXTENSION vector`"
+    if "grant role" in text or "set role" in text:
+        return "as administrator of the server: `GRANT spec_kit_memory_app TO USER`"
+    return "docs/how-to/use-postgresql.md has the rights"
 
 
 def _first_line(error: BaseException) -> str:

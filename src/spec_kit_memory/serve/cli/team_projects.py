@@ -144,6 +144,8 @@ def _state(row: ProjectRow) -> str:
         return row.problem
     parts = [f"{row.accepted} on the way"] if row.accepted else []
     parts += [f"{row.failed} failed"] if row.failed else []
+    if not parts and row.is_git and row.synced_at is None:
+        return "waits for a server to read it"
     return ", ".join(parts) or "in step"
 
 
