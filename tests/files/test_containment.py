@@ -58,6 +58,34 @@ def opened(root: Path, **more: Any) -> Workspace:
     return Workspace(Settings(root=root, semantic=Semantic(model="none"), watch="off", **more))
 
 
+@pytest.mark.parametrize("verb", ["update", "delete", "undo", "save"])
+def test_a_refusal_names_the_link_and_not_the_session(
+    root: Path, victim: Path, workspace: Workspace, verb: str
+) -> None:
+    """A folder that is a link is a person's own doing mostly: what the session may use has nothing to do with it."""
+    workspace.update(1, title="Before")
+    shutil.rmtree(root / "memory")
+    (root / "memory").symlink_to(victim)
+    calls: dict[str, Callable[[], Any]] = {
+        "update": lambda: workspace.update(1, title="After"),
+        "delete": lambda: workspace.delete(1, delete_file=True),
+        "undo": workspace.undo,
+        "save": lambda: workspace.save(context={"sessionSummary": "The quoll hunts at night."}),
+    }
+    with pytest.raises(OutsideScope, match="memory is a link out of the workspace and is not followed") as refused:
+        calls[verb]()
+    assert "extraPaths" in refused.value.hint
+
+
+def test_an_isolated_caller_learns_nothing_of_links_elsewhere(root: Path, victim: Path, workspace: Workspace) -> None:
+    (root / "elsewhere").symlink_to(victim)
+    with (
+        opened(root, isolation=Isolation(allowed_paths=("memory",))) as isolated,
+        pytest.raises(OutsideScope, match="outside what this session may use"),
+    ):
+        isolated.get("elsewhere/plan.md")
+
+
 def everything(folder: Path, *, but: tuple[str, ...] = ()) -> dict[str, str]:
     """Every file below a folder with its content; links as what they say."""
     found = {}

@@ -382,7 +382,7 @@ def _follow(walk: _Walk, segments: Segments, link: Path) -> None:
         return
     if not inside:
         if not any(_inside(real, base) for base in paths.extra_bases(walk.settings)):
-            walk.trouble(link, _leads_outside(walk, link))
+            walk.trouble(link, paths.leads_outside(walk.settings, link))
         return
     if folder and _is_alias(walk.settings, segments, real):
         return
@@ -427,14 +427,6 @@ def _broken(walk: _Walk, link: Path, error: Exception) -> SpecKitMemoryError:
     return BadPath(f"{name} is a link that leads to itself", hint="remove the link")
 
 
-def _leads_outside(walk: _Walk, link: Path) -> SpecKitMemoryError:
-    name = paths.stored_form(walk.settings, link)
-    return OutsideScope(
-        f"{name} is a link out of the workspace and is not followed",
-        hint="add what it leads to to `memory.extraPaths` in your own configuration",
-    )
-
-
 # --- extra paths and exclusions -----------------------------------------------------
 
 
@@ -445,7 +437,7 @@ def _extras(walk: _Walk, only: Sequence[Path] | None) -> None:
         base, pattern = paths.split_glob(walk.settings, extra)
         real = paths.extra_base(walk.settings, extra)
         if real is None:
-            walk.trouble(base, _leads_outside(walk, base))
+            walk.trouble(base, paths.leads_outside(walk.settings, base))
         elif real.exists():
             patterns.setdefault(real, []).append(pattern)
         else:

@@ -198,7 +198,7 @@ def refuse_links(settings: Settings) -> None:
         target = os.path.realpath(error.filename)
         raise AccessDenied(
             f"{error.filename} is a link to {target}, outside the workspace",
-            hint="remove the link; the index is made again",
+            hint="remove the link; what belongs there is made again",
         ) from error
     except OSError:
         return  # not there yet; or whoever needs it says why it cannot be read
@@ -213,7 +213,8 @@ def _refuse(settings: Settings, name: str, mode: int) -> None:
         real = Path(os.path.realpath(path))
         if not real.is_relative_to(settings.root) or paths.is_in_git(settings, real):
             raise AccessDenied(
-                f"{path} is a link to {real}, outside the workspace", hint="remove the link; the index is made again"
+                f"{path} is a link to {real}, outside the workspace",
+                hint="remove the link; what belongs there is made again",
             )
         if real.is_dir():  # files are removed in our folders: none of them is another one of the workspace
             raise AccessDenied(f"{path} is a link to {real}", hint="remove the link; the folder is made again")

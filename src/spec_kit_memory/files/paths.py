@@ -154,7 +154,7 @@ def contained(settings: Settings, path: str | Path, *, scope: Scope) -> Path:
     inside = any(real == allowed or allowed in real.parents for allowed in _allowed(settings, scope))
     inside = inside or (scope.prefixes is None and _main_segments(settings, real, user=scope.user) is not None)
     if not inside or _is_anothers(settings, scope, real) or _is_in_reserved(settings, real):
-        raise _outside(name)
+        raise _refusal(settings, scope, name)
     _check_special(real, name)
     return real
 
@@ -203,6 +203,23 @@ def _real(settings: Settings, name: str) -> Path:
         return Path(os.path.realpath(settings.root / name))
     except (OSError, ValueError) as error:
         raise disk_error(error, name) from error
+
+
+def _refusal(settings: Settings, scope: Scope, name: str) -> OutsideScope:
+    """Why a path may not be used. A link is named to a caller who may see the place where it stands."""
+    path = Path(os.path.normpath(settings.root / name))
+    if scope.prefixes is None and path.is_relative_to(settings.root) and not _is_anothers(settings, scope, path):
+        for step in reversed([path, *path.parents]):
+            if step != settings.root and step.is_relative_to(settings.root) and step.is_symlink():
+                return leads_outside(settings, step)
+    return _outside(name)
+
+
+def leads_outside(settings: Settings, link: Path) -> OutsideScope:
+    return OutsideScope(
+        f"{printable(stored_form(settings, link))} is a link out of the workspace and is not followed",
+        hint="replace the link, or add what it leads to to `memory.extraPaths` in your own configuration",
+    )
 
 
 def _outside(name: str) -> OutsideScope:
