@@ -12,7 +12,8 @@ import pytest
 from spec_kit_memory.embed import Embedding, QueryEmbedding
 from spec_kit_memory.embed.hashing import HashingEmbedder
 from spec_kit_memory.embed.local import LocalEmbedder
-from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
+from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
+from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.features.conftest import Place
@@ -342,3 +343,31 @@ def test_an_outdated_memory_says_so_wherever_it_is_shown(place: Place) -> None:
     assert [str(problem) for problem in workspace.list().memories[0].problems] == [told]
     assert problems(workspace, "held back") == ["1 memory is marked outdated, #1: search leaves it out"]
     assert workspace.validate(1, outdated=False).hints == ()
+
+
+# --- a spec folder that nothing is in
+
+
+def test_a_folder_that_nothing_is_in_names_what_was_probably_meant(place: Place) -> None:
+    place.write("specs/003-payments/001-refunds/memory/a.md", "# A\n\nRefunds take a day.\n")
+    place.write("specs/004-map/memory/b.md", "# B\n\nTiles are our own.\n")
+    workspace = place.open()
+    meant = "003-payments/001-refunds"
+    for told in ("003", "003/001", "001-refund", "refunds"):
+        assert meant in workspace.list(spec_folder=told).hints[0]
+        assert meant in " ".join(workspace.search("refunds", spec_folder=told).hints)
+        for call in (
+            lambda told=told: workspace.load(spec_folder=told),
+            lambda told=told: workspace.delete(spec_folder=told),
+            lambda told=told: workspace.checkpoint_create("c", spec_folder=told),
+            lambda told=told: workspace.save(text="Refunds take two days", spec_folder=told),
+        ):
+            with pytest.raises(SpecKitMemoryError) as refused:
+                call()
+            assert meant in for_person(refused.value.hint)
+
+
+def test_an_empty_list_does_not_send_a_full_workspace_to_the_index(place: Place) -> None:
+    place.memory("a", "# A\n\nText of a.")
+    workspace = place.open()
+    assert workspace.list(tier="critical").hints == ("`list()` without a filter shows what is there",)

@@ -15,7 +15,7 @@ from datetime import datetime
 from math import log, sqrt
 
 from spec_kit_memory.advice import advise
-from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.folders import clean_folder, near_folders
 from spec_kit_memory.core.stop_words import COMMON_FILES, PLAIN
 from spec_kit_memory.core.words import content, stem, unspaced
 from spec_kit_memory.errors import BadSpecFolder
@@ -325,13 +325,15 @@ def resolve_name(name: str, existing: Collection[str], *, create: bool = False) 
             hint="Give the whole name of the one you mean.",
             alternatives=matches,
         )
+    close = near_folders(folder_name, existing)
     if not valid_name(folder_name):
+        meant = f"Did you mean {' or '.join(close)}? " if close else ""
         raise BadSpecFolder(
             f"{name!r} is not a spec folder's name.",
-            hint="Names are three digits, a hyphen, then letters, digits, hyphens and dots, like 007-auth.",
+            hint=f"{meant}Names are three digits, a hyphen, then letters, digits, hyphens and dots, like 007-auth.",
+            alternatives=close,
         )
     if create:
         return folder_name
-    close = sorted(folder for folder in existing if folder_name.split("-", 1)[-1] in folder)[:ALTERNATIVES]
     hint = advise("meant-folder", names=tuple(close)) if close else advise("create-folder")
     raise BadSpecFolder(f"There is no spec folder {folder_name!r}.", hint=hint, alternatives=close)

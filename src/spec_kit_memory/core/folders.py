@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from spec_kit_memory.core.close_names import close_names
+
+__all__ = ["clean_folder", "near_folders"]
+
+NEAREST = 3
+TELLING_CHARACTERS = 3  # fewer stand in names by chance
+
 _PREFIXES = (".opencode/specs/", "specs/")
 
 
@@ -12,3 +21,18 @@ def clean_folder(name: str) -> str:
         if cleaned.startswith(prefix):
             return cleaned[len(prefix) :]
     return cleaned
+
+
+def near_folders(name: str, folders: Collection[str]) -> list[str]:
+    """Which of these may be meant by a name that none of them has: by how its parts begin, by a word, by letters."""
+    names, parts = sorted(folders), name.split("/")
+    word = parts[-1].split("-", 1)[-1]
+    begun = [folder for folder in names if _begins(folder.split("/"), parts)]
+    within = [folder for folder in names if len(word) >= TELLING_CHARACTERS and word in folder]
+    return list(dict.fromkeys([*begun, *close_names(name, names), *within]))[:NEAREST]
+
+
+def _begins(folder: list[str], parts: list[str]) -> bool:
+    """Do these parts begin like some parts of the folder that stand one below the other?"""
+    starts = range(len(folder) - len(parts) + 1)
+    return bool(parts[0]) and any(all(map(str.startswith, folder[start:], parts)) for start in starts)

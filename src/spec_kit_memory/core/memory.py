@@ -55,6 +55,7 @@ CONTEXT_ALIASES = {
     **dict.fromkeys(("debugging", "refactoring", "testing"), ContextType.IMPLEMENTATION),
     **dict.fromkeys(("analysis", "review"), ContextType.RESEARCH),
     **dict.fromkeys(("planning", "architecture"), ContextType.DECISION),
+    "bugfix": ContextType.IMPLEMENTATION,
     "bug": ContextType.DISCOVERY,
 }
 

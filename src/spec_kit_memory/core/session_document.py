@@ -171,7 +171,7 @@ def _kind_of(word: str) -> ContextType | None:
     word = word.casefold()
     if word in set(ContextType):
         return ContextType(word) if word != ContextType.GENERAL else None
-    return {"bugfix": ContextType.IMPLEMENTATION, "change": ContextType.IMPLEMENTATION, **CONTEXT_ALIASES}.get(word)
+    return {"change": ContextType.IMPLEMENTATION, **CONTEXT_ALIASES}.get(word)
 
 
 def title_of(session: SessionData, *, spec_folder: str | None = None) -> str:

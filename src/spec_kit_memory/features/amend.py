@@ -203,15 +203,14 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
         moved = _forget(runtime, [memory], operation.Delete(), delete_file=delete_file, reason="delete")
         return _deleted(runtime, [memory], moved, None)
     folder = clean_folder(request.spec_folder or "")
-    if not request.confirm:
-        count = runtime.store.documents.count(Filter(spec_folder=folder))
-        raise MissingParameter(
-            f"deleting all of {folder}, {counted(count, 'memory')}, must be confirmed",
-            hint=advise("confirm"),
-        )
     memories = runtime.store.documents.find(Filter(spec_folder=folder))
     if not memories:
-        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=advise("list-folders"))
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=runtime.meant_folder(folder))
+    if not request.confirm:
+        raise MissingParameter(
+            f"deleting all of {folder}, {counted(len(memories), 'memory')}, must be confirmed",
+            hint=advise("confirm"),
+        )
     from spec_kit_memory.features import checkpoints
 
     with checkpoints.safety(runtime, "before-delete", spec_folder=folder) as name:

@@ -73,7 +73,7 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     """A snapshot under a name that nobody has taken."""
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     if folder is not None and not runtime.store.documents.count(Filter(spec_folder=folder)):
-        raise BadSpecFolder(f"spec folder {folder} has no memories", hint=advise("list-folders"))
+        raise BadSpecFolder(f"spec folder {folder} has no memories", hint=runtime.meant_folder(folder))
     checkpoint = _make(
         runtime,
         _checked(request.name),

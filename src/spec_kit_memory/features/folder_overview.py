@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spec_kit_memory.advice import advise
 from spec_kit_memory.answers import FolderRow, FoldersAnswer
 from spec_kit_memory.core import tokens
 from spec_kit_memory.core.folders import clean_folder
@@ -48,7 +47,7 @@ def folders(runtime: Runtime, request: FoldersRequest) -> FoldersAnswer:
 def _one(runtime: Runtime, name: str, rows: Iterable[FolderRow], total: int) -> FoldersAnswer:
     memories = runtime.store.documents.find(Filter(spec_folder=name))
     if not memories:
-        raise MemoryNotFound(f"spec folder {name} has no memories", hint=advise("list-folders"))
+        raise MemoryNotFound(f"spec folder {name} has no memories", hint=runtime.meant_folder(name))
     documents = sorted((m for m in memories if m.source is Source.SPEC), key=_document_order)
     saved = sorted((m for m in memories if m.source is not Source.SPEC), key=_moment)
     links = runtime.store.record.links([memory.id for memory in memories])

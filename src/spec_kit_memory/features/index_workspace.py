@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spec_kit_memory import filesystem
 from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import IndexAnswer, SkippedFiles, UnreadFile
-from spec_kit_memory.core.close_names import close_names
-from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.folders import clean_folder, near_folders
 from spec_kit_memory.core.memory import VectorStatus
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
@@ -111,8 +110,7 @@ def _check_folder(runtime: Runtime, start: str) -> None:
     names |= runtime.sync.spec_folders()
     if any(name.startswith(start) for name in names):
         return
-    within = [name for name in sorted(names) if start.split("-", 1)[-1] in name]
-    near = list(dict.fromkeys([*close_names(start, sorted(names), cutoff=0.4), *within]))[:3]
+    near = near_folders(start, names)
     raise BadSpecFolder(
         f"no spec folder starts with {start!r}",
         hint=f"the nearest: {', '.join(near)}" if near else "leave the spec folder out to index everything",

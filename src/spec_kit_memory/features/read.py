@@ -78,7 +78,7 @@ def _target(runtime: Runtime, request: LoadRequest) -> Memory:
     memories = runtime.store.documents.find(Filter(spec_folder=folder, source=Source.MEMORY), limit=1)
     memories = memories or runtime.store.documents.find(Filter(spec_folder=folder), limit=1)
     if not memories:
-        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=advise("list-folders"))
+        raise MemoryNotFound(f"spec folder {folder} has no memories", hint=runtime.meant_folder(folder))
     if request.anchor_id and not _has(runtime, memories[0], request.anchor_id):
         return _newest_with(runtime, folder, request.anchor_id) or memories[0]
     return memories[0]
@@ -234,7 +234,7 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
     elif total and forgotten:
         advice = (advise("bring-back-on-page") if runtime.accepts else advise("bring-back"),)
     elif not total and not forgotten:
-        advice = (advise("index-workspace"),)
+        advice = (_when_empty(runtime, where.spec_folder),)
     what = "forgotten memory" if forgotten else "memory"
     return ListAnswer(
         summary=f"{len(fitting)} of {counted(total, what)}" if total else f"no {what} matches",
@@ -243,3 +243,12 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
         total=total,
         offset=offset,
     )
+
+
+def _when_empty(runtime: Runtime, folder: str | None) -> Text:
+    """What to do where a list has nothing to show."""
+    if not runtime.store.documents.count():
+        return advise("index-workspace")
+    if folder and not runtime.store.documents.count(Filter(spec_folder=folder)):
+        return runtime.meant_folder(folder)
+    return advise("list-all")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from spec_kit_memory.advice import Advice, Text, advise
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.core import decay, tokens, usage
+from spec_kit_memory.core.folders import near_folders
 from spec_kit_memory.core.long_lines import LineLayout
 from spec_kit_memory.core.memory import Change, Document, Filter, Memory, Scope, State, Tier
 from spec_kit_memory.core.triggers import Matcher
@@ -365,6 +366,12 @@ class Runtime:
     def take_back(self) -> Advice:
         """How to take back what was done here."""
         return advise("take-back-on-page") if self.accepts else advise("take-back")
+
+    def meant_folder(self, name: str) -> Advice:
+        """What to ask for instead of a spec folder that nothing is in."""
+        names = {tally.spec_folder for tally in self.store.documents.tally() if tally.spec_folder}
+        near = near_folders(name, names)
+        return advise("near-folders", names=tuple(near)) if near else advise("list-folders")
 
     def embed_soon(self) -> None:
         """Embedding in the foreground is for one saved file; scans leave it to the background."""

@@ -15,8 +15,7 @@ from spec_kit_memory import answer_json
 from spec_kit_memory.advice import Advice, Text, advise
 from spec_kit_memory.answers import Card, FlatResult, HeldBack, Result, Rule, SearchAnswer, ShownPassage
 from spec_kit_memory.core import long_lines, markdown, packing, tokens, triggers, words
-from spec_kit_memory.core.close_names import close_names
-from spec_kit_memory.core.folders import clean_folder
+from spec_kit_memory.core.folders import clean_folder, near_folders
 from spec_kit_memory.core.long_lines import LineLayout
 from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, Source, State, StoredPassage, Tier
 from spec_kit_memory.core.packing import MemoryBlock, Packed, Piece, Prices, Shown
@@ -810,8 +809,7 @@ def _unknown_folder(runtime: Runtime, folder: str) -> str:
     folders = {tally.spec_folder for tally in runtime.store.documents.tally() if tally.spec_folder}
     if name in folders:
         return ""
-    within = sorted(other for other in folders if other.endswith(f"/{name}") or f"/{name}/" in f"/{other}")
-    near = (within or close_names(name, sorted(folders)))[:3]
+    near = near_folders(name, folders)
     return f"no memory is in the spec folder {name}" + (f"; there is {', '.join(near)}" if near else "")
 
 
