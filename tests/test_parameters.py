@@ -239,6 +239,10 @@ def test_no_parameters_stand_in_a_second_table() -> None:
         (LoadRequest, {"MemoryID": 18.0}, LoadRequest(18)),
         (LoadRequest, {"id": 18, "memoryId": "18"}, LoadRequest(18)),
         (LoadRequest, {"id": 18, "specFolder": "", "anchorId": None, "maxTokens": ""}, LoadRequest(18)),
+        (LoadRequest, {"id": "#18"}, LoadRequest(18)),
+        (LoadRequest, {"id": " memory://18 "}, LoadRequest(18)),
+        (LoadRequest, {"id": [18]}, LoadRequest(18)),
+        (LoadRequest, {"specFolder": 18}, LoadRequest(spec_folder="18")),
         (UpdateRequest, {"memoryId": 1, "tier": "Important"}, UpdateRequest(1, importance_tier=Tier.IMPORTANT)),
         (UpdateRequest, {"id": 1, "title": "T", "triggerPhrases": []}, UpdateRequest(1, title="T")),
         (UpdateRequest, {"id": 1, "triggers": "one phrase"}, UpdateRequest(1, trigger_phrases=["one phrase"])),
@@ -254,6 +258,16 @@ def test_no_parameters_stand_in_a_second_table() -> None:
         (SearchRequest, {"query": "x", "concepts": [""], "anchors": "[]"}, SearchRequest("x")),
         (SearchRequest, {"query": "", "concepts": '["a", "b"]'}, SearchRequest(concepts=("a", "b"))),
         (SearchRequest, {"concepts": "oauth, errors"}, SearchRequest(concepts=("oauth", "errors"))),
+        (SearchRequest, {"concepts": "oauth"}, SearchRequest("oauth")),
+        (SearchRequest, {"query": ["x"]}, SearchRequest("x")),
+        (SearchRequest, {"query": ["dock", "battery"]}, SearchRequest("dock battery")),
+        (SearchRequest, {"query": 404}, SearchRequest("404")),
+        (SearchRequest, {"query": "x", "limit": "05"}, SearchRequest("x", limit=5)),
+        (SearchRequest, {"query": "x", "concepts": ["a", 1]}, SearchRequest("x", concepts=("a", "1"))),
+        (SearchRequest, {"query": "x", "contextType": "Bug Fix"}, SearchRequest("x", context_type="implementation")),
+        (SearchRequest, {"query": "x", "contextType": "bugfix"}, SearchRequest("x", context_type="implementation")),
+        (SearchRequest, {"query": "x", "includeArchived": "yes"}, SearchRequest("x", include_archived=True)),
+        (SearchRequest, {"query": "x", "useDecay": 0}, SearchRequest("x", use_decay=False)),
         (SearchRequest, {"query": "x", "anchors": "decisions"}, SearchRequest("x", anchors=("decisions",))),
         (SearchRequest, {"query": "x", "includeArchived": "True"}, SearchRequest("x", include_archived=True)),
         (SearchRequest, {"query": "x", "useDecay": "false"}, SearchRequest("x", use_decay=False)),
@@ -261,6 +275,8 @@ def test_no_parameters_stand_in_a_second_table() -> None:
         (SearchRequest, {"query": "x", "limit": None}, SearchRequest("x")),
         (SearchRequest, {"query": "[1, 2]"}, SearchRequest("[1, 2]")),
         (SaveRequest, {"context": '{"sessionSummary": "S"}'}, SaveRequest(context={"sessionSummary": "S"})),
+        (SaveRequest, {"context": "just words"}, SaveRequest(context={"sessionSummary": "just words"})),
+        (SaveRequest, {"context": [{"a": 1}]}, SaveRequest(context={"a": 1})),
         (SaveRequest, {"context": {"a": 1}, "filePath": ""}, SaveRequest(context={"a": 1})),
         (SaveRequest, {"path": "a.md", "onSimilar": "Merge"}, SaveRequest(file_path="a.md", on_similar="merge")),
         (ListRequest, {"sortBy": "createdAt"}, ListRequest()),
@@ -294,6 +310,8 @@ def test_values_are_of_their_own_kinds_whatever_was_given() -> None:
         (LoadRequest, {"id": True}, "E030", ["'memoryId' must be an integer"]),
         (LoadRequest, {"id": 1.5}, "E030", ["'memoryId' must be an integer"]),
         (LoadRequest, {"id": "9" * 5000}, "E030", ["'memoryId' must be an integer"]),
+        (LoadRequest, {"id": "003"}, "E030", ["'memoryId' is '003', and no id begins with 0"]),
+        (LoadRequest, {"id": "0"}, "E032", ["'memoryId' is 0"]),
         (LoadRequest, {"id": 5, "memoryId": 6}, "E030", ["given twice"]),
         (LoadRequest, {"id": ""}, "E031", ["'memoryId' or 'specFolder' is needed"]),
         (LoadRequest, {"memoryID5": 5}, "E030", ["'memoryID5'", "Did you mean 'memoryId'?"]),
@@ -303,10 +321,11 @@ def test_values_are_of_their_own_kinds_whatever_was_given() -> None:
         (SearchRequest, {"query": "x", "limit": "0"}, "E032", ["'limit' is 0; it must be from 1 to 100"]),
         (SearchRequest, {"query": "x", "minScore": "1e999"}, "E030", ["'minScore' must be a number"]),
         (SearchRequest, {"query": "x", "minScore": "inf"}, "E030", ["'minScore' must be a number"]),
-        (SearchRequest, {"query": "x", "concepts": '["a", 1]'}, "E030", ["'concepts' must be a list of texts"]),
+        (SearchRequest, {"query": "x", "concepts": '["a", {}]'}, "E030", ["'concepts' must be a list of texts"]),
         (SearchRequest, {"concepts": ["one"]}, "E032", ["'concepts' has 1 item; it takes 2 to 5"]),
         (SearchRequest, {"query": " "}, "E040", ["'query' or 'concepts' is needed"]),
-        (SaveRequest, {"context": "just words"}, "E030", ["'context' must be an object, not 'just words'"]),
+        (SearchRequest, {"query": "x", "concepts": "one"}, "E032", ["'concepts' has 1 item; it takes 2 to 5"]),
+        (SaveRequest, {"context": '{"sessionSummary": '}, "E030", ["'context' must be an object"]),
         (SaveRequest, {"context": "[1]"}, "E030", ["'context' must be an object"]),
         (LinkRequest, {"sourceId": 1, "targetId": 2, "relation": "cause"}, "E102", ["Did you mean caused?"]),
     ],
@@ -347,6 +366,8 @@ def _of_tool(given: Mapping[str, Any]) -> SpecKitMemoryError:
         ("memory_search", {"concepts": ["one"]}, "E032", "Give 'concepts' 2 to 5 texts."),
         ("memory_search", {"query": "x", "limit": "many"}, "E030", "Give 'limit' an integer."),
         ("memory_search", {"query": "x", "specFoldr": "y"}, "E030", "Did you mean 'specFolder'?"),
+        ("memory_search", {"q": "x"}, "E030", "Did you mean 'query'? Add 'query' or 'concepts'."),
+        ("memory_search", {"sentence": "x"}, "E030", "Add 'query' or 'concepts'."),
         ("memory_get", {}, "E031", "Add 'path', a path."),
         ("memory_validate", {"id": 1}, "E031", "Add 'wasUseful' or 'outdated' or 'promote'."),
     ],
@@ -360,7 +381,7 @@ def test_a_hint_for_a_model_is_what_to_give_and_not_every_parameter(
 
 
 def test_a_wrong_value_is_not_missed_as_well() -> None:
-    assert "needed" not in refused(SearchRequest, {"query": 5}).message
+    assert "needed" not in refused(SearchRequest, {"query": {}}).message
     assert "missing" not in refused(LinkRequest, {"sourceId": "a", "targetId": 2, "relation": "caused"}).message
 
 

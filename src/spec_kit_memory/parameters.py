@@ -27,6 +27,7 @@ from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import (
     BadParameter,
     MissingParameter,
+    NothingToSearch,
     OutOfRange,
     SpecKitMemoryError,
     UnexpectedArgument,
@@ -45,6 +46,7 @@ __all__ = [
     "from_call",
     "id_parameter",
     "limit_parameter",
+    "memory_id",
     "nearest",
     "parameter",
     "python_edge",
@@ -97,6 +99,9 @@ class Parameter:
         completes: str = "",
         blank: bool = False,
         command_default: Any = None,
+        identifies: bool = False,
+        alone: str = "",
+        plain: str = "",
     ) -> None:
         self.kind = kind
         self.default = default
@@ -117,6 +122,9 @@ class Parameter:
         self.completes = completes  # what a shell offers for it
         self.command_default = command_default  # what leaving it out means on the command line, if not the same
         self.blank = blank  # an empty text is one, and not as if left out
+        self.identifies = identifies  # a number that is a name: #18 is one, 018 is none (see `memory_id`)
+        self.alone = alone  # where one plain text, too few for this list, belongs
+        self.plain = plain  # the key of an object that a text which is no JSON is meant for
         self.argument = self.annotation = ""  # its name and type in Python, from where it stands
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -183,7 +191,9 @@ def parameter(
 
 
 def id_parameter(about: str = "Memory id", *, default: Any = _REQUIRED, kw_only: bool = False, **more: Any) -> Any:
-    return parameter("integer", default=default, kw_only=kw_only, about=about, least=1, most=LARGEST, **more)
+    return parameter(
+        "integer", default=default, kw_only=kw_only, about=about, least=1, most=LARGEST, identifies=True, **more
+    )
 
 
 def folder_parameter(about: str = "Spec folder, e.g. 007-auth", *, default: Any = None) -> Any:
@@ -403,6 +413,8 @@ def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) 
         if declared is None:
             problems.append(_unknown(name, edge.sees(kind), edge))
             continue
+        if declared.alone and declared.alone not in (arguments or {}) and _is_one(declared, value, edge):
+            declared = kind.declared[declared.alone]
         try:
             clean = _clean(declared, value, edge)
         except _Problem as problem:
@@ -429,6 +441,10 @@ def _meant(kind: type[Request], name: object, edge: Edge) -> Parameter | None:
         other = (declared for declared in visible if form in map(squashed, declared.aliases))
         declared = next(close, None) or next(other, None)
     return declared if declared is not None and declared.reach in edge.reaches else None
+
+
+def _is_one(declared: Parameter, value: Any, edge: Edge) -> bool:
+    return isinstance(value, str) and not value.lstrip().startswith("[") and len(_items(declared, value, edge)) == 1
 
 
 def _checked(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> dict[str, Any]:
@@ -490,7 +506,8 @@ def _error(problems: Sequence[_Problem], edge: Edge, visible: Sequence[Parameter
     worst = min(problems, key=lambda problem: ranks.get(problem.error, len(ranks)))
     hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
     steps = dict.fromkeys(problem.step for problem in problems if problem.step and not problem.hint)
-    is_enough = edge.lists and all(problem.hint or problem.step for problem in problems)
+    is_missing = any(issubclass(problem.error, MissingParameter | NothingToSearch) for problem in problems)
+    is_enough = edge.lists and (is_missing or all(problem.hint or problem.step for problem in problems))
     details = dict(worst.details)
     if len(problems) > 1:
         details["problems"] = [problem.text for problem in problems]
@@ -519,6 +536,8 @@ def nearest(name: str, names: Mapping[str, object] | Sequence[str], *, most: int
         for candidate in by_form
         if len(form) > 2 and (candidate.startswith(form) or form.startswith(candidate)) and len(candidate) > 2
     ]
+    begun = [candidate for candidate in by_form if form and candidate.startswith(form)]
+    within = within or (begun if len(begun) == 1 else [])  # a letter or two tell little, unless one name begins so
     return [by_form[candidate] for candidate in dict.fromkeys([*close, *within])][:most]
 
 
@@ -526,12 +545,18 @@ def _clean(declared: Parameter, value: Any, edge: Edge) -> Any:
     """The value as the parameter has it, or `_LEFT_OUT`."""
     if value is None:
         return _LEFT_OUT
+    if isinstance(value, list | tuple) and len(value) == 1 and declared.kind not in ("texts", "paths"):
+        return _clean(declared, value[0], edge)  # a list of the one value that is wanted
     if isinstance(value, str) and not value.strip() and not declared.blank:
         return _LEFT_OUT
     return _CLEANERS[declared.kind](declared, value, edge)
 
 
 def _text(declared: Parameter, value: Any, edge: Edge) -> str:
+    if type(value) in (int, float) and not declared.choices:
+        value = str(value)
+    if declared.is_prose and isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
+        value = " ".join(value)
     if not isinstance(value, str):
         raise _wrong(declared, value, edge)
     if declared.choices:
@@ -578,16 +603,32 @@ def _path(declared: Parameter, value: Any, edge: Edge) -> str:
 
 
 def _boolean(declared: Parameter, value: Any, edge: Edge) -> bool:
-    truth = {"true": True, "false": False}.get(value.strip().casefold()) if isinstance(value, str) else value
-    if not isinstance(truth, bool):
+    word = str(value).strip().casefold()
+    if not isinstance(value, str | int) or word not in _TRUTHS:
         raise _wrong(declared, value, edge)
-    return truth
+    return _TRUTHS[word]
+
+
+def memory_id(text: str) -> int | None:
+    """The id that a text means: 18, #18, memory://18. 018 begins a spec folder's name, and is no memory's id."""
+    number = _bare_number(text)
+    return int(number) if re.fullmatch(r"[1-9]\d{0,15}", number) else None
+
+
+def _bare_number(value: Any) -> Any:
+    """An id without the signs that we and others write before it."""
+    return value.strip().removeprefix("memory://").removeprefix("#") if isinstance(value, str) else value
 
 
 def _whole(declared: Parameter, value: Any, edge: Edge) -> int:
     number = value
-    if isinstance(value, str) and re.fullmatch(_WHOLE, value.strip()):
-        number = int(value.strip().split(".")[0])
+    text = _bare_number(value) if declared.identifies else value
+    if isinstance(text, str) and re.fullmatch(_WHOLE, text.strip()):
+        if declared.identifies and text.startswith("0") and text.strip("0"):
+            text = f"{edge.spelled(declared)} is {_short(value)}, and no id begins with 0"
+            step = "Give the id without zeros, or the spec folder's whole name as the spec folder."
+            raise _Problem(BadParameter, text, declared, step=step)
+        number = int(text.strip().split(".")[0])
     is_whole = _is_whole(number) or (isinstance(number, float) and number.is_integer())
     if not is_whole or isinstance(number, bool):
         raise _wrong(declared, value, edge)
@@ -670,7 +711,7 @@ def _items(declared: Parameter, value: Any, edge: Edge) -> list[Any]:
             value = [part.strip() for part in re.split(r"[,;\n]", value)]  # one item cannot be meant
         else:
             value = [value]
-    elif isinstance(value, os.PathLike) and declared.kind == "paths":
+    elif type(value) in (int, float) or (isinstance(value, os.PathLike) and declared.kind == "paths"):
         value = [value]
     if not isinstance(value, Sequence | Set) or isinstance(value, bytes | bytearray):
         raise _wrong(declared, value, edge)
@@ -679,6 +720,8 @@ def _items(declared: Parameter, value: Any, edge: Edge) -> list[Any]:
 
 def _object(declared: Parameter, value: Any, edge: Edge) -> Any:
     data = _from_json(value) if isinstance(value, str) else value
+    if data is None and declared.plain and not value.lstrip().startswith(("{", "[")):
+        data = {declared.plain: value}
     if not isinstance(data, Mapping):
         raise _wrong(declared, value, edge)
     if edge.bounded:
@@ -690,7 +733,9 @@ def _object(declared: Parameter, value: Any, edge: Edge) -> Any:
 
 def _reference(declared: Parameter, value: Any, edge: Edge) -> int | str:
     """An id, or a path."""
-    if _is_whole(value) or (isinstance(value, str) and value.strip().isdecimal()):
+    if isinstance(value, str) and (number := memory_id(value)):
+        return number
+    if _is_whole(value):
         return _whole(declared, value, edge)
     return _path(declared, value, edge)
 
@@ -719,6 +764,10 @@ _CLEANERS: Mapping[Kind, Callable[[Parameter, Any, Edge], Any]] = {
     "object": _object,
     "reference": _reference,
     "function": _function,
+}
+_TRUTHS: Mapping[str, bool] = {
+    **dict.fromkeys(("true", "yes", "y", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "n", "off", "0"), False),
 }
 _WORDS: Mapping[Kind, str] = {
     "text": "a text",

@@ -38,7 +38,9 @@ class SearchRequest(Request, verb="search", needs=("query", "concepts"), without
     """Find memories by text and meaning, best first. Without arguments: an overview."""
 
     query: str | None = parameter("text", default=None, kw_only=False, about="In natural language", length=QUERY_LENGTH)
-    concepts: Sequence[str] = parameter("texts", default=(), about="2 to 5 terms that must all match", least=2, most=5)
+    concepts: Sequence[str] = parameter(
+        "texts", default=(), about="2 to 5 terms that must all match", least=2, most=5, alone="query"
+    )
     also: Sequence[str] = also_parameter()
     spec_folder: str | None = folder_parameter(default=None)
     tier: Tier | str | None = parameter(
@@ -188,6 +190,7 @@ class SaveRequest(Request, verb="save", needs=("file_path", "context", "text")):
         "words), filesModified[], triggerPhrases[], technicalContext{}, nextSteps[], blockers[], importanceTier, "
         "contextType, title, links{}, sessionId; or userPrompts[], observations[], recentContext[]",
         length=OBJECT_LENGTH,
+        plain="sessionSummary",
     )
     text: str | None = parameter(
         "text", default=None, help="Remember this one fact", length=OBJECT_LENGTH, reach="command"

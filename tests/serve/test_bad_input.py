@@ -76,12 +76,12 @@ def for_people(text: str) -> list[str]:
 def wrong(parameter: Parameter) -> list[Any]:
     """Values that nobody could take for what the parameter wants."""
     other: list[Any] = {
-        "text": [7, ["x"], {}],
-        "path": [7, ["x"], {}],
-        "integer": ["seven", 1.5, True, [7]],
+        "text": [True, [["x"], 1], {}],
+        "path": [7, ["x", "y"], {}],
+        "integer": ["seven", 1.5, True, [7, 8]],
         "number": ["half", [], True],
-        "boolean": ["yes", 1, 0],
-        "texts": [7, {"x": 1}, [1] * max(1, int(parameter.minimum or 1))],
+        "boolean": ["perhaps", 2, -1],
+        "texts": [True, {"x": 1}, [{}] * max(1, int(parameter.minimum or 1))],
         "object": ["{", "[]", [], 7],
     }[parameter.kind]
     return [*other, "no such choice"] if parameter.choices and parameter.kind == "text" else other

@@ -128,6 +128,20 @@ def test_deleting_a_folder_in_a_script_needs_yes_too(snapshot: Path, capsys: pyt
     assert run(["delete", "--spec-folder", "007-auth", "--yes"]) == 0
 
 
+@pytest.mark.parametrize(
+    "command", [["delete"], ["load"], ["update", "--title", "X"], ["validate", "--outdated"], ["trust"]]
+)
+def test_a_number_that_begins_with_0_is_no_memory(
+    snapshot: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    head = (run(["ledger", "head"]), capsys.readouterr().out)
+    assert run([*command, "001"]) != 0
+    assert "Renamed" not in capsys.readouterr().out
+    assert (run(["ledger", "head"]), capsys.readouterr().out) == head
+    assert run(["load", "#1"]) == 0
+    assert "Renamed" in capsys.readouterr().out
+
+
 def test_phrases_are_added_and_removed_without_touching_the_others(
     snapshot: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,7 +167,7 @@ def test_a_misspelled_command_names_close_ones(here: Path, capsys: pytest.Captur
         ["search", "x", "--limit", "many"],
         ["search", "x", "--limit", "0"],
         ["search", "x", "--tier", "vital"],
-        ["search", "--concepts", "one"],
+        ["search", "x", "--concepts", "one"],
         ["get"],
         ["load"],
         ["load", "--no-such-option"],

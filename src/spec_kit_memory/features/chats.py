@@ -22,6 +22,7 @@ from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import chat_transcripts, paths
 from spec_kit_memory.files.index_entry import chat_path
 from spec_kit_memory.index.contract import PutResult
+from spec_kit_memory.parameters import memory_id
 from spec_kit_memory.requests import DeleteRequest
 
 
@@ -155,8 +156,8 @@ def list_(runtime: Runtime) -> ListAnswer:
 
 def forget(runtime: Runtime, conversation: str) -> DeleteAnswer:
     """Forget one conversation, by its id, its path or its memory's id."""
-    if conversation.isdecimal():
-        memory = runtime.store.documents.get(int(conversation))
+    if number := memory_id(conversation):
+        memory = runtime.store.documents.get(number)
         chat = memory if memory.source is Source.CHAT else None
     else:
         path = chat_path(conversation, scope=runtime.scope)

@@ -107,7 +107,8 @@ def _claims(connection: Connection, claimant: int) -> list[tuple[Any, ...]]:
 def _target(connection: Connection, claimant: int, target: str, sibling: str) -> int | None:
     # Stored paths begin at the workspace, so that ./specs/x.md and specs/x.md are one.
     values: dict[str, Any] = {"claimant": claimant, "target": target.removeprefix("./"), "sibling": sibling}
-    number = int(target) if target.isdecimal() and len(target) < 19 else None
+    is_id = target.isdecimal() and not target.startswith("0") and len(target) < 19  # 003 begins a folder's name
+    number = int(target) if is_id else None
     found: int | None = connection.execute(_TARGET, values | {"number": number}).get
     return found
 

@@ -11,7 +11,7 @@ import click
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.errors import SpecKitMemoryError
-from spec_kit_memory.parameters import Parameter, Request
+from spec_kit_memory.parameters import Parameter, Request, memory_id
 from spec_kit_memory.serve.cli.invocation import Invocation, command_edge
 
 __all__ = ["common_options", "given_values", "options", "positionals"]
@@ -165,11 +165,6 @@ def _metavar(kind: type[Request], parameter: Parameter) -> str:
     return "ID|FOLDER" if _takes_folder(kind, parameter) else word
 
 
-def _is_id(text: str) -> bool:
-    """003 is the beginning of a spec folder's name, and no memory's id."""
-    return text.isdecimal() and not text.startswith("0")
-
-
 def _takes_folder(kind: type[Request], parameter: Parameter) -> bool:
     return parameter.kind == "integer" and "spec_folder" in kind.declared
 
@@ -189,7 +184,7 @@ def given_values(kind: type[Request], options: Mapping[str, Any]) -> dict[str, A
             continue
         if isinstance(value, tuple):
             value = " ".join(value) if parameter.is_prose else list(value)
-        if _takes_folder(kind, parameter) and not _is_id(str(value)):
+        if _takes_folder(kind, parameter) and memory_id(str(value)) is None:
             name = "spec_folder"
         if name in values:
             raise click.UsageError(f"{kind.declared[name].flag} was given twice.", click.get_current_context())
