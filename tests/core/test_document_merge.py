@@ -368,3 +368,48 @@ def test_documents_of_too_many_parts_are_refused_and_not_worked_on_for_hours(pie
     with pytest.raises(TooLarge, match="too long to be merged"):
         merge_bodies(long(20_000), "# B\n\nshort\n", origin="b")
     assert "short" in merge_bodies(long(200), "# B\n\nshort\n", origin="b")
+
+
+def decided(**fields: Any) -> str:
+    return document(keyDecisions=[{"decision": "Queue for mail", **fields}])
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "expected"),
+    [
+        ("It keeps mail on disk, and it is cheap", "It keeps mail on disk", "It keeps mail on disk, and it is cheap"),
+        ("It keeps mail on disk", "it keeps mail on disk, and it is cheap.", "It keeps mail on disk, and it is cheap."),
+        ("It keeps mail on disk", "It keeps mail on disk.", "It keeps mail on disk"),
+        ("The team knows it", "Support is cheap", "The team knows it. Support is cheap"),
+        ("The team knows it.", "Support is cheap.", "The team knows it. Support is cheap."),
+    ],
+)
+def test_a_reason_is_given_in_one_line_and_said_once(new: str, old: str, expected: str) -> None:
+    text = section(merged(decided(rationale=new), decided(rationale=old)), "decisions")
+    assert [line for line in text.split("\n") if line.startswith("**Why:**")] == [f"**Why:** {expected}"]
+
+
+def test_decisions_on_one_question_that_came_out_differently_keep_their_own_reasons() -> None:
+    new, old = decided(chosen="RabbitMQ", rationale="It is known."), decided(chosen="Kafka", rationale="It is fast.")
+    text = merged(new, old)
+    ids = [anchor.id for anchor in markdown.parse(text).anchors if anchor.id.startswith("decision-")]
+    assert len(ids) == 2
+    for id_, chosen, reason in zip(ids, ("RabbitMQ", "Kafka"), ("It is known.", "It is fast."), strict=True):
+        assert f"**Chosen:** {chosen}\n\n**Why:** {reason}" in section(text, id_)
+
+
+@pytest.mark.parametrize("other", ["rabbitmq", "RabbitMQ 3.12"])
+def test_the_same_choice_in_other_letters_is_one_choice(other: str) -> None:
+    text = section(merged(decided(chosen="RabbitMQ"), decided(chosen=other)), "decisions")
+    assert text.count("**Chosen:**") == 1
+    assert other.removeprefix("RabbitMQ").removeprefix("rabbitmq") in text
+
+
+def test_steps_that_differ_in_a_full_stop_a_first_letter_or_a_clause_are_one_step() -> None:
+    new = document(nextSteps=["Load test the queue", "Write the runbook.", "Tell Ana about it"])
+    old = document(nextSteps=["load test the queue.", "Write the runbook, with pictures", "tell Ana about it"])
+    assert listed(merged(new, old), "next-steps") == [
+        "Load test the queue",
+        "Write the runbook, with pictures",
+        "Tell Ana about it",
+    ]

@@ -38,6 +38,8 @@ _ABBREVIATED = re.compile(
     r"|dept|est)\.$",
     re.IGNORECASE,
 )
+_ENDED = re.compile(r"""[^\w`][\s"'”’)\]*_`]*$""")
+_CLAUSE = re.compile(r"[,;:，；：、]|[ \t]+[–—(-]")
 _INLINE_LABEL = re.compile(r"\*\*[^*\n]+:\*\*[ \t]+(?=\S)")
 MOST_SECTIONS = 1_000
 MOST_PIECES = 6_000
@@ -111,6 +113,11 @@ class _Side:
                 yield from (self.item_key(item) for item in block.items)
             elif block.kind is Kind.PROSE:
                 yield self.key(block)
+
+    def field(self, section: BlockSection, label: str) -> str:
+        """What stands after a label of a decision, in any case of letters; "" if it has none."""
+        texts = (self.text(block) for block in section.blocks if block.kind is Kind.PROSE)
+        return next((_folded(text.removeprefix(label)).casefold() for text in texts if text.startswith(label)), "")
 
     def find(self, name: str) -> BlockSection | None:
         return next((section for section in self.root.walk() if _is(section, name)), None)
@@ -204,7 +211,10 @@ class _Merger:
                 (section for section in numbered if [self.new.key(b) for b in section.blocks[:1]] == begins), None
             )
         candidates = [
-            section for section in parent.parts if _same_heading(section, part) or _same_anchor(section, part)
+            section
+            for section in parent.parts
+            if (_same_heading(section, part) or _same_anchor(section, part))
+            and not self._chose_otherwise(section, part)
         ]
         if len(candidates) < 2 and sum(_same_heading(section, part) for section in siblings) < 2:
             return candidates[0] if candidates else None
@@ -214,6 +224,11 @@ class _Merger:
         if best is not None and part.blocks and not keys & set(self.new.keys(best)):
             return None
         return best
+
+    def _chose_otherwise(self, new: BlockSection, old: BlockSection) -> bool:
+        """Two decisions on one question that came out differently: each has reasons of its own."""
+        chosen, other = self.new.field(new, "**Chosen:**"), self.old.field(old, "**Chosen:**")
+        return bool(chosen and other) and not (chosen.startswith(other) or other.startswith(chosen))
 
     def _adopt(self, parent: BlockSection, part: BlockSection) -> None:
         """A section that the staying document does not have, whole, with anchors that it does not have either."""
@@ -276,7 +291,9 @@ class _Merger:
             section = self.old.find(name)
             if section is None or self.new.find(name) is None:
                 continue
-            items = [self.old.item_key(item) for block in section.blocks for item in block.items]
+            items = [
+                _spaced(blocks.item_text(self.old.lines, item)) for block in section.blocks for item in block.items
+            ]
             prose = [block for block in old.blocks if block.kind is Kind.PROSE]
             repeated += [
                 paragraph for paragraph in prose if saved_document.repeats_first(self.old.text(paragraph), name, items)
@@ -359,6 +376,12 @@ class _Merger:
         for other in present:
             first, *rest = self.new.copied(other)
             old_sentences = [_folded(sentence) for sentence in _sentences(blocks.item_text([first], _alone(other)))]
+            if not (below or rest) and len(new_sentences) == len(old_sentences) == 1:
+                if _says_more(old_sentences[0], new_sentences[0]):
+                    return other
+                if _says_more(new_sentences[0], old_sentences[0]) and other.first_line not in self._replaced:
+                    self._replace_item(other, first, head[item.indent + len(item.marker) :])
+                    return other
             if new_sentences == old_sentences and (below or rest):
                 return other if self._nested(other, rest, below) else None
             if (
@@ -372,10 +395,12 @@ class _Merger:
             if set(new_sentences) <= set(old_sentences):
                 return other
             if set(old_sentences) <= set(new_sentences) and other.first_line not in self._replaced:
-                start = first[: other.indent + len(other.marker)]
-                self._replaced[other.first_line] = (other.last_line, [start + head[item.indent + len(item.marker) :]])
+                self._replace_item(other, first, head[item.indent + len(item.marker) :])
                 return other
         return None
+
+    def _replace_item(self, item: Item, line: str, words: str) -> None:
+        self._replaced[item.first_line] = (item.last_line, [line[: item.indent + len(item.marker)] + words])
 
     def _nested(self, item: Item, lines: Sequence[str], others: Sequence[str]) -> bool:
         """Lists below the same words become one list; anything else stays as it is."""
@@ -424,6 +449,8 @@ class _Merger:
         home = max(alike, key=lambda paragraph: _common(paragraph.keys, pieces), default=None)
         if home is None or not _common(home.keys, pieces):
             home = next((paragraph for paragraph in alike if _is_part(paragraph.keys, pieces)), None)
+        if home is None:
+            home = next((paragraph for paragraph in alike if _is_same_field(paragraph, pieces)), None)
         if home is not None:
             self._take_sentences(home, pieces, paragraphs)
             return []
@@ -451,13 +478,31 @@ class _Merger:
             result += home.pieces[first:last]
             if kind in ("insert", "replace"):
                 for piece, key in zip(pieces[from_:to], keys[from_:to], strict=True):
-                    if key not in known_sentences:
+                    fuller = self._clause_added(result, piece, key)
+                    if fuller is not None:
+                        result = fuller
+                    elif key not in known_sentences:
                         result = _followed_by(result, piece)
-                        known_sentences.add(key)
+                    known_sentences.add(key)
         if result != home.pieces:
             home.pieces = result
             text = "".join(result).rstrip()
             self._replaced[home.block.first_line] = (home.block.last_line, text.split("\n"))
+
+    @staticmethod
+    def _clause_added(pieces: list[str], piece: str, key: str) -> list[str] | None:
+        """The sentences, where one of them is this one with a clause more or less; the fuller one stays."""
+        chosen = _label(pieces) == "**Chosen:**"  # of two that differ, `_chose_otherwise` made two decisions
+        for at, present in enumerate(pieces):
+            present_key = _folded(present)
+            if _says_more(present_key, key) or (chosen and present_key.casefold().startswith(key.casefold())):
+                return pieces
+            is_begun = chosen and key.casefold().startswith(present_key.casefold())
+            if _says_more(key, present_key) or is_begun:
+                gap = present[len(present.rstrip()) :]
+                fuller = present[:1] + piece[1:].rstrip() + gap  # as it began: only the case may differ
+                return [*pieces[:at], fuller, *pieces[at + 1 :]]
+        return None
 
     # --- sections of our own template
 
@@ -476,7 +521,11 @@ class _Merger:
         """Facts of the other save are told by its file; what a merge or a person noted there stays."""
         remaining_items = []
         for block in old.blocks:
-            items = tuple(item for item in block.items if not saved_document.is_saved_fact(self.old.item_key(item)))
+            items = tuple(
+                item
+                for item in block.items
+                if not saved_document.is_saved_fact(_spaced(blocks.item_text(self.old.lines, item)))
+            )
             if block.kind is Kind.LIST and items:
                 remaining_items.append(Block(Kind.LIST, items[0].first_line, items[-1].last_line, items))
             elif block.kind not in (Kind.LIST, Kind.CODE):  # its YAML is metadata, which the two have united
@@ -526,7 +575,7 @@ def _is(section: BlockSection, name: str) -> bool:
 
 
 def _same_heading(section: BlockSection, other: BlockSection) -> bool:
-    return bool(section.heading) and _folded(section.heading) == _folded(other.heading)
+    return bool(section.heading) and _folded(section.heading).casefold() == _folded(other.heading).casefold()
 
 
 def _same_anchor(section: BlockSection, other: BlockSection) -> bool:
@@ -542,8 +591,25 @@ def _end_of(section: BlockSection) -> int:
     return max(section.own_last_line, section.parts[-1].last_line if section.parts else 0)
 
 
-def _folded(text: str) -> str:
+def _spaced(text: str) -> str:
     return " ".join(normalize("NFC", text).split())
+
+
+def _folded(text: str) -> str:
+    """What two texts share that differ in white space, a full stop at the end, or the case of the first letter."""
+    words = _spaced(text)
+    stop = words[-1:] in ".。" and not words.endswith("..")
+    words = words[:-1] if stop else words
+    return words[:1].lower() + words[1:] if count_words(words) >= COMMON_WORDS else words
+
+
+def _says_more(longer: str, shorter: str) -> bool:
+    """Is this sentence that one with a clause added?"""
+    return (
+        count_words(shorter) >= COMMON_WORDS
+        and longer.startswith(shorter)
+        and _CLAUSE.match(longer, len(shorter)) is not None
+    )
 
 
 def _is_telling(key: str) -> bool:
@@ -594,9 +660,18 @@ def _is_part(keys: Sequence[str], pieces: Sequence[str]) -> bool:
     return bool(own_keys and other_keys) and (own_keys <= other_keys or other_keys <= own_keys)
 
 
+def _is_same_field(paragraph: _Paragraph, pieces: Sequence[str]) -> bool:
+    """Is this a reason beside a reason, the same choice, or the same sentence with a clause more?"""
+    keys = [_folded(piece) for piece in pieces]
+    return _label(pieces) in ("**Why:**", "**Chosen:**") or any(
+        _says_more(one, other) or _says_more(other, one) for one in paragraph.keys for other in keys
+    )
+
+
 def _followed_by(pieces: list[str], piece: str) -> list[str]:
     """The sentence after these, with a space between where the last has none."""
     piece = piece if piece[-1:].isspace() else f"{piece} "
     if not pieces or pieces[-1][-1:].isspace() or pieces[-1][-1:] in "。！？":
         return [*pieces, piece]
-    return [*pieces[:-1], f"{pieces[-1]} ", piece]
+    stop = "" if _ENDED.search(pieces[-1]) else "."
+    return [*pieces[:-1], f"{pieces[-1]}{stop} ", piece]
