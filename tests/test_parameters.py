@@ -5,6 +5,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -105,6 +110,79 @@ def test_a_line_is_a_row_of_the_reference() -> None:
     assert "| `coats` | integer | `2` | 1 to 9 | How often. |" in page
     assert "Needs at least one of `colour`, `pattern`." in page
     assert "Also `hue`." in page
+
+
+# What a process finds that has one more line in `requests.py`; it prints one line of JSON.
+LOOK_FOR_SHINE = """
+import inspect, json
+import click
+from spec_kit_memory import Workspace, requests
+from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.serve.cli.invocation import Invocation, command_edge
+from spec_kit_memory.serve.cli.program import request_command
+from spec_kit_memory.serve.tools import BY_NAME, input_schema, read_arguments
+from spec_kit_memory.parameters import python_edge, read
+from tools import reference
+
+kind = requests.SearchRequest
+tool = BY_NAME["memory_search"]
+
+def refusal(check):
+    try:
+        check()
+    except SpecKitMemoryError as error:
+        return error.message
+
+def help_of(command):
+    with click.Context(command, obj=Invocation()) as context:
+        return command.get_help(context)
+
+print(json.dumps({
+    "schema": input_schema(tool)["properties"].get("shineLevel"),
+    "signature": str(inspect.signature(Workspace.search).parameters.get("shine_level")),
+    "command": [line.strip() for line in help_of(request_command(kind)).splitlines() if "--shine-level" in line],
+    "page": [line for line in reference.tools_page().splitlines() if "shineLevel" in line],
+    "value": read_arguments(tool, {"query": "a", "shineLevel": "3"}).shine_level,
+    "default": kind("a").shine_level,
+    "refused": [
+        refusal(lambda: read_arguments(tool, {"query": "a", "shineLevel": 99})),
+        refusal(lambda: read(kind, {"query": "a", "shine_level": 99}, command_edge(kind))),
+        refusal(lambda: read(kind, {"query": "a", "shine_level": "much"}, python_edge(kind))),
+    ],
+}))
+"""
+
+
+def test_adding_a_parameter_is_one_line(tmp_path: Path) -> None:
+    """In a copy of the package, one line is written into `requests.py` and nothing else is touched."""
+    package = tmp_path / "spec_kit_memory"
+    shutil.copytree(
+        ROOT / "src" / "spec_kit_memory", package, ignore=shutil.ignore_patterns("__pycache__", "*.onnx", "static")
+    )
+    requests_file = package / "requests.py"
+    before = requests_file.read_text(encoding="utf-8")
+    neighbour = "    limit: int = limit_parameter(default=10)\n    max_results"
+    assert before.count(neighbour) == 1
+    line = '    shine_level: int = parameter("integer", default=2, least=1, most=9, help="How brightly")\n'
+    requests_file.write_text(before.replace(neighbour, line + neighbour), encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK_FOR_SHINE],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["schema"] == {"type": "integer", "default": 2, "maximum": 9}
+    assert seen["signature"] == "shine_level: 'int' = 2"
+    assert len(seen["command"]) == 1
+    assert seen["page"] == ["| `shineLevel` | integer | `2` | 1 to 9 | How brightly. |"]
+    assert (seen["value"], seen["default"]) == (3, 2)
+    for name, message in zip(("shineLevel", "--shine-level", "shine_level"), seen["refused"], strict=True):
+        assert name in message
 
 
 def test_a_request_is_a_frozen_dataclass() -> None:
