@@ -19,6 +19,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 from spec_kit_memory.core.close_names import close_names
@@ -645,16 +646,12 @@ def _number(declared: Parameter, value: Any, edge: Edge) -> float:
 def _is_whole(value: object) -> bool:
     if type(value) is int:
         return True
-    from numbers import Integral
-
     return isinstance(value, Integral)
 
 
 def _is_real(value: object) -> bool:
     if type(value) in (int, float):
         return True
-    from numbers import Real
-
     return isinstance(value, Real) and not isinstance(value, bool)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 __all__ = ["is_loopback"]
 
 
 def is_loopback(host: str) -> bool:
-    from ipaddress import ip_address
-
     try:
         return ip_address(host).is_loopback
     except ValueError:

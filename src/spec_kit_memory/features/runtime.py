@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spec_kit_memory.advice import Advice, Text, advise
+from spec_kit_memory.answers import Card
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.core import decay, tokens, usage
 from spec_kit_memory.core.folders import near_folders
@@ -36,7 +37,7 @@ from spec_kit_memory.settings import Settings
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from spec_kit_memory.answers import Card, NumbersAnswer, SearchAnswer
+    from spec_kit_memory.answers import NumbersAnswer, SearchAnswer
     from spec_kit_memory.core.alignment import Profile
     from spec_kit_memory.core.operation import Operation
     from spec_kit_memory.features.background import Background
@@ -468,8 +469,6 @@ class Runtime:
         )
 
     def card(self, memory: Memory, hot: frozenset[int] = frozenset()) -> Card:
-        from spec_kit_memory.answers import Card
-
         attributes = memory.attributes
         return Card(
             id=memory.id,

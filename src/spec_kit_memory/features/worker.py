@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from queue import SimpleQueue
 
 __all__ = ["start"]
 
@@ -33,8 +30,6 @@ class _Workers:
         try:
             waiting = self._idle.pop()
         except IndexError:
-            from queue import SimpleQueue
-
             waiting = SimpleQueue()
             Thread(target=self._serve, args=(waiting,), name="skm-beside", daemon=True).start()
         waiting.put(work)

@@ -20,6 +20,7 @@ import stat
 import sys
 import unicodedata
 from pathlib import Path
+from urllib.parse import unquote
 
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.errors import AccessDenied, BadParameter, BadPath, OutsideScope
@@ -299,8 +300,6 @@ def index_place(settings: Settings) -> str | Path:
     """What `open_index` opens: the file, or the address of a server. A password is given by PostgreSQL's own means."""
     if not settings.on_server:
         return index_file(settings)
-    from urllib.parse import unquote
-
     url = settings.index.url
     if not url.startswith(("postgresql://", "postgres://")):
         raise BadParameter(

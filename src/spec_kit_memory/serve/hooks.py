@@ -16,6 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spec_kit_memory.core import tokens
+from spec_kit_memory.core.memory import Actor
+
 if TYPE_CHECKING:
     from spec_kit_memory.answers import TriggerAnswer, TriggeredMemory
     from spec_kit_memory.workspace import Workspace
@@ -112,14 +115,11 @@ def _answer(
     if event == "pre-compact" and host not in SUMMARISED:
         return {"user_message" if host == "cursor" else "systemMessage": BEFORE_COMPACTION}
 
-    from spec_kit_memory.core.memory import Actor
     from spec_kit_memory.workspace import Workspace
 
     with Workspace(loaded, actor=Actor.HOOK, personal=True) as workspace:
         text = _text(event, event_data, workspace)
         if text:
-            from spec_kit_memory.core import tokens
-
             workspace.record_sent(f"hook {event}", tokens=tokens.count(text))
     if not text or event == "pre-compact":
         return text or None

@@ -16,6 +16,7 @@ from spec_kit_memory.advice import advise, joined
 from spec_kit_memory.answer_json import compact, fields, plain_number, value
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.core.bounded import fitted, short
+from spec_kit_memory.core.tokens import count
 from spec_kit_memory.core.wording import camel
 from spec_kit_memory.errors import AccessDenied, SecretScanFailed, SpecKitMemoryError
 from spec_kit_memory.serve.messages import Say, for_model
@@ -41,8 +42,6 @@ _OUTSIDE_DATA = frozenset(field.name for field in dataclasses.fields(Answer))
 
 def envelope(answer: Answer, *, tool: str = "", characters: int | None = None, say: Say = for_model) -> dict[str, Any]:
     """What a caller gets, of at most about so many characters, in its own words. `tokens` counts the data as sent."""
-    from spec_kit_memory.core.tokens import count
-
     data = fields(answer, say, without=_OUTSIDE_DATA)
     meta = answer.meta
     summary, hints = answer.summary, [say(hint) for hint in answer.advice]

@@ -6,6 +6,7 @@ Nothing is decided by the program, and everything can be taken back with `skm un
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -113,8 +114,6 @@ def _ask(session: Invocation, workspace: Workspace, candidates: list[tuple[Card,
 
 
 def _tally(decisions: Iterator[str]) -> str:
-    from collections import Counter
-
     counts = Counter(decisions)
     amounts = ", ".join(f"{number} {what}" for what, number in counts.items()) or "nothing decided"
     return f"{amounts}. `skm undo` takes back the last one."

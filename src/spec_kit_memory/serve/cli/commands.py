@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
+import queue
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -230,9 +233,6 @@ def ui(session: Invocation, port: int, no_browser: bool) -> None:
 
 @command("watch", "Index, then keep the index in step with the files until stopped.")
 def watch(session: Invocation) -> None:
-    import queue
-    import signal
-
     from spec_kit_memory.serve.cli.terminal import progress
 
     # As Ctrl-C: it ends also what goes on before there is anything to watch.
@@ -348,8 +348,6 @@ def ledger_export(session: Invocation, output: str | None) -> None:
 
 @command("config show", "Every setting, its value, and where that came from.")
 def config_show(session: Invocation) -> None:
-    import os
-
     from spec_kit_memory import settings
     from spec_kit_memory.serve.cli import answer_view
     from spec_kit_memory.serve.cli.overview import Values

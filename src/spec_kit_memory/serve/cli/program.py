@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -58,8 +59,6 @@ def run(arguments: Sequence[str]) -> int:
         return OK
     except Exception as error:  # noqa: BLE001 - the edge: a person gets a code and a next step, not a traceback
         if os.environ.get("SPEC_KIT_MEMORY_DEBUG"):
-            import traceback
-
             traceback.print_exc()
         return _report(session, CommandFailed(error))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -357,8 +358,6 @@ class _Progress:
         self._next = 0.0
 
     def step(self, stage: str, done: int, total: int) -> None:
-        import time
-
         if stage != self._stage:
             self._before += self._done
             self._stage = stage

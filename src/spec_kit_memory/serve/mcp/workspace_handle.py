@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from spec_kit_memory.errors import FileMissing
+
 if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
 
@@ -39,8 +41,6 @@ def open_at(workspace: str | None, flags: Mapping[str, object], *, personal: boo
 
 def must_exist(workspace: Workspace) -> None:
     """Raise if the workspace's folder is gone: answering from an index nobody can see would be a wrong success."""
-    from spec_kit_memory.errors import FileMissing
-
     root = workspace.settings.root
     if not root.is_dir():
         raise FileMissing(f"The workspace {str(root)!r} is gone.", hint="Bring it back, or stop this server.")
