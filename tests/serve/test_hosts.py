@@ -656,13 +656,29 @@ def test_what_a_running_host_wrote_meanwhile_is_not_lost(root: Path, home: Path)
     assert path.read_text() == '{"written": "by the host"}'
 
 
-def test_codex_keys_of_the_users_own_are_not_lost(root: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[mcp_servers.spec_kit_memory]\ncommand = "mine"\nenabled = false\n',
+        '[mcp_servers."spec_kit_memory"]\nargs = [\n  "a", # one\n]\n"command" = "mine" # why\n'
+        '[mcp_servers.spec_kit_memory.env]\nA = "1"\n\n# about the next\n[other]\ncommand = "x"\n',
+        "[a]\nb = 1\n[mcp_servers.spec_kit_memory]\r\nurl = 'x'\n",
+    ],
+)
+def test_codex_keys_of_the_users_own_are_kept(text: str, root: Path, home: Path) -> None:
     path = root / ".codex/config.toml"
     path.parent.mkdir()
-    path.write_text('[mcp_servers.spec_kit_memory]\ncommand = "mine"\nenabled = false\n')
-    with pytest.raises(Invalid, match="by hand"):
-        hosts.install("codex", root=root, apply=True)
-    assert path.read_text() == '[mcp_servers.spec_kit_memory]\ncommand = "mine"\nenabled = false\n'
+    path.write_bytes(text.encode())
+    hosts.install("codex", root=root, apply=True)
+    expected = tomllib.loads(text)
+    expected["mcp_servers"]["spec_kit_memory"] |= {
+        "command": program(home),
+        "args": ["serve", "--workspace", str(root)],
+    }
+    assert content(path) == expected
+    assert all(comment in path.read_text() for comment in ("# about the next",) if comment in text)
+    hosts.uninstall("codex", root=root, apply=True)
+    assert path.read_bytes() == text.encode()
 
 
 # --- as a person runs it --------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["Malformed", "Node", "append", "find", "parse", "put", "read", "remove", "remove_item"]
+__all__ = ["Malformed", "Node", "append", "find", "is_blank", "parse", "put", "read", "remove", "remove_item"]
 
 Path = Sequence[str]
 
@@ -99,6 +99,11 @@ def read(text: str) -> Any:
 def parse(text: str) -> Node:
     """The root node of another program's file, for edits. Raises Malformed with line and column."""
     return _root(text, _JSONC)
+
+
+def is_blank(text: str) -> bool:
+    """Does the text say nothing, or nothing but comments?"""
+    return _skip(text, 0) == len(text)
 
 
 def _root(text: str, grammar: _Grammar) -> Node:
@@ -240,10 +245,13 @@ def append(text: str, path: Path, value: Any) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """Take the member at `path` out; nothing happens if it is not there."""
-    parent = find(parse(text), path[:-1])
-    member = parent.member(path[-1]) if parent is not None and parent.kind == "object" else None
-    return text if parent is None or member is None else _cut(text, parent, member)
+    """Take the member at `path` out, however often it stands there; nothing happens if it does not."""
+    while True:
+        parent = find(parse(text), path[:-1])
+        member = parent.member(path[-1]) if parent is not None and parent.kind == "object" else None
+        if parent is None or member is None:
+            return text
+        text = _cut(text, parent, member)
 
 
 def remove_item(text: str, path: Path, index: int) -> str:
@@ -298,14 +306,13 @@ def _cut(text: str, parent: Node, member: Member) -> str:
     elif index == 0:
         blanks = re.compile(r"[ \t]*").match(text, end)
         end = blanks.end() if blanks and comma else end
-    else:
-        start = parent.members[index - 1].node.end if not comma else start
+    elif not comma:
+        start -= len(text[:start]) - len(text[:start].rstrip(" \t"))
     text_without = text[:start] + text[end:]
-    if comma or index == 0 or start == parent.members[index - 1].node.end:
+    if comma or index == 0:
         return text_without
-    # It was the last one: the comma before it goes with it.
-    before = parent.members[index - 1].node.end
-    at = _skip(text, before)
+    # It was the last one: the comma before it goes with it, what is said between the two stays.
+    at = _skip(text, parent.members[index - 1].node.end)
     return text_without[:at] + text_without[at + 1 :]
 
 

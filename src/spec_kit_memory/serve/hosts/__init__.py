@@ -202,6 +202,8 @@ def _installed(file: File, current: bytes | None, entry: OriginalFile | None) ->
     except edits.Malformed as error:
         _refuse([f"{file.path}: {error}."])
         raise
+    if after == current:
+        return None
     return FileEdit(file.path, current, after, OriginalFile(before, install_record.digest(after), made_paths))
 
 
@@ -220,14 +222,16 @@ def _still_wanted(file: File, entry: OriginalFile, host: str) -> bytes | None:
 def _uninstalled(file: File, current: bytes | None, entry: OriginalFile | None, host: str) -> FileEdit | None:
     if current is None:
         return None
+    wanted = _still_wanted(file, entry, host) if entry is not None else None
     if entry is not None and install_record.digest(current) == entry.after:
-        return FileEdit(file.path, current, _still_wanted(file, entry, host))
+        return FileEdit(file.path, current, wanted)
     try:
         bare = edits.without_entries(
             current.decode(errors="replace"),
             file,
             made_paths=entry.made if entry else None,
             existed=entry is not None and entry.before is not None,
+            original=(wanted or b"").decode(errors="replace"),
         )
     except edits.Malformed as error:
         _refuse([f"{file.path}: {error}."])

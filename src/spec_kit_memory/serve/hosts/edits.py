@@ -75,7 +75,7 @@ def _stands(stored: Any, entry: ConfigEntry) -> bool:
 
 
 def _tree(text: str) -> dict[str, Any]:
-    if not text.strip("\ufeff \t\r\n"):
+    if jsonc.is_blank(text):
         return {}
     root = jsonc.parse(text)
     if root.kind != "object":
@@ -107,8 +107,10 @@ def with_entries(text: str | None, file: File) -> str:
         return file.text
     if file.form == "toml":
         return _with_tables(text or "", file)
-    new_text = text if text is not None and text.strip("\ufeff \t\r\n") else "{}\n"
-    _tree(new_text)
+    _tree(text or "")
+    # A file of comments keeps them above our entries.
+    new_text = (text if text and text.strip("\ufeff \t\r\n") else "") if jsonc.is_blank(text or "") else text or ""
+    new_text += "{}\n" if jsonc.is_blank(new_text) else ""
     for entry in file.entries:
         new_text = _put(new_text, entry)
     _compare(text or "", new_text, file)
@@ -136,10 +138,8 @@ def _with_tables(text: str, file: File) -> str:
         there = toml.find(toml.parse(text), entry.path)
         if _stands(there, entry):
             continue
-        if isinstance(there, dict) and set(there) - set(entry.value):
-            name = ".".join(entry.path)
-            raise toml.MalformedToml(f"[{name}] has more keys than ours; set its command and args by hand")
-        text = toml.put(text, entry.path, entry.value)
+        more = isinstance(there, dict) and set(there) - set(entry.value)
+        text = (toml.change if more else toml.put)(text, entry.path, entry.value)
     return text
 
 
@@ -147,19 +147,29 @@ def _with_tables(text: str, file: File) -> str:
 
 
 def without_entries(
-    text: str, file: File, *, made_paths: Collection[tuple[str, ...]] | None, existed: bool, every: bool = False
+    text: str,
+    file: File,
+    *,
+    made_paths: Collection[tuple[str, ...]] | None,
+    existed: bool,
+    original: str = "",
+    every: bool = False,
 ) -> str | None:
     """The text without our entries and without what was made around them; None if nothing is left of the file.
 
-    `made` None means that nobody remembers: then whatever became empty goes. A server that an install for another
-    project has put there since stays, unless `every` one is to go.
+    `made_paths` None means that nobody remembers: then whatever became empty goes. What stood in the place of ours in
+    the `original` comes back. A server that an install for another project has put there since stays, unless `every`
+    one is to go.
     """
     if file.form == "text":
         return None if text == file.text else text
     if not every and other_workspaces(text, file):
         return text
-    bare = _without_tables(text, file) if file.form == "toml" else _without_members(text, file, made_paths)
-    if file.form == "json":
+    if file.form == "toml":
+        bare = _without_tables(text, file, original)
+    else:
+        bare = _without_members(text, file, made_paths, original)
+        bare = _without_defaults(bare, file, original) if existed and bare != text else bare
         _compare(text, bare, file)
     return None if bare != text and not existed and _is_empty(bare, file) else bare
 
@@ -175,31 +185,56 @@ def other_workspaces(text: str, file: File) -> list[Path]:
     return [Path(there) for there, expected in pairs if there and expected and there != expected]
 
 
-def _without_tables(text: str, file: File) -> str:
+def _without_tables(text: str, file: File, original: str) -> str:
     for entry in file.entries:
-        text = toml.remove(text, entry.path)
+        bare = toml.remove(text, entry.path)
+        text = toml.restored(bare, entry.path, original) if bare != text else text
     return text
 
 
-def _without_members(text: str, file: File, made_paths: Collection[tuple[str, ...]] | None) -> str:
-    before = text
+def _without_members(text: str, file: File, made_paths: Collection[tuple[str, ...]] | None, original: str) -> str:
+    before, first = text, None if jsonc.is_blank(original) else jsonc.parse(original)
     for entry in file.entries:
         if entry.mode == "member":
-            text = jsonc.remove(text, entry.path)
+            theirs = first and jsonc.find(first, entry.path)
+            ours = jsonc.find(jsonc.parse(text), entry.path)
+            if theirs and ours:
+                text = text[: ours.start] + original[theirs.start : theirs.end] + text[ours.end :]
+            else:
+                text = jsonc.remove(text, entry.path)
         elif entry.mode == "item":
             text = _without_items(text, entry.path)
     if text == before:
         return text
     for path in _around(file):
         node = jsonc.find(jsonc.parse(text), path)
-        if (
-            node is not None
-            and node.kind != "value"
-            and not node.members
-            and (made_paths is None or path in made_paths)
-        ):
+        if node is None or node.kind == "value" or node.members:
+            continue
+        if made_paths is None or path in made_paths:
             text = jsonc.remove(text, path)
+        elif first:
+            text = _as_empty_as_before(text, path, original)
     return text
+
+
+def _without_defaults(text: str, file: File, original: str) -> str:
+    """A file that did without them does so again."""
+    then = _tree(original)
+    for entry in file.entries:
+        node = jsonc.find(jsonc.parse(text), entry.path) if entry.mode == "default" else None
+        if node and node.value == entry.value and toml.find(then, entry.path) is None:
+            text = jsonc.remove(text, entry.path)
+    return text if jsonc.is_blank(original) else _as_empty_as_before(text, (), original)
+
+
+def _as_empty_as_before(text: str, path: tuple[str, ...], original: str) -> str:
+    """An object or list that is empty again, spaced as it was; what somebody wrote into it since stays."""
+    now, then = jsonc.find(jsonc.parse(text), path), jsonc.find(jsonc.parse(original), path)
+    if not now or not then or now.members or then.members or now.kind != then.kind:
+        return text
+    inside, before = text[now.start : now.end], original[then.start : then.end]
+    same = "".join(inside.split()) == "".join(before.split())
+    return text[: now.start] + before + text[now.end :] if same else text
 
 
 def _without_items(text: str, path: tuple[str, ...]) -> str:

@@ -122,7 +122,8 @@ def is_ours(value: Any) -> bool:
         command = value.get("command")
         if isinstance(command, str) and " hook " in command and ("spec_kit_memory" in command or _named(command)):
             return True
-        return any(is_ours(hook) for hook in value.get("hooks") or () if isinstance(hook, dict))
+        hooks = value.get("hooks")
+        return isinstance(hooks, list) and any(is_ours(hook) for hook in hooks if isinstance(hook, dict))
     return False
 
 

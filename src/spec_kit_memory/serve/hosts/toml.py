@@ -6,9 +6,10 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-__all__ = ["MalformedToml", "find", "parse", "put", "remove"]
+__all__ = ["MalformedToml", "change", "find", "parse", "put", "remove", "restored"]
 
 BEGIN = "# spec-kit-memory begin: written by `skm install`"
 END = "# spec-kit-memory end"
@@ -57,39 +58,100 @@ def remove(text: str, path: Sequence[str]) -> str:
     tree = parse(text)
     if find(tree, path) is None:
         return text
-    without = _without_block(text)
+    without = _without_block(text, path)
     if find(parse(without), path) is not None:
         without = _without_table(without, path)
     _check(without, path, tree, None)
     return without
 
 
-def _without_block(text: str) -> str:
-    """What stands between our marks is taken out, with the empty line that was written before it."""
-    lines_left: list[str] = []
-    block_lines: list[str] = []
-    for line in _LINE.findall(text):
-        if not block_lines and not _BEGINS.match(line):
-            lines_left.append(line)
-            continue
-        block_lines.append(line)
-        if _ENDS.match(line):
-            block_lines = []
-            if lines_left and lines_left[-1] in ("\n", "\r\n"):
-                lines_left.pop()
-    return "".join([*lines_left, *block_lines])
+def change(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
+    """Set keys of the table at `path` where it stands; what else is in it stays."""
+    tree = parse(text)
+    lines = _LINE.findall(text)
+    ours = _header_of(path, parts=False)
+    start = next((number for number, line in enumerate(lines, start=1) if ours.match(line)), 0)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    new_text = text
+    for key, item in value.items() if start else ():
+        at, count = _assignment(lines, start, key)
+        lines[at : at + count] = [f"{key} = {_value(item)}{newline}"]
+        new_text = "".join(lines)
+    _check(new_text, path, tree, {**find(tree, path), **value})
+    return new_text
+
+
+def _assignment(lines: Sequence[str], start: int, key: str) -> tuple[int, int]:
+    """Where a table's key is set, and over how many lines; where there is none, its first line and 0."""
+    sets = re.compile(rf"[ \t]*(?:{re.escape(key)}|\"{re.escape(key)}\"|'{re.escape(key)}')[ \t]*=")
+    for at in range(start, len(lines)):
+        if _HEADER.match(lines[at]):
+            break
+        if sets.match(lines[at]):
+            for count in range(1, len(lines) - at + 1):
+                with suppress(tomllib.TOMLDecodeError):
+                    tomllib.loads("".join(lines[at : at + count]))
+                    return at, count
+    return start, 0
+
+
+def restored(text: str, path: Sequence[str], original: str) -> str:
+    """With the table at `path` as it was written in the original, if it was."""
+    table = [line for line, ours in _marked(_without_block(original, path), path) if ours]
+    there = find(parse(original), path)
+    if there is None or not table or find(parse(text), path) is not None:
+        return text
+    newline = "\r\n" if "\r\n" in text else "\n"
+    gap = "" if not text else newline if text.endswith("\n") else newline * 2
+    new_text = text + gap + "".join(table)
+    _check(new_text, path, parse(text), there)
+    return new_text
+
+
+def _without_block(text: str, path: Sequence[str]) -> str:
+    """What stands between our marks is taken out, with the empty line that was written before it.
+
+    The same marks within a text of somebody else's are not ours: only what takes out our table is.
+    """
+    lines = _LINE.findall(text)
+    tree = _pruned(parse(text), path)
+    for start in [number for number, line in enumerate(lines) if _BEGINS.match(line)]:
+        end = next((number for number in range(start, len(lines)) if _ENDS.match(lines[number])), None)
+        first = start - 1 if start and lines[start - 1] in ("\n", "\r\n") else start
+        without = "".join([*lines[:first], *lines[end + 1 :]]) if end is not None else text
+        with suppress(MalformedToml):
+            after = parse(without)
+            if find(after, path) != find(parse(text), path) and _pruned(after, path) == tree:
+                return without
+    return text
 
 
 def _without_table(text: str, path: Sequence[str]) -> str:
+    return "".join(line for line, ours in _marked(text, path) if not ours)
+
+
+def _header_of(path: Sequence[str], *, parts: bool = True) -> re.Pattern[str]:
     name = r"\s*\.\s*".join(rf"(?:{re.escape(key)}|\"{re.escape(key)}\"|'{re.escape(key)}')" for key in path)
-    ours = re.compile(rf"^[ \t]*\[\s*{name}\s*(?:\.[^\]]*)?\]")
-    lines_left, inside = [], False
-    for line in text.splitlines(keepends=True):
+    return re.compile(rf"^[ \t]*\[\s*{name}\s*" + (r"(?:\.[^\]]*)?\]" if parts else r"\]"))
+
+
+def _marked(text: str, path: Sequence[str]) -> list[tuple[str, bool]]:
+    """Each line, and whether it is of the table at `path` or a part of it.
+
+    A comment right before the next table is about that one.
+    """
+    ours = _header_of(path)
+    lines: list[tuple[str, bool]] = []
+    inside, spoken = False, 0  # the lines of comments and blanks at the end of our table, if there is a comment
+    for line in _LINE.findall(text):
         if _HEADER.match(line):
-            inside = bool(ours.match(line))
-        if not inside:
-            lines_left.append(line)
-    return "".join(lines_left)
+            was, inside = inside, bool(ours.match(line))
+            if was and not inside and spoken:
+                lines[-spoken:] = [(comment, False) for comment, _ in lines[-spoken:]]
+        blank, remark = not line.strip(), line.lstrip().startswith("#")
+        spoken = spoken + 1 if remark or (blank and spoken) else 0
+        lines.append((line, inside))
+    return lines
 
 
 def _check(text: str, path: Sequence[str], tree: Mapping[str, Any], value: Mapping[str, Any] | None) -> None:

@@ -1,0 +1,136 @@
+"""Whatever stood in a host's files: does an install add our entries, and does an uninstall take back just those?"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from spec_kit_memory.core import jsonc
+from spec_kit_memory.serve import hosts
+from spec_kit_memory.serve.hosts import toml
+from spec_kit_memory.serve.hosts.formats import HOSTS
+from tests.serve.test_hosts import EVERY_HOST, content, everything, home, root, shared
+
+__all__ = ["home", "root"]
+
+# What may stand in a file of servers or hooks before us.
+ODD_JSON = {
+    "empty": "{}",
+    "a mark and nothing": "\ufeff{}",
+    "a comment in nothing": "{ /* mine */ }",
+    "comments only": "// nothing here yet\n",
+    "an empty list": '{"hooks": {"UserPromptSubmit": [], "beforeSubmitPrompt": [], "BeforeAgent": []}}',
+    "empty objects": '{\n  "mcpServers": {}, "servers": {}, "mcp": {},\n  "hooks": {}\n}',
+    "a comment before a comma": '{"hooks": {"UserPromptSubmit": [{"command": "./mine.sh"} /* keep */, ] } }',
+    "hooks that are none": '{"hooks": {"UserPromptSubmit": [{"hooks": 5}, null, {"hooks": {"a": 1}}, {"command": 5}]}}',
+    "twice the same": '{"mcpServers": {"o": {"command": "x"}}, "mcpServers": {}, "servers": {}, "servers": {"p": {}}}',
+    "no version": '{"version": null}',
+    "one line": '{"a": 1} // end',
+    "returns": '{\r\n\t"a": [1,\r\n 2]\r\n}',
+}
+ODD_TOML = {
+    "a date and no number": "d = 1979-05-27T07:32:00Z\nx = nan\n",
+    "our marks in a text": (
+        'n = """\n# spec-kit-memory begin: x\n[mcp_servers.spec_kit_memory]\n# spec-kit-memory end\n"""\n'
+    ),
+    "lists of tables": "[[x]]\na = 1\n[[x]]\na = 2",
+    "dotted": "mcp_servers.other.command = 'x'\r\n[b]\r\nc = 1\r\n",
+}
+
+
+def odd_files(host: str, root: Path, name: str) -> dict[Path, bytes]:
+    """Files of that kind, written where the host keeps its own."""
+    written = {}
+    for file in shared(host, root):
+        text = (ODD_TOML if file.form == "toml" else ODD_JSON).get(name)
+        if text is not None:
+            file.path.parent.mkdir(parents=True, exist_ok=True)
+            file.path.write_bytes(text.encode())
+            written[file.path] = text.encode()
+    return written
+
+
+@EVERY_HOST
+@pytest.mark.parametrize("name", [*ODD_JSON, *ODD_TOML])
+def test_odd_files_are_given_our_entries_and_come_back_byte_for_byte(
+    name: str, host: str, root: Path, home: Path
+) -> None:
+    written = odd_files(host, root, name)
+    before = everything(root, home)
+    hosts.install(host, root=root, apply=True)
+    assert all(b"spec_kit_memory" in path.read_bytes() or b" hook " in path.read_bytes() for path in written)
+    assert not hosts.install(host, root=root, apply=True).changes
+    hosts.uninstall(host, root=root, apply=True)
+    assert everything(root, home) == before
+
+
+@EVERY_HOST
+@pytest.mark.parametrize(
+    "name", [name for name in ODD_JSON if name not in ("comments only", "a comment before a comma")]
+)
+def test_from_an_odd_file_that_was_edited_since_only_our_entries_go(
+    name: str, host: str, root: Path, home: Path
+) -> None:
+    written = odd_files(host, root, name)
+    hosts.install(host, root=root, apply=True)
+    for path in written:
+        if path.suffix != ".toml":
+            path.write_bytes(path.read_bytes() + b"\n// edited since\n")
+    hosts.uninstall(host, root=root, apply=True)
+    for path, data in written.items():
+        assert path.read_bytes() == (data if path.suffix == ".toml" else data + b"\n// edited since\n")
+
+
+def test_a_comment_between_the_users_entry_and_ours_is_the_users(root: Path, home: Path) -> None:
+    path = root / ".claude/settings.json"
+    path.parent.mkdir()
+    path.write_text(ODD_JSON["a comment before a comma"])
+    hosts.install("claude-code", root=root, apply=True)
+    path.write_text(path.read_text() + "// edited since\n")
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert "/* keep */" in path.read_text()
+    assert content(path)["hooks"] == {"UserPromptSubmit": [{"command": "./mine.sh"}]}
+
+
+@pytest.mark.parametrize("host", sorted(set(HOSTS) - {"codex"}))
+def test_the_users_own_server_of_our_name_comes_back_though_the_file_was_edited(
+    host: str, root: Path, home: Path
+) -> None:
+    file = next(
+        file for file in shared(host, root) if file.entries[0].path[-1] == "spec_kit_memory" or host == "opencode"
+    )
+    path = next(entry.path for entry in file.entries if entry.path[-1] == "spec_kit_memory")
+    own = {"command": "mine", "args": ["a"], "note": "of our own"}
+    text = jsonc.put("{}\n", path, own)
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    file.path.write_text(text)
+    hosts.install(host, root=root, apply=True)
+    assert toml.find(content(file.path), path) != own
+    file.path.write_text(jsonc.put(file.path.read_text(), ("mine since",), True))
+    hosts.uninstall(host, root=root, apply=True)
+    assert content(file.path) == {**json.loads(text), "mine since": True}
+
+
+def test_the_users_own_table_of_our_name_comes_back_though_the_file_was_edited(root: Path, home: Path) -> None:
+    path = root / ".codex/config.toml"
+    path.parent.mkdir()
+    text = "[mcp_servers.spec_kit_memory]\ncommand = 'mine' # why\nargs = ['a']\n\n# about b\n[b]\nc = 1\n"
+    path.write_text(text)
+    hosts.install("codex", root=root, apply=True)
+    assert "# about b" in path.read_text()
+    path.write_text(path.read_text() + "\n[since]\nd = 1\n")
+    hosts.uninstall("codex", root=root, apply=True)
+    assert content(path) == {**tomllib.loads(text), "since": {"d": 1}}
+    assert "# why" in path.read_text()
+
+
+def test_a_server_that_stands_there_twice_is_gone_after_an_uninstall(root: Path, home: Path) -> None:
+    path = root / ".mcp.json"
+    path.write_text(
+        '{"mcpServers": {"a": {}, "spec_kit_memory": {"command": "x"}, "spec_kit_memory": {"command": "y"}}}'
+    )
+    hosts.uninstall("claude-code", root=root, apply=True)
+    assert content(path) == {"mcpServers": {"a": {}}}
