@@ -6,21 +6,30 @@ import hashlib
 import json
 import os
 import tarfile
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import patch
 
 import apsw
 
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
+from spec_kit_memory.serve.cli import cleanup
+from spec_kit_memory.serve.cli.invocation import Invocation
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 
 FOLDER = "specs/001-core/memory"
+FACT = "The potoroo eats truffles."
+NIGHT = (
+    "The potoroo eats truffles at night, says the warden of the southern forest. It digs for them under eucalypts, "
+    "carries their spores from tree to tree, and sleeps through the day in a nest of grass carried in its tail."
+)
 OLD_INDEX = Path(__file__).parents[1] / "upgrade" / "workspace-0.1.0.tar.gz"
 NOTES = {
     f"{FOLDER}/plan.md": "---\ntitle: Plan\n---\n\n# Plan\n\nThe numbat digs for termites.\n",
@@ -31,9 +40,17 @@ NOTES = {
 
 
 def open_at(root: Path, *, busy_seconds: float | None = None) -> Workspace:
-    settings = Settings(root=root, semantic=Semantic(model="none"), watch="off")
+    settings = _settings(root)
     store = None if busy_seconds is None else SqliteIndex(settings.index_path, busy_seconds=busy_seconds)
-    return Workspace(settings, now=lambda: datetime(2026, 3, 2, 12, 0, tzinfo=UTC), store=store)
+    return Workspace(settings, now=_now, store=store)
+
+
+def _settings(root: Path) -> Settings:
+    return Settings(root=root, semantic=Semantic(model="none"), watch="off")
+
+
+def _now() -> datetime:
+    return datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
 
 def write_note(root: Path, path: str, text: str) -> Path:
@@ -82,7 +99,7 @@ def _save(workspace: Workspace) -> object:
 
 
 def _save_fact(workspace: Workspace) -> object:
-    return workspace.save(text="The potoroo eats truffles.", spec_folder="001-core")
+    return workspace.save(text=FACT, spec_folder="001-core")
 
 
 def _save_in_new_folder(workspace: Workspace) -> object:
@@ -99,8 +116,15 @@ def _new_file(workspace: Workspace) -> None:
 
 
 def _save_merging(workspace: Workspace) -> object:
-    context = {"title": "Night walk", "sessionSummary": "The potoroo eats truffles at night, says the warden."}
-    return workspace.save(context=context, spec_folder="001-core", on_similar="merge")
+    context = {"title": "Night walk", "sessionSummary": NIGHT, "nextSteps": ["Count them.", "Weigh them."]}
+    saved = workspace.save(context=context, spec_folder="001-core", on_similar="merge")
+    assert saved.merged
+    return saved
+
+
+def _night(workspace: Workspace) -> None:
+    context = {"title": "Night walk", "sessionSummary": NIGHT, "nextSteps": ["Count them."]}
+    workspace.save(context=context, spec_folder="001-core")
 
 
 def _delete(workspace: Workspace) -> object:
@@ -125,6 +149,49 @@ def _merge(workspace: Workspace) -> object:
 
 def _undo(workspace: Workspace) -> object:
     return workspace.undo()
+
+
+def _validate(workspace: Workspace) -> object:
+    return workspace.validate(id_of(workspace, "plan.md"), was_useful=True)
+
+
+def _outdated(workspace: Workspace) -> object:
+    return workspace.validate(id_of(workspace, "plan.md"), outdated=True)
+
+
+def _liked(workspace: Workspace) -> None:
+    """Found useful so often that it may be promoted."""
+    for _ in range(8):
+        _validate(workspace)
+
+
+def _promote(workspace: Workspace) -> object:
+    return workspace.validate(id_of(workspace, "plan.md"), promote=True)
+
+
+def _clean_up(workspace: Workspace) -> None:
+    """`skm cleanup` on a terminal, where somebody deletes the only memory that it names."""
+    with patch("click.prompt", return_value="d"), patch("spec_kit_memory.serve.cli.terminal.show"):
+        cleanup.walk(cast(Invocation, _Terminal(workspace)))
+
+
+class _Terminal:
+    """What `skm cleanup` needs of a command line."""
+
+    interactive = True
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    @contextmanager
+    def open(self) -> Iterator[Workspace]:
+        yield self._workspace
+
+    def show(self, *answers: object, blocks: object = None) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        assert text.startswith("1 deleted")
 
 
 def _checkpoint(workspace: Workspace) -> None:
@@ -165,6 +232,79 @@ def _import_chat(workspace: Workspace) -> object:
     return workspace.chat_import([workspace.settings.root / "talk.jsonl"])
 
 
+def _trust(workspace: Workspace) -> object:
+    return workspace.trust(_chat_id(workspace))
+
+
+def _imported(workspace: Workspace) -> None:
+    _import_chat(workspace)
+
+
+def _trusted(workspace: Workspace) -> None:
+    _import_chat(workspace)
+    _trust(workspace)
+
+
+def _update_in_index(workspace: Workspace) -> object:
+    """A conversation has no file: what is changed of it is kept in the index."""
+    return workspace.update(_chat_id(workspace), title="Zebras", importance_weight=0.9)
+
+
+def _updated_in_index(workspace: Workspace) -> None:
+    _import_chat(workspace)
+    _update_in_index(workspace)
+
+
+def _unlink(workspace: Workspace) -> object:
+    return workspace.unlink(1)
+
+
+def _unlinked(workspace: Workspace) -> None:
+    _link(workspace)
+    _unlink(workspace)
+
+
+def _personally(act: Callable[[Workspace], object], root: Path) -> object:
+    """A project asks for something in its user's personal vault, which is the workspace at `root`."""
+    with (
+        tempfile.TemporaryDirectory() as project,
+        patch("spec_kit_memory.workspace.personal_vault", return_value=root),
+        Workspace(_settings(Path(project)), now=_now, personal=True) as opened,
+    ):
+        return act(opened)
+
+
+def _build_vault(root: Path) -> None:
+    with patch("spec_kit_memory.workspace.personal_vault", return_value=root):
+        build(root)
+
+
+def _personal_save(workspace: Workspace) -> object:
+    return _personally(lambda project: project.save(text=FACT, vault="personal"), workspace.settings.root)
+
+
+def _personal_id(workspace: Workspace) -> int:
+    return id_of(workspace, "plan.md")
+
+
+def _personal_update(workspace: Workspace) -> object:
+    memory_id = _personal_id(workspace)
+    return _personally(lambda project: project.update(memory_id, title="Changed"), workspace.settings.root)
+
+
+def _personal_delete(workspace: Workspace) -> object:
+    memory_id = _personal_id(workspace)
+    return _personally(lambda project: project.delete(memory_id, delete_file=True), workspace.settings.root)
+
+
+def _personal_undo(workspace: Workspace) -> object:
+    def undo(project: Workspace) -> object:
+        assert project.personal
+        return project.personal.undo()
+
+    return _personally(undo, workspace.settings.root)
+
+
 def _chat_id(workspace: Workspace) -> int:
     return next(card.id for card in workspace.list(source="chat").memories)
 
@@ -199,22 +339,37 @@ OPERATIONS: Mapping[str, Operation] = {
     "save of a fact": Operation(_save_fact, optional=METADATA, keeps_text=True),
     "save in a new folder": Operation(_save_in_new_folder, optional=METADATA, keeps_text=True),
     "save of a file": Operation(_save_file, _new_file, resumes=True),
+    "save into a similar memory": Operation(_save_merging, _night, resumes=True, optional=METADATA),
     "update": Operation(_update),
+    "update in the index": Operation(_update_in_index, _imported),
     "delete": Operation(_delete),
     "delete without its file": Operation(_forget),
     "delete a folder": Operation(_delete_folder),
     "merge": Operation(_merge),
+    "cleanup": Operation(_clean_up, _outdated),
     "undo of a delete": Operation(_undo, _delete),
+    "undo of a delete without its file": Operation(_undo, _forget),
     "undo of a folder's delete": Operation(_undo, _delete_folder),
     "undo of an update": Operation(_undo, _update),
+    "undo of an update in the index": Operation(_undo, _updated_in_index),
     "undo of a merge": Operation(_undo, _merge),
-    "validate": Operation(lambda workspace: workspace.validate(id_of(workspace, "plan.md"), was_useful=True)),
-    "validate as outdated": Operation(lambda workspace: workspace.validate(id_of(workspace, "plan.md"), outdated=True)),
+    "undo of a validation": Operation(_undo, _validate),
+    "undo of an outdated mark": Operation(_undo, _outdated),
+    "undo of a link": Operation(_undo, _link),
+    "undo of an unlink": Operation(_undo, _unlinked),
+    "undo of trust": Operation(_undo, _trusted),
+    "validate": Operation(_validate),
+    "validate as outdated": Operation(_outdated),
+    "promotion": Operation(_promote, _liked),
     "link": Operation(_link),
-    "unlink": Operation(lambda workspace: workspace.unlink(1), _link),
+    "unlink": Operation(_unlink, _link),
     "import of a chat": Operation(_import_chat, resumes=True),
-    "trust": Operation(lambda workspace: workspace.trust(_chat_id(workspace)), _import_chat),
-    "forgetting a chat": Operation(lambda workspace: workspace.chat_forget(str(_chat_id(workspace))), _import_chat),
+    "trust": Operation(_trust, _imported),
+    "forgetting a chat": Operation(lambda workspace: workspace.chat_forget(str(_chat_id(workspace))), _imported),
+    "personal save": Operation(_personal_save, optional=METADATA, keeps_text=True, make=_build_vault),
+    "personal update": Operation(_personal_update, make=_build_vault),
+    "personal delete": Operation(_personal_delete, make=_build_vault),
+    "undo of a personal delete": Operation(_personal_undo, _personal_delete, make=_build_vault),
     "checkpoint": Operation(lambda workspace: workspace.checkpoint_create("then")),
     "delete a checkpoint": Operation(lambda workspace: workspace.checkpoint_delete("then"), _forgotten_since),
     "restore": Operation(_restore, _forgotten_since),

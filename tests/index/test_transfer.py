@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,10 +12,11 @@ import pytest
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Filter, Link, Presence, Relation, Session
-from spec_kit_memory.errors import DatabaseUnusable
+from spec_kit_memory.errors import DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
 from spec_kit_memory.index.transfer import copy
+from tests.faults.calls import BROKEN, FULL, KILLED, READS, Calls, Fault, watched
 from tests.index.material import BY_USER, NOON, change, embed_all, entry
 from tests.postgres_server import Server
 
@@ -98,3 +102,64 @@ def test_a_zero_in_a_text_hinders_no_copy(tmp_path: Path, server: Server) -> Non
     assert ledger.verify(there.record.ledger()) is None
     assert there.record.links() == first.record.links()
     assert [one.title for one in there.documents.find()] == ["a\ufffdb", "a\ufffdb"]
+
+
+MOMENTS = 6  # at which a copy is broken off, in each way
+WAYS: dict[str, Callable[[], Fault]] = {
+    "a read fails": lambda: Fault.error(BROKEN, only=READS),
+    "a call fails": lambda: Fault.error(BROKEN),
+    "the disk is full": lambda: Fault.error(FULL, lasting=True),
+    "killed": Fault.death,
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks, and its VFS stands on the one of Unix")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_a_copy_that_is_broken_off_at_any_moment_is_whole_or_not_there(
+    tmp_path: Path, server: Server, engine: str, way: str
+) -> None:
+    with closing(filled(tmp_path / "first.sqlite")) as first:
+        wanted = told(first)
+    only = READS if engine == "postgres" else None  # of a server only what is read of the source can fail here
+
+    def target(name: str) -> SqliteIndex | PostgresIndex:
+        return SqliteIndex(tmp_path / f"{name}.sqlite") if engine == "sqlite" else PostgresIndex(server.url(), name)
+
+    def attempt(name: str, calls: Calls) -> None:
+        with watched(calls), closing(SqliteIndex(tmp_path / "first.sqlite")) as first, closing(target(name)) as second:
+            calls.armed = True
+            copy(first, second)
+            calls.armed = False
+
+    def fault() -> Fault:
+        made = WAYS[way]()
+        made.only = only or made.only
+        return made
+
+    names = [uuid4().hex for _ in range(MOMENTS + 1)]
+    counting = Calls(0, fault())
+    attempt(names.pop(), counting)
+    assert len(counting.names) > MOMENTS
+    broken_off = 0
+    for number, name in enumerate(names):
+        at = 1 + number * (len(counting.names) - 1) // (MOMENTS - 1)
+        if way == "killed":
+            child = os.fork()
+            if child == 0:
+                with suppress(BaseException):
+                    attempt(name, Calls(at, fault()))
+                os._exit(1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
+            broken_off += 1
+        else:
+            with suppress(SpecKitMemoryError, OSError):
+                attempt(name, Calls(at, fault()))
+                broken_off -= 1
+            broken_off += 1
+        with closing(SqliteIndex(tmp_path / "first.sqlite")) as first, closing(target(name)) as second:
+            assert told(first) == wanted
+            if not second.documents.find():
+                copy(first, second)
+            assert told(second) == wanted, f"{way} at call {at}"
+    assert broken_off > 2
