@@ -197,7 +197,7 @@ def read_within_half_a_gigabyte(path: Path) -> str:
 
 def padded(folder: Path, conversations: bytes) -> Path:
     """An export within the limit on what it becomes: something that cannot be made smaller comes with it."""
-    pad = random.Random(7).randbytes(len(conversations) // 90)
+    pad = random.Random(7).randbytes(len(conversations) // 12)
     return zipped(folder, {"pad.bin": pad, "conversations.json": conversations})
 
 
@@ -273,6 +273,51 @@ def test_what_is_broken_at_its_end_is_refused_before_anything_is_kept(tmp_path: 
             with pytest.raises(Invalid):
                 workspace.chat_import([zipped(tmp_path, {"conversations.json": broken})])
         assert not workspace.chat_list().memories
+
+
+def test_what_a_zip_holds_is_bounded_by_its_size_so_that_its_time_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte and each message takes its time: what was made small with no trouble must not cost minutes."""
+    said_often = CLAUDE | {"chat_messages": [{"sender": "human", "text": "ab"}] * 300}
+    conversations = [said_often | {"uuid": f"u-{number}"} for number in range(10)]
+    small = zipped(tmp_path, {"conversations.json": conversations}, name="small.zip")
+    assert len(said(small)) == 10
+    monkeypatch.setattr(chat_exports, "ALWAYS_MESSAGES", 1_000)
+    with pytest.raises(TooLarge, match="more messages"):
+        read_transcript(small)
+    plain = tmp_path / "conversations.json"
+    plain.write_text(json.dumps(conversations), encoding="utf-8")
+    assert len(said(plain)) == 10, "of a plain file the size is what it is"
+    monkeypatch.setattr(chat_exports, "ALWAYS_EXPANDED", 1_000)
+    monkeypatch.setattr(chat_exports, "ALWAYS_MESSAGES", 50_000)
+    with pytest.raises(TooLarge, match="far larger"):
+        read_transcript(small)
+
+
+def test_of_real_length_and_variety_an_export_is_far_from_those_bounds(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    words = Path(__file__).read_text(encoding="utf-8").split()
+    conversations = [
+        chatgpt(
+            *(
+                node(
+                    f"{chance.getrandbits(128):032x}",
+                    "root",
+                    "user",
+                    " ".join(chance.choices(words, k=chance.randrange(1, 60))),
+                    at=1.7e9 + chance.random() * 1e7,
+                )
+                for _ in range(20)
+            ),
+            current=None,
+        )
+        for _ in range(100)
+    ]
+    data = json.dumps(conversations).encode()
+    path = zipped(tmp_path, {"conversations.json": data})
+    assert len(data) < path.stat().st_size * chat_exports.MOST_EXPANDED / 2
+    assert path.stat().st_size / 2_000 > 2 * chat_exports.SMALLEST_MESSAGE, "bytes of a message"
 
 
 def test_a_member_that_lies_about_its_size_is_not_believed(tmp_path: Path) -> None:

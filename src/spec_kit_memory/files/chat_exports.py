@@ -28,6 +28,7 @@ __all__ = [
     "elements",
     "is_conversation",
     "is_zip",
+    "most_messages",
     "without_companions",
 ]
 
@@ -36,8 +37,10 @@ LONGEST_LISTING = 8 * 1024 * 1024  # some 60,000 files
 LONGEST_CONVERSATION = 32 * 1024 * 1024
 MOST_ELEMENTS = 1_000_000
 MOST_VALUES = 2_000_000  # of one conversation: each takes about a hundred bytes of memory
-MOST_EXPANDED = 100  # text becomes about ten times as small; what becomes a thousand times as small is a trap
+MOST_EXPANDED = 15  # a conversation becomes three to eight times as small; each second of reading has to be sent
 ALWAYS_EXPANDED = 10 * 1024 * 1024
+SMALLEST_MESSAGE = 40  # bytes in a zip: its id and its times alone are not smaller
+ALWAYS_MESSAGES = 50_000
 MOST_MESSAGES = 100_000  # messages one after the other; more is a circle, or as good as one
 _NAME = re.compile(r"(?:[^/\\]{1,200}/){0,3}conversations(?:-\d{1,4})?\.json")
 _HINT = "Give the zip file as ChatGPT or Claude.ai sent it, or the conversations.json in it."
@@ -56,6 +59,11 @@ class ExportedMessage(NamedTuple):
 
 def is_zip(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
+
+
+def most_messages(path: Path) -> int:
+    """How many an export may hold: each takes its time, and of a zip thousands may need no room at all."""
+    return max(ALWAYS_MESSAGES, path.stat().st_size // SMALLEST_MESSAGE) if is_zip(path) else LARGEST_FILE
 
 
 def elements(path: Path) -> Iterator[object]:

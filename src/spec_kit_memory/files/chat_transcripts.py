@@ -206,7 +206,8 @@ class _Exported:
     def __iter__(self) -> Iterator[Conversation]:
         messages = _Collected(self.how)  # those that stand alone belong together
         understood = False
-        count = 0
+        count = said = 0
+        most = chat_exports.most_messages(self.path)
         for element in chat_exports.elements(self.path):
             if isinstance(element, dict) and chat_exports.is_conversation(element):
                 count += 1
@@ -214,6 +215,9 @@ class _Exported:
                     raise TooLarge(f"{self.path} has more than {MOST_CONVERSATIONS:,} conversations.", hint=_HINT)
                 collected = _Collected(self.how)
                 understood = collected.take(element) or understood
+                said += collected.turns
+                if said > most:
+                    raise TooLarge(f"{self.path} has more messages in it than fit into its size.", hint=_HINT)
                 yield from collected.conversations()
             elif not chat_exports.is_zip(self.path):
                 messages.take(element)
@@ -228,7 +232,7 @@ class _Collected:
         self._name = how.name
         self._noise = how.noise_patterns
         self._now = how.now
-        self._turns = 0
+        self.turns = 0
         self._found: dict[str, _Gathered] = {}
         self._codex_id = ""
         self._titles: list[tuple[str, str]] = []  # leaf uuid, title
@@ -378,8 +382,8 @@ class _Collected:
             last = turns[-1]
             turns[-1] = Turn(last.speaker, f"{last.text}\n\n{text}", last.time)
         else:
-            self._turns += 1
-            if self._turns > MOST_TURNS:
+            self.turns += 1
+            if self.turns > MOST_TURNS:
                 raise TooLarge(f"{self._name} has more than {MOST_TURNS:,} messages.", hint=_HINT)
             turns.append(Turn(_SPEAKERS.get(speaker, " ".join(str(role).split())), text, _time_text(time)))
         gathered.last_message = message_id
