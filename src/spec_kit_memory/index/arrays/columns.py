@@ -29,6 +29,7 @@ Floats = npt.NDArray[np.float64]
 _TIER = {str(tier): code for code, tier in enumerate(Tier)}
 _SOURCE = {str(source): code for code, source in enumerate(Source)}
 _CONTEXT = {str(context): code for code, context in enumerate(ContextType)}
+_FEW_CHANGES = 200
 _INCREMENTAL_SHARE = 0.2  # more changed memories than this are read faster as a whole
 _SPREAD = 8  # ids up to so many times the number of passages are looked up in a table: 40 ns less for each
 _DEAD_SHARE = 0.5  # more dead passages than this and the arrays are made anew
@@ -212,7 +213,7 @@ class LiveColumns:
     def _read_changes(self, columns: Columns, counters: Counters) -> Columns:
         changed = self._feed.changed(columns.generation)
         dead = len(columns.alive) - int(columns.alive.sum())
-        if len(changed) > max(200, _INCREMENTAL_SHARE * len(columns.ids)) or dead > max(
+        if len(changed) > max(_FEW_CHANGES, _INCREMENTAL_SHARE * len(columns.ids)) or dead > max(
             5_000, _DEAD_SHARE * len(columns.alive)
         ):
             return self._read_all(counters)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["Counters", "Feed", "Lookups", "MemoryPlace", "MemoryRow", "PassageArrays", "Wanted"]
+__all__ = ["Counters", "Feed", "Lookups", "MemoryPlace", "MemoryRow", "PassageArrays", "Wanted", "Words"]
 
 Lookups = dict[tuple[str, ...], str]  # the words of the index, several for a phrase -> the term that was asked
 
@@ -31,6 +31,15 @@ class Wanted(NamedTuple):
     lookup: tuple[str, ...]
     term: str  # as it was asked
     after: int  # the passage id beyond which
+
+
+class Words(NamedTuple):
+    """Some words in their order, each with its passages by ascending id, and how often each has it."""
+
+    terms: list[str]
+    counts: Ints  # how many passages each has
+    passages: Ints
+    times: Ints
 
 
 class MemoryRow(NamedTuple):
@@ -70,7 +79,9 @@ class MemoryPlace(NamedTuple):
 
 
 class Feed(Protocol):
-    warm_passages: int  # where there are more, their rows are not read ahead
+    # Where there are more, their rows are not read ahead.
+    warm_passages: int
+    warm_memories: int
     """Reads without a scope, for arrays that apply one. Ids of passages and vectors only rise and never change."""
 
     def moment(self) -> AbstractContextManager[object]:
@@ -97,6 +108,14 @@ class Feed(Protocol):
     def lookups(self, terms: Sequence[str]) -> Lookups: ...
     def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
         """For each, the passages that have the words, by ascending id, and how often each has them."""
+        ...
+
+    def vocabulary(self) -> Iterator[Words] | None:
+        """Every word, in pages. None: this engine reads a word as fast as memory."""
+        ...
+
+    def words_after(self, passage_id: int) -> list[tuple[int, str]]:
+        """Later passages by ascending id, each with the words that it is found by, a blank between any two."""
         ...
 
     def texts(self, memory_ids: Sequence[int]) -> list[str]: ...

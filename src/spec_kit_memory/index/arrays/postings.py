@@ -20,6 +20,7 @@ from spec_kit_memory.core import words
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
 from spec_kit_memory.index.arrays.columns import Columns
 from spec_kit_memory.index.arrays.feed import Feed, Lookups, Wanted
+from spec_kit_memory.index.arrays.vocabulary import Vocabulary
 
 __all__ = ["RECENT", "Postings", "best", "bm25"]
 
@@ -70,6 +71,7 @@ class Postings:
         self._bytes = 0
         self._build = -1
         self._recent: dict[_Asked, tuple[Columns, npt.NDArray[np.float32]]] = {}
+        self._vocabulary: Vocabulary | None = None
 
     def match(
         self,
@@ -110,8 +112,13 @@ class Postings:
         return scores
 
     def warm(self, columns: Columns) -> None:
-        """Read the commonest words, which take longest, before somebody asks for them."""
+        """Read every word before somebody asks for it; where they are too many, the commonest, which take longest."""
         if not len(columns.passage_ids):
+            return
+        vocabulary = Vocabulary.read(columns, self._feed)
+        with self._lock:
+            self._vocabulary = vocabulary
+        if vocabulary is not None:
             return
         for lookup, term in self._feed.lookups(self._common(columns)).items():
             with self._lock:  # word by word: a search waits for one of them at most
@@ -122,7 +129,9 @@ class Postings:
         if self._build != columns.build:
             self._kept.clear()
             self._bytes, self._build = 0, columns.build
-        ready: dict[tuple[str, ...], _Posting | None] = {lookup: self._kept.pop(lookup, None) for lookup in lookups}
+        at_hand = self._at_hand(columns, lookups)
+        asked = [lookup for lookup in lookups if lookup not in at_hand]
+        ready: dict[tuple[str, ...], _Posting | None] = {lookup: self._kept.pop(lookup, None) for lookup in asked}
         self._bytes -= sum(posting.size for posting in ready.values() if posting is not None)
         missing = {
             lookup: posting
@@ -137,7 +146,27 @@ class Postings:
             self._bytes += sum(posting.size for posting in kept.values())
         while self._bytes > _KEEP_BYTES and len(self._kept) > 1:
             self._bytes -= self._kept.popitem(last=False)[1].size
-        return [posting.within(columns) for posting in kept.values()]
+        kept |= at_hand
+        return [kept[lookup].within(columns) for lookup in lookups]
+
+    def _at_hand(self, columns: Columns, lookups: Lookups) -> dict[tuple[str, ...], _Posting]:
+        """Of words that are kept with all others. A phrase is, where no passage has all of its words."""
+        vocabulary = self._vocabulary
+        if vocabulary is None or columns.build < vocabulary.build:
+            return {}
+        if not vocabulary.follow(columns, self._feed):
+            vocabulary = self._vocabulary = Vocabulary.read(columns, self._feed)
+            if vocabulary is None:
+                return {}
+        found: dict[tuple[str, ...], _Posting] = {}
+        for lookup in lookups:
+            of_words = [vocabulary.get(word) for word in lookup]
+            slots, times = of_words[0]
+            for others, _ in of_words[1:]:
+                slots = np.intersect1d(slots, others, assume_unique=True)
+            if len(lookup) == 1 or not len(slots):
+                found[lookup] = _Posting(slots, times[: len(slots)].astype(np.float32), vocabulary.upto)
+        return found
 
     def _common(self, columns: Columns) -> list[str]:
         """The words that most memories have, judged by a sample of them."""

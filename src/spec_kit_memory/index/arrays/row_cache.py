@@ -18,7 +18,7 @@ from spec_kit_memory.index.arrays.steadiness import Steadiness
 
 __all__ = ["RowCache"]
 
-_MOST_MEMORIES = 10_000  # about 15 MB
+_MOST_MEMORIES = 20_000  # about 30 MB, in workspaces that have so many
 _MOST_PASSAGES = 120_000  # about 60 MB, in workspaces that have so many
 _MOST_STATE_BYTES = 40_000_000
 _AT_ONCE = 500
@@ -81,7 +81,7 @@ class RowCache:
 
     def warm(self, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
         """Read these ahead unless they are too many; a few at a time, so that a search waits for one at most."""
-        if len(memory_ids) <= _MOST_MEMORIES:
+        if len(memory_ids) <= self._feed.warm_memories:
             for at in range(0, len(memory_ids), _AT_ONCE):
                 self.memories(None, memory_ids[at : at + _AT_ONCE])
         if len(passage_ids) <= self._feed.warm_passages:
@@ -141,8 +141,8 @@ class _Shelf(Generic[Value]):
     def get(self, ids: Sequence[int], read: Callable[[Sequence[int]], dict[int, Value]]) -> dict[int, Value]:
         values = self.values
         cached = {id_: values[id_] for id_ in ids if id_ in values}
-        if len(cached) < len(ids):
-            fresh = read([id_ for id_ in ids if id_ not in cached])
+        if missing := [id_ for id_ in dict.fromkeys(ids) if id_ not in cached]:
+            fresh = read(missing)
             cached |= fresh
             values |= fresh
             self._weight += sum(map(self._weigh, fresh.values()))

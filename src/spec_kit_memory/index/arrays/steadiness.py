@@ -17,15 +17,15 @@ __all__ = ["Steadiness"]
 class Steadiness(threading.local):
     def __init__(self) -> None:
         self.held = False
-        self.generation: int | None = None  # as it was asked for inside
+        self.generation: int | None = None  # of the index when it began
 
     @contextmanager
-    def hold(self, bring_up_to_date: Callable[[], None]) -> Iterator[None]:
+    def hold(self, bring_up_to_date: Callable[[], int]) -> Iterator[None]:
+        """`bring_up_to_date` returns the generation."""
         if self.held:
             yield
             return
-        bring_up_to_date()
-        self.held, self.generation = True, None
+        self.held, self.generation = True, bring_up_to_date()
         try:
             yield
         finally:

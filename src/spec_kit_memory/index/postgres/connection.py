@@ -137,6 +137,7 @@ class Connection:
         self.before_commit: list[Callable[[], None]] = []
         self.last_entry: tuple[int, str] | None = None  # sequence and hash of what it appended to the ledger last
         self.broken = False
+        self.counters: Counters | None = None  # as they were found at its moment, or before
         self._waiting: list[str] = []  # writes that go to the server together with the next read, or before the end
         self._waiting_size = 0
         self._numbers: dict[str, int] = {}  # the last ones given, of whoever holds the row of `counter`
@@ -505,10 +506,12 @@ class Database:
             return known[1]
         asked_at, written = time.monotonic(), _written.get(key)
         with self.reading() as connection:
+            if connection.counters is not None:
+                return connection.counters
             is_new = not connection.has_begun  # else it may be of a moment that is long ago
             sql = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
             # What is read after this is of this moment or a later one, and read again if it changed in between.
-            found = Counters._make(connection.fetch_once(sql)[0])
+            found = connection.counters = Counters._make(connection.fetch_once(sql)[0])
         if is_new and _written.get(key) == written:
             _recent[key] = asked_at, found
         return found

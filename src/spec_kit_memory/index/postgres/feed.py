@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core.memory import Memory, StoredPassage
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays, Wanted
+from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays, Wanted, Words
 from spec_kit_memory.index.postgres.connection import Connection, Database
 from spec_kit_memory.index.postgres.text_index import BUCKET, tokens
 from spec_kit_memory.index.sql import conditions
@@ -29,10 +29,13 @@ FROM memory LEFT JOIN usage ON usage.project_id = @p AND usage.memory_id = memor
 """
 _PASSAGE = ", ".join(f"passage.{name.strip()}" for name in rows.PASSAGE.split(","))
 _PAGE = 4_096  # vectors
+_PAGE_OF_WORDS = 8_192
 
 
 class PostgresFeed:
-    warm_passages = 120_000  # as many as are kept: each that is missing is a way to the server
+    # As many as are kept: each that is missing is a way to the server.
+    warm_passages = 120_000
+    warm_memories = 20_000
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -90,6 +93,31 @@ class PostgresFeed:
                 found[one.lookup[0], one.after] if len(one.lookup) == 1 else _phrase(connection, one, found)
                 for one in wanted
             ]
+
+    def vocabulary(self) -> Iterator[Words]:
+        import numpy as np
+
+        sql = (
+            "SELECT term, string_agg(passages, '' ORDER BY bucket), string_agg(times, '' ORDER BY bucket) FROM posting"
+            f" WHERE project_id = @p AND term > ? GROUP BY term ORDER BY term LIMIT {_PAGE_OF_WORDS}"
+        )
+        after = ""
+        with self._database.reading() as connection:
+            while page := connection.binary(sql, (after,)).fetchall():
+                terms, passages, times = zip(*page, strict=True)
+                yield Words(
+                    list(terms),
+                    np.array([len(one) // 8 for one in passages], np.int64),
+                    np.frombuffer(b"".join(passages), "<i8").astype(np.int64, copy=False),
+                    np.frombuffer(b"".join(times), "<u2").astype(np.int64),
+                )
+                after = terms[-1]
+
+    def words_after(self, passage_id: int) -> list[tuple[int, str]]:
+        sql = "SELECT id, words FROM passage WHERE project_id = @p AND id > ? ORDER BY id"
+        with self._database.reading() as connection:
+            found = connection.binary(sql, (passage_id,)).fetchall()
+        return [(id_, " ".join(word for word in words.split(" ") if word not in ("", "\n"))) for id_, words in found]
 
     def texts(self, memory_ids: Sequence[int]) -> list[str]:
         test, values = conditions.in_ids(memory_ids, "memory.id")

@@ -48,19 +48,16 @@ class Shared(ABC):
     def steady(self) -> AbstractContextManager[None]:
         return self.steadiness.hold(self._refresh)
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> int:
         with self.feed.moment():
             self.row_cache.refresh()
             if self.loaded is not None:
                 self.loaded.refresh()
+            return self._generation()
 
     def generation(self) -> int:
-        if self.steadiness.generation is None:
-            found = self._generation()
-            if not self.steadiness.held:
-                return found
-            self.steadiness.generation = found
-        return self.steadiness.generation
+        begun_with = self.steadiness.generation
+        return self._generation() if begun_with is None else begun_with
 
     def _generation(self) -> int:
         return self.feed.counters().generation

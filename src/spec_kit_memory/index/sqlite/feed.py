@@ -35,6 +35,7 @@ _PAGE = 4_096  # vectors
 
 class SqliteFeed:
     warm_passages = 20_000
+    warm_memories = 10_000
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -98,6 +99,12 @@ class SqliteFeed:
                 else _since(connection, one.term, one.after)
                 for one in wanted
             ]
+
+    def vocabulary(self) -> None:
+        """A word is read from the file faster than many are kept."""
+
+    def words_after(self, passage_id: int) -> list[tuple[int, str]]:
+        raise NotImplementedError("no vocabulary of this engine is kept")
 
     def texts(self, memory_ids: Sequence[int]) -> list[str]:
         test, values = conditions.in_ids(memory_ids, "memory.id")
