@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 from uuid import uuid4
 
-import psycopg
 import pytest
 
 from spec_kit_memory.core.memory import Filter, Scope
@@ -17,6 +13,7 @@ from spec_kit_memory.index.arrays import columns, vocabulary
 from spec_kit_memory.index.postgres import view
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from tests.index.material import BY_USER, change, embed_all, entry
+from tests.postgres.round_trips import counted
 from tests.postgres_server import Server
 
 WORDS = [f"word{number}" for number in range(120)]
@@ -40,21 +37,6 @@ def filled(server: Server, project: str, *, documents: int = 40) -> PostgresInde
 def put(store: PostgresIndex, number: int, drawn: random.Random) -> None:
     lines = [" ".join(drawn.choices(WORDS[: 20 + number], k=drawn.randint(3, 30))) for _ in range(5)]
     store.documents.put(entry(f"memory/{number}.md", "\n".join(lines), title=f"note {number} {lines[0][:20]}"), BY_USER)
-
-
-@contextmanager
-def counted() -> Iterator[list[bytes | str]]:
-    """Every way to the server."""
-    sent: list[bytes | str] = []
-    execute = psycopg.Cursor.execute
-
-    def counting(self: Any, query: Any, *given: Any, **named: Any) -> Any:
-        sent.append(query)
-        return execute(self, query, *given, **named)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(psycopg.Cursor, "execute", counting)
-        yield sent
 
 
 def search(store: PostgresIndex, terms: list[str]) -> list[int]:

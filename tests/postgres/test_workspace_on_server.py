@@ -16,6 +16,7 @@ from spec_kit_memory.settings import load
 from spec_kit_memory.settings.keys import IndexPlace, Semantic, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.postgres.command import skm
+from tests.postgres.round_trips import counted
 from tests.postgres_server import Server
 
 NOTES = {
@@ -54,6 +55,24 @@ def test_commands_serve_a_workspace_from_nothing(root: Path, server: Server) -> 
     assert skm(root, "index", "--rebuild", url=url)["data"]["reindexed"] == 3
     assert skm(root, "search", "teal palette", url=url)["data"]["results"][0]["path"] == "memory/colour.md"
     assert not list((root / ".spec-kit-memory").glob("index.sqlite*")), "nothing is kept beside it"
+
+
+def test_a_search_of_a_warm_workspace_asks_the_server_a_few_times_however_much_it_shows(
+    root: Path, server: Server
+) -> None:
+    for number in range(30):
+        lines = "\n\n".join(f"## Part {part}\n\nGate {number} and palette {part}." for part in range(4))
+        (root / f"memory/n{number}.md").write_text(f"# Note {number}\n\n{lines}\n", encoding="utf-8")
+    with Workspace(on_server(root, server)) as workspace:
+        workspace.index()
+        workspace._runtime.store.warm()
+        workspace.search("the very first", limit=3)  # statistics and rules are counted once for a generation
+        for question in ("gate palette", "part of the note", "palette 3"):
+            workspace._runtime.shared.shelf._kept.clear()  # no text is at hand
+            with counted() as sent:
+                assert len(workspace.search(question, limit=10).results) > 5
+            # Three times the counters, the states of tokens, the links, and the texts of what is shown.
+            assert len(sent) <= 6, sent
 
 
 def test_an_id_that_was_merged_leads_on_there_too(root: Path, server: Server) -> None:

@@ -200,13 +200,20 @@ class Shelf:
         self._kept: dict[str, OpenedText] = {}
         self._characters = 0
 
+    def missing(self, content_hashes: Iterable[str]) -> list[str]:
+        with self._lock:
+            return [hash_ for hash_ in dict.fromkeys(content_hashes) if hash_ not in self._kept]
+
     def get(self, content_hash: str, read: Callable[[], str]) -> OpenedText:
         with self._lock:
             cached = self._kept.pop(content_hash, None)
             if cached is not None:
                 self._kept[content_hash] = cached  # the last used is the last to go
                 return cached
-        opened = OpenedText(read())
+        return self.put(content_hash, read())
+
+    def put(self, content_hash: str, text: str) -> OpenedText:
+        opened = OpenedText(text)
         with self._lock:
             if self._kept.setdefault(content_hash, opened) is opened:
                 self._characters += len(opened.text)
@@ -391,6 +398,13 @@ class Runtime:
 
     def opened(self, memory: Memory) -> OpenedText:
         return self.shared.shelf.get(memory.content_hash, lambda: self._text(memory))
+
+    def opened_together(self, memories: Sequence[Memory]) -> dict[int, OpenedText]:
+        """By memory id; what is not at hand is read at once."""
+        missing = self.shared.shelf.missing(memory.content_hash for memory in memories)
+        for content_hash, text in self.store.documents.texts(missing).items() if len(missing) > 1 else ():
+            self.shared.shelf.put(content_hash, text)
+        return {memory.id: self.opened(memory) for memory in memories}
 
     def _text(self, memory: Memory) -> str:
         """As it was when the memory was read: the file may have changed since."""

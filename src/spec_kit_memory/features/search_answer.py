@@ -265,7 +265,7 @@ class _Desk:
         self.unfit = 0  # sections for which there was no room
 
     def results(self, candidates: Sequence[RankedMemory], room: int) -> list[Result]:
-        self._opened = {f.memory.id: self.runtime.opened(f.memory) for f in candidates}
+        self._opened = self.runtime.opened_together([f.memory for f in candidates])
         if self.request.anchors:
             return self._sections(candidates, room)
         longest = max((len(opened.lines) for opened in self._opened.values()), default=1)

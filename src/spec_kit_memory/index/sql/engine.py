@@ -11,7 +11,7 @@ from typing import Self
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.index.contract import Care
 from spec_kit_memory.index.sql import conditions
-from spec_kit_memory.index.sql.dialect import Database, first
+from spec_kit_memory.index.sql.dialect import Database
 from spec_kit_memory.index.sql.documents import Documents
 from spec_kit_memory.index.sql.record import Record
 from spec_kit_memory.index.sql.vectors import Vectors
@@ -56,7 +56,7 @@ class TableIndex:
             seen, bound = conditions.visible(self._scope)
             sql = f"SELECT coalesce(max(changed), 0) FROM memory WHERE memory.project_id = @p AND {seen}"
             with self._database.reading() as connection:
-                self._changes = whole, self._shared.rising(first(connection, sql, bound)[0])
+                self._changes = whole, self._shared.rising(connection.fetch_once(sql, bound)[0][0])
         return self._changes[1]
 
     def bulk(self) -> AbstractContextManager[None]:

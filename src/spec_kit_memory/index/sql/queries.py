@@ -129,31 +129,32 @@ class Queries(View):
     def text(self, *, content_hash: str) -> str | None: ...
     def text(self, memory_id: int | None = None, *, content_hash: str | None = None) -> str | None:
         """The whole redacted text, also of a memory that is gone or forgotten; or any that a visible one has or had."""
-        seen, bound = conditions.visible(self._scope)
         if content_hash is not None:
-            owns = (
-                f"EXISTS (SELECT 1 FROM memory"
-                f" WHERE memory.project_id = @p AND content_hash = content.hash AND {seen}) OR EXISTS (SELECT 1"
-                " FROM history JOIN memory ON memory.project_id = @p AND memory.id = history.memory_id"
-                f" WHERE history.project_id = @p"
-                f" AND (history.hash_before = content.hash OR history.hash_after = content.hash) AND {seen})"
-            )
-            sql, values = (
-                f"SELECT text FROM content WHERE content.project_id = @p AND hash = ? AND ({owns})",
-                [content_hash, *bound, *bound],
-            )
-        else:
-            sql = (
-                "SELECT content.text FROM memory JOIN content ON content.project_id = @p"
-                " AND content.hash = content_hash"
-                f" WHERE memory.project_id = @p AND memory.id = ? AND {seen}"
-            )
-            values = [memory_id, *bound]
+            return self.texts([content_hash]).get(content_hash)
+        seen, bound = conditions.visible(self._scope)
+        sql = (
+            "SELECT content.text FROM memory JOIN content ON content.project_id = @p AND content.hash = content_hash"
+            f" WHERE memory.project_id = @p AND memory.id = ? AND {seen}"
+        )
         with self._database.reading() as connection:
-            blob = connection.execute(sql, values).get
-        if blob is None and content_hash is None:
+            found = connection.fetch_once(sql, [memory_id, *bound])
+        if not found:
             raise not_found(memory_id or 0)
-        return None if blob is None else rows.unpack(blob)
+        return rows.unpack(found[0][0])
+
+    def texts(self, content_hashes: Sequence[str]) -> dict[str, str]:
+        seen, bound = conditions.visible(self._scope)
+        owns = (
+            f"EXISTS (SELECT 1 FROM memory"
+            f" WHERE memory.project_id = @p AND content_hash = content.hash AND {seen}) OR EXISTS (SELECT 1"
+            " FROM history JOIN memory ON memory.project_id = @p AND memory.id = history.memory_id"
+            f" WHERE history.project_id = @p"
+            f" AND (history.hash_before = content.hash OR history.hash_after = content.hash) AND {seen})"
+        )
+        sql = f"SELECT hash, text FROM content WHERE content.project_id = @p AND hash IN @list(?) AND ({owns})"
+        with self._database.reading() as connection:
+            found = connection.fetch_once(sql, [list(content_hashes), *bound, *bound])
+        return {hash_: rows.unpack(blob) for hash_, blob in found}
 
     def passages(self, passage_ids: Sequence[int] = (), *, memory_id: int | None = None) -> list[StoredPassage]:
         if memory_id is None:

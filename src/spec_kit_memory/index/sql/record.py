@@ -201,7 +201,7 @@ class Record(View):
             values += [str(relation) for relation in relations]
         sql = f"SELECT {rows.LINK} FROM link WHERE link.project_id = @p AND {test} AND {ends} ORDER BY link.id"
         with self._database.reading(own=True) as connection:
-            return [rows.link_from(row) for row in connection.execute(sql, [*values, *bound, *bound])]
+            return [rows.link_from(row) for row in connection.fetch_once(sql, [*values, *bound, *bound])]
 
     def history(
         self,

@@ -78,6 +78,9 @@ class Connection(apsw.Connection):
             values = dialect.bound(values) if has_lists else values
         return _execute(self, sql, values)
 
+    def fetch_once(self, sql: str, values: Values = (), /) -> list[tuple[Any, ...]]:
+        return self.execute(sql, values).fetchall()
+
     def executemany(self, sql: str, values: Iterable[Values], /) -> apsw.Cursor:  # type: ignore[override]
         return super().executemany(dialect.translated(sql)[0], values)
 
