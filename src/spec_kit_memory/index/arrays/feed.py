@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["Counters", "Feed", "Lookups", "MemoryPlace", "MemoryRow", "PassageArrays", "Wanted", "Words"]
+__all__ = ["Counters", "Feed", "Lookups", "MemoryPlace", "MemoryRow", "PageOfWords", "PassageArrays", "Wanted"]
 
 Lookups = dict[tuple[str, ...], str]  # the words of the index, several for a phrase -> the term that was asked
 
@@ -26,14 +26,14 @@ class Counters(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Words whose passages are to be read."""
+    """PageOfWords whose passages are to be read."""
 
     lookup: tuple[str, ...]
     term: str  # as it was asked
     after: int  # the passage id beyond which
 
 
-class Words(NamedTuple):
+class PageOfWords(NamedTuple):
     """Some words in their order, each with its passages by ascending id, and how often each has it."""
 
     terms: list[str]
@@ -110,7 +110,7 @@ class Feed(Protocol):
         """For each, the passages that have the words, by ascending id, and how often each has them."""
         ...
 
-    def vocabulary(self) -> Iterator[Words] | None:
+    def vocabulary(self) -> Iterator[PageOfWords] | None:
         """Every word, in pages. None: this engine reads a word as fast as memory."""
         ...
 

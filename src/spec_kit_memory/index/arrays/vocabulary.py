@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from spec_kit_memory.index.arrays.columns import Columns
-    from spec_kit_memory.index.arrays.feed import Feed, Words
+    from spec_kit_memory.index.arrays.feed import Feed, PageOfWords
 
 __all__ = ["MOST_BYTES", "Vocabulary"]
 
@@ -52,7 +52,7 @@ class Vocabulary:
                 return None
         return made
 
-    def _add(self, columns: Columns, words: Words) -> int:
+    def _add(self, columns: Columns, words: PageOfWords) -> int:
         known = words.passages <= columns.last_passage  # a newer generation may already be there
         slots = columns.slots(np.where(known, words.passages, 0)) if columns.last_passage else np.zeros(0, np.int32)
         kept = known & (slots >= 0)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory.core.memory import Memory, StoredPassage
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.arrays.feed import Counters, Lookups, MemoryPlace, MemoryRow, PassageArrays, Wanted, Words
+from spec_kit_memory.index.arrays.feed import (
+    Counters,
+    Lookups,
+    MemoryPlace,
+    MemoryRow,
+    PageOfWords,
+    PassageArrays,
+    Wanted,
+)
 from spec_kit_memory.index.postgres.connection import Connection, Database
 from spec_kit_memory.index.postgres.text_index import BUCKET, tokens
 from spec_kit_memory.index.sql import conditions
@@ -94,7 +102,7 @@ class PostgresFeed:
                 for one in wanted
             ]
 
-    def vocabulary(self) -> Iterator[Words]:
+    def vocabulary(self) -> Iterator[PageOfWords]:
         import numpy as np
 
         sql = (
@@ -105,7 +113,7 @@ class PostgresFeed:
         with self._database.reading() as connection:
             while page := connection.binary(sql, (after,)).fetchall():
                 terms, passages, times = zip(*page, strict=True)
-                yield Words(
+                yield PageOfWords(
                     list(terms),
                     np.array([len(one) // 8 for one in passages], np.int64),
                     np.frombuffer(b"".join(passages), "<i8").astype(np.int64, copy=False),
