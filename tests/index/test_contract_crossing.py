@@ -81,8 +81,11 @@ TRIALS: dict[str, list[Trial]] = {
     "Documents.find": [lambda s, p=p: s.documents.find(presence=p) for p in Presence],  # type: ignore[misc]
     "Documents.count": [lambda s, p=p: s.documents.count(presence=p) for p in Presence],  # type: ignore[misc]
     "Documents.tally": [lambda s: s.documents.tally()],
-    "Documents.texts": [lambda s: s.documents.texts([sha(SECRET)])],
-    "Documents.text": [lambda s: s.documents.text(1), lambda s: s.documents.text(content_hash=sha(SECRET))],
+    "Documents.text": [
+        lambda s: s.documents.text(1),
+        lambda s: s.documents.text(content_hash=sha(SECRET)),
+        lambda s: s.documents.text(content_hashes=[sha(SECRET)]),
+    ],
     "Documents.passages": [
         lambda s: s.documents.passages(list(range(1, 9))),
         lambda s: s.documents.passages(memory_id=1),

@@ -402,7 +402,7 @@ class Runtime:
     def opened_together(self, memories: Sequence[Memory]) -> dict[int, OpenedText]:
         """By memory id; what is not at hand is read at once."""
         missing = self.shared.shelf.missing(memory.content_hash for memory in memories)
-        for content_hash, text in self.store.documents.texts(missing).items() if len(missing) > 1 else ():
+        for content_hash, text in self.store.documents.text(content_hashes=missing).items() if len(missing) > 1 else ():
             self.shared.shelf.put(content_hash, text)
         return {memory.id: self.opened(memory) for memory in memories}
 

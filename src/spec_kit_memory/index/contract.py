@@ -366,8 +366,9 @@ class Documents(Protocol):
     def text(self, memory_id: int) -> str: ...
     @overload
     def text(self, *, content_hash: str) -> str | None: ...
-    def texts(self, content_hashes: Sequence[str]) -> dict[str, str]:
-        """By hash, those of them that a visible memory has or had."""
+    @overload
+    def text(self, *, content_hashes: Sequence[str]) -> dict[str, str]:
+        """By hash, those that a visible memory has or had."""
         ...
 
     def passages(self, passage_ids: Sequence[int] = (), *, memory_id: int | None = None) -> list[StoredPassage]:

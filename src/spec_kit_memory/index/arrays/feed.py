@@ -26,7 +26,7 @@ class Counters(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """PageOfWords whose passages are to be read."""
+    """Words whose passages are to be read."""
 
     lookup: tuple[str, ...]
     term: str  # as it was asked

@@ -127,10 +127,20 @@ class Queries(View):
     def text(self, memory_id: int) -> str: ...
     @overload
     def text(self, *, content_hash: str) -> str | None: ...
-    def text(self, memory_id: int | None = None, *, content_hash: str | None = None) -> str | None:
+    @overload
+    def text(self, *, content_hashes: Sequence[str]) -> dict[str, str]: ...
+    def text(
+        self,
+        memory_id: int | None = None,
+        *,
+        content_hash: str | None = None,
+        content_hashes: Sequence[str] | None = None,
+    ) -> str | dict[str, str] | None:
         """The whole redacted text, also of a memory that is gone or forgotten; or any that a visible one has or had."""
+        if content_hashes is not None:
+            return self._texts(content_hashes)
         if content_hash is not None:
-            return self.texts([content_hash]).get(content_hash)
+            return self._texts([content_hash]).get(content_hash)
         seen, bound = conditions.visible(self._scope)
         sql = (
             "SELECT content.text FROM memory JOIN content ON content.project_id = @p AND content.hash = content_hash"
@@ -142,7 +152,7 @@ class Queries(View):
             raise not_found(memory_id or 0)
         return rows.unpack(found[0][0])
 
-    def texts(self, content_hashes: Sequence[str]) -> dict[str, str]:
+    def _texts(self, content_hashes: Sequence[str]) -> dict[str, str]:
         seen, bound = conditions.visible(self._scope)
         owns = (
             f"EXISTS (SELECT 1 FROM memory"
