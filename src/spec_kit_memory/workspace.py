@@ -147,13 +147,11 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
 class FileCopies(Protocol):
     """The files of a project that has none here: brought from the index before a verb that changes them."""
 
-    @property
-    def alone(self) -> AbstractContextManager[object]:
-        """One verb at a time works on them."""
-        ...
-
     def concerns(self, request: Request) -> bool: ...
-    def refresh(self, request: Request) -> None: ...
+
+    def brought(self, request: Request) -> AbstractContextManager[object]:
+        """Inside, what the request is about is here, and no other verb works on it."""
+        ...
 
 
 class _PersonalVault:
@@ -651,12 +649,10 @@ class Workspace:
         """On a team server a verb works on copies. Where somebody else was quicker, they are brought anew."""
         if self._copies is None or not self._copies.concerns(request):
             return verb()
-        with self._copies.alone:
-            for _ in range(_TRIES - 1):
-                self._copies.refresh(request)
-                with suppress(Outdated):
-                    return verb()
-            self._copies.refresh(request)
+        for _ in range(_TRIES - 1):
+            with suppress(Outdated), self._copies.brought(request):
+                return verb()
+        with self._copies.brought(request):
             return verb()
 
     def _timed(self, verb: Callable[[], _Answer]) -> _Answer:

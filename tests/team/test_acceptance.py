@@ -5,23 +5,27 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.core.delivery import OperationKind, Stage
-from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.core.memory import Memory, Scope
 from spec_kit_memory.errors import AccessDenied, MemoryNotFound, SpecKitMemoryError, TooLarge
+from spec_kit_memory.features import amend
+from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.index.postgres.outbox import Outbox, Waiting
 from spec_kit_memory.serve.messages import for_model, for_person
 from spec_kit_memory.settings.keys import Semantic, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.project_workspace import open_project
 from spec_kit_memory.team.projects import Projects
-from spec_kit_memory.team.scratch import private_folder, remove_folder
+from spec_kit_memory.team.scratch import Turns, private_folder, remove_folder
 from spec_kit_memory.workspace import Workspace
 
 Replica = Callable[[], Workspace]
@@ -186,6 +190,94 @@ def test_two_updates_at_once_are_both_kept(replica: Replica) -> None:
         thread.join(60)
     assert not failures
     assert set(phrases) <= set(one.list().memories[0].triggers)
+
+
+class _Paused:
+    """The writing of one memory's update stops until it may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, memory_id: int) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        write = amend.apply
+
+        def paused(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, operation_id: str) -> str:
+            if memory.id == memory_id:
+                self.reached.set()
+                assert self.go_on.wait(60)
+            return write(runtime, memory, changes, operation_id=operation_id)
+
+        monkeypatch.setattr(amend, "apply", paused)
+
+
+def test_verbs_on_different_files_do_not_wait_for_each_other(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = replica()
+    slow, quick, gone = (workspace.save(text=text).id for text in ("A gate opens at nine", "Bees hum", "Cats sleep"))
+    assert slow is not None
+    assert quick is not None
+    paused = _Paused(monkeypatch, slow)
+    done: list[str] = []
+
+    def others() -> None:
+        workspace.update(quick, title="Bees")
+        workspace.delete(gone, delete_file=True)
+        done.append("others")
+
+    threads = [threading.Thread(target=workspace.update, args=(slow,), kwargs={"title": "The gate"})]
+    threads.append(threading.Thread(target=others))
+    threads[0].start()
+    assert paused.reached.wait(60)
+    threads[1].start()
+    threads[1].join(60)
+    assert done == ["others"]
+    paused.go_on.set()
+    threads[0].join(60)
+    assert {memory.title for memory in workspace.list().memories} == {"The gate", "Bees"}
+
+
+def test_an_undo_waits_for_every_verb_that_works_on_files(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = replica()
+    slow, gone = (workspace.save(text=text) for text in ("A gate opens at nine", "Cats sleep"))
+    assert slow.id is not None
+    workspace.delete(gone.id, delete_file=True)
+    paused = _Paused(monkeypatch, slow.id)
+    updating = threading.Thread(target=workspace.update, args=(slow.id,), kwargs={"title": "The gate"})
+    updating.start()
+    assert paused.reached.wait(60)
+    undoing = threading.Thread(target=workspace.undo)
+    undoing.start()
+    undoing.join(0.5)
+    assert undoing.is_alive()
+    paused.go_on.set()
+    updating.join(60)
+    undoing.join(60)
+    assert [memory.id for memory in workspace.list().memories] == [slow.id]
+    assert workspace.list().memories[0].title != "The gate"  # the last change was the update
+
+
+def test_turns_are_served_in_the_order_of_coming_where_they_meet() -> None:
+    turns, order = Turns(), list[str]()
+
+    def take(name: str, paths: frozenset[str] | None) -> threading.Thread:
+        def work() -> None:
+            with turns.taken(paths):
+                order.append(name)
+
+        thread = threading.Thread(target=work)
+        before = len(turns._queue)
+        thread.start()
+        while len(turns._queue) == before and thread.is_alive():
+            time.sleep(0.001)
+        return thread
+
+    with turns.taken(frozenset({"a"})):
+        waiting = [take("all", None), take("b", frozenset({"b"})), take("a", frozenset({"a"}))]
+        assert order == []
+    for thread in waiting:
+        thread.join(60)
+    assert order[0] == "all"
+    assert set(order) == {"all", "a", "b"}
+    with turns.taken(frozenset({"a"})):
+        take("c", frozenset({"c"})).join(60)
+        assert order[-1] == "c"
 
 
 def test_what_is_personal_is_in_the_database_only_and_nobody_elses(replica: Replica) -> None:

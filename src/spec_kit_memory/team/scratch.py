@@ -10,14 +10,16 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from spec_kit_memory import filesystem
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import CHAT, Filter, Memory, Presence
-from spec_kit_memory.errors import MemoryNotFound
+from spec_kit_memory.core.wording import counted
+from spec_kit_memory.errors import MemoryNotFound, Outdated
 from spec_kit_memory.files import discover, paths
 from spec_kit_memory.filesystem import Place
 from spec_kit_memory.index.contract import Index
@@ -35,7 +37,7 @@ from spec_kit_memory.settings import Settings
 __all__ = ["ProjectCopies", "private_folder", "remove_folder"]
 
 _MOST_BYTES = 64 << 20
-
+_TRIES = 5  # while somebody else keeps moving a memory
 
 _PREFIXES = ("mirror-", "scratch-")
 _locks: dict[Path, int] = {}  # of the folders of this process: descriptors, whose locks die with it
@@ -82,17 +84,43 @@ def _remove_unless_held(folder: Path) -> None:
         remove_folder(folder)
 
 
+@dataclass(eq=False, slots=True)
+class _Turn:
+    paths: frozenset[str] | None  # None: all that there are
+
+    def meets(self, other: _Turn) -> bool:
+        return self.paths is None or other.paths is None or not self.paths.isdisjoint(other.paths)
+
+
+class Turns:
+    """Who works on which paths? A path is one thread's at a time, and who comes first is served first."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._queue: list[_Turn] = []
+
+    @contextmanager
+    def taken(self, paths: frozenset[str] | None) -> Iterator[None]:
+        """Wait until nobody who came before has to do with one of them."""
+        mine = _Turn(paths)
+        with self._changed:
+            self._queue.append(mine)
+            self._changed.wait_for(lambda: not any(map(mine.meets, self._queue[: self._queue.index(mine)])))
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._queue.remove(mine)
+                self._changed.notify_all()
+
+
 class ProjectCopies:
-    """`FileCopies` of one project."""
+    """`FileCopies` of one project. Verbs that work on different files do not wait for each other."""
 
     def __init__(self, settings: Settings, index: Index) -> None:
         self._settings = settings
         self._index = index
-        self._lock = threading.RLock()
-
-    @property
-    def alone(self) -> AbstractContextManager[object]:
-        return self._lock
+        self._turns = Turns()
 
     def concerns(self, request: Request) -> bool:
         match request:
@@ -102,25 +130,54 @@ class ProjectCopies:
                 return True
         return False
 
-    def refresh(self, request: Request) -> None:
+    @contextmanager
+    def brought(self, request: Request) -> Iterator[None]:
         match request:
-            case UpdateRequest():
-                self._bring(self._memories(request.id))
+            case UpdateRequest(id=int() as id_) | DeleteRequest(id=int() as id_):
+                bringing = self._some(id_)
             case MergeRequest():
-                self._bring(self._memories(request.id, request.into))
-            case DeleteRequest() if request.id is not None:
-                self._bring(self._memories(request.id))
+                bringing = self._some(request.id, request.into)
             case DeleteRequest():
-                self._bring(self._index.documents.find(Filter(spec_folder=clean_folder(request.spec_folder or ""))))
+                bringing = self._folder(clean_folder(request.spec_folder or ""))
             case _:
-                self._bring_all()
+                bringing = self._all()
+        with bringing:
+            yield
 
-    def _memories(self, *ids: int) -> Iterable[Memory]:
+    @contextmanager
+    def _some(self, *ids: int) -> Iterator[None]:
+        for _ in range(_TRIES):  # a memory may get another path before its turn comes
+            paths = frozenset(memory.path for memory in self._memories(*ids))
+            with self._turns.taken(paths):
+                memories = self._memories(*ids)
+                if paths.issuperset(memory.path for memory in memories):
+                    self._bring(memories)
+                    yield
+                    return
+        raise Outdated(f"{counted(len(ids), 'memory')} moved at the same moment", hint="try again")
+
+    @contextmanager
+    def _folder(self, folder: str) -> Iterator[None]:
+        with self._turns.taken(None):  # its own folders are taken away, too
+            self._bring(self._index.documents.find(Filter(spec_folder=folder)))
+            yield
+
+    @contextmanager
+    def _all(self) -> Iterator[None]:
+        """What is live is here, and nothing else: a file that should be gone would stand in the way."""
+        with self._turns.taken(None):
+            live = self._bring(self._index.documents.find(order="path"))
+            for found in discover.discover(self._settings, count=False).files:
+                if found.path not in live:
+                    filesystem.remove(paths.place(self._settings, found.path))
+            yield
+
+    def _memories(self, *ids: int) -> list[Memory]:
+        found = []
         for id_ in ids:
-            try:
-                yield self._index.documents.get(id_)
-            except MemoryNotFound:
-                continue  # the verb says so, to a caller who may know
+            with suppress(MemoryNotFound):  # the verb says so, to a caller who may know
+                found.append(self._index.documents.get(id_))
+        return found
 
     def _bring(self, memories: Iterable[Memory]) -> set[str]:
         brought = set()
@@ -138,10 +195,3 @@ class ProjectCopies:
                 filesystem.make_folders(place.parent, mode=0o700)
             filesystem.replace(place, data)
         return brought
-
-    def _bring_all(self) -> None:
-        """What is live is here, and nothing else: a file that should be gone would stand in the way."""
-        live = self._bring(self._index.documents.find(order="path"))
-        for found in discover.discover(self._settings, count=False).files:
-            if found.path not in live:
-                filesystem.remove(paths.place(self._settings, found.path))
