@@ -24,7 +24,7 @@ def refresh(runtime: Runtime, path: str) -> str:
 
     A file that vanished or went bad is left to the scan, and nobody who reads waits long for others who write.
     """
-    if path.startswith(CHAT) or runtime.accepts:
+    if path.startswith(CHAT) or not runtime.has_file(path):
         return ""
     stored = runtime.store.documents.stored(path).get(path)
     try:
@@ -49,6 +49,8 @@ def stale(runtime: Runtime) -> list[str]:
     gone = []
     for path, stored in runtime.store.documents.stored().items():
         if stored.presence is not Presence.LIVE or stored.alias or path.startswith(CHAT) or path in there:
+            continue
+        if not runtime.has_file(path):
             continue
         absolute = paths.absolute(runtime.settings, path)
         if not stands(runtime, absolute) and not stands(runtime, pending.pending_of(absolute)):

@@ -153,25 +153,24 @@ def comparison(runtime: Runtime) -> Comparison:
     return runtime.view.comparison
 
 
-def same(runtime: Runtime, text: str, *, spec_folder: str | None) -> Memory | None:
-    """The memory of that folder with exactly this text, case, spacing and dates apart."""
+def same(runtime: Runtime, text: str, *, spec_folder: str | None, owner: str | None) -> Memory | None:
+    """The memory of that folder and owner with exactly this text, case, spacing and dates apart."""
     fingerprint = markdown.fingerprint(markdown.parse(text))
     if not fingerprint:
         return None
-    return next(
-        (m for m in runtime.store.documents.many(fingerprint=fingerprint) if m.spec_folder == spec_folder), None
-    )
+    memories = runtime.store.documents.many(fingerprint=fingerprint)
+    return next((one for one in memories if (one.spec_folder, one.owner) == (spec_folder, owner)), None)
 
 
 def same_words(
-    runtime: Runtime, text: str, similar: Sequence[SimilarMemory], *, spec_folder: str | None
+    runtime: Runtime, text: str, similar: Sequence[SimilarMemory], *, spec_folder: str | None, owner: str | None
 ) -> Memory | None:
     """The one of the similar memories that was made of the very same words: only what a save notes of itself
     (the commit, the day) differs."""
     own = _folded(saved_document.own_words(text))
     for memory in runtime.store.documents.many([row.id for row in similar]):
         own_words = saved_document.own_words(runtime.store.documents.text(memory.id))
-        if memory.spec_folder == spec_folder and _folded(own_words) == own:
+        if (memory.spec_folder, memory.owner) == (spec_folder, owner) and _folded(own_words) == own:
             return memory
     return None
 

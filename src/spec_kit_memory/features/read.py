@@ -232,7 +232,7 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
     if shown_count < total:
         advice = (advise("next-page", count=total - shown_count, offset=shown_count),)
     elif total and forgotten:
-        advice = (advise("bring-back-on-page") if runtime.accepts else advise("bring-back"),)
+        advice = (advise("bring-back-on-page") if runtime.is_team else advise("bring-back"),)
     elif not total and not forgotten:
         advice = (_when_empty(runtime, where.spec_folder),)
     what = "forgotten memory" if forgotten else "memory"

@@ -19,7 +19,7 @@ from spec_kit_memory.caller import Caller
 from spec_kit_memory.core import decay, tokens, usage
 from spec_kit_memory.core.folders import near_folders
 from spec_kit_memory.core.long_lines import LineLayout
-from spec_kit_memory.core.memory import Change, Document, Filter, Memory, Scope, State, Tier
+from spec_kit_memory.core.memory import Change, Document, Filter, Memory, Scope, State, Tier, owner_of
 from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
 from spec_kit_memory.embed.guarded import Guarded
@@ -368,12 +368,17 @@ class Runtime:
     def is_team(self) -> bool:
         """A project of a team server, in git or in a plain folder: what its people save is the project's, unless they
         say that it is personal."""
-        return self.accepts or bool(self.settings.index.checkout)
+        return self.accepts or self.settings.is_served
+
+    def has_file(self, path: str) -> bool:
+        """Should there be a file here for a memory of that path? What people of a team server keep for themselves is
+        in the index only, wherever their project's files are."""
+        return not self.accepts and not (self.is_team and owner_of(path))
 
     @property
     def take_back(self) -> Advice:
         """How to take back what was done here."""
-        return advise("take-back-on-page") if self.accepts else advise("take-back")
+        return advise("take-back-on-page") if self.is_team else advise("take-back")
 
     def meant_folder(self, name: str) -> Advice:
         """What to ask for instead of a spec folder that nothing is in."""

@@ -20,7 +20,7 @@ from spec_kit_memory.advice import Text, advise
 from spec_kit_memory.answers import SaveAnswer, SimilarMemory
 from spec_kit_memory.core import attention, phrases, redact, session_data, session_document
 from spec_kit_memory.core.folders import clean_folder
-from spec_kit_memory.core.memory import Memory, VectorStatus
+from spec_kit_memory.core.memory import Memory, VectorStatus, owner_of
 from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
 from spec_kit_memory.core.wording import counted
@@ -203,7 +203,7 @@ def _write(
         alignment=placed.alignment,
         warnings=tuple(warnings),
     )
-    existing = _stored_duplicate(runtime, rendered, similar, placed.spec_folder, force=force, on_similar=on_similar)
+    existing = _stored_duplicate(runtime, rendered, answer, force=force, on_similar=on_similar)
     if existing is not None:
         return _already_stored(runtime, answer, existing, draft, dry_run=request.dry_run, on_similar=on_similar)
     if request.dry_run:
@@ -258,20 +258,18 @@ def _folder_warnings(in_data: str | None, argument: str | None, placed: choose_f
 
 
 def _stored_duplicate(
-    runtime: Runtime,
-    rendered: Rendered,
-    similar: tuple[SimilarMemory, ...],
-    spec_folder: str | None,
-    *,
-    force: bool,
-    on_similar: str,
+    runtime: Runtime, rendered: Rendered, answer: SaveAnswer, *, force: bool, on_similar: str
 ) -> Memory | None:
-    """The memory that is this text already. Who merges may have saved it a moment ago, and been warned."""
+    """The memory that is this text already. Who merges may have saved it a moment ago, and been warned.
+
+    What somebody keeps for themselves is no reason not to share it, nor the other way round.
+    """
     if force and on_similar != "merge":
         return None
-    existing = near_duplicates.same(runtime, rendered.text, spec_folder=spec_folder)
+    folder, owner, text = answer.spec_folder, owner_of(answer.path or ""), rendered.text
+    existing = near_duplicates.same(runtime, text, spec_folder=folder, owner=owner)
     if existing is None and on_similar == "merge":
-        return near_duplicates.same_words(runtime, rendered.text, similar, spec_folder=spec_folder)
+        return near_duplicates.same_words(runtime, text, answer.similar, spec_folder=folder, owner=owner)
     return existing
 
 

@@ -36,7 +36,7 @@ from spec_kit_memory.core.memory import (
 )
 from spec_kit_memory.core.operation import Reindex
 from spec_kit_memory.core.scope import allows
-from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
+from spec_kit_memory.errors import BadPath, DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 from spec_kit_memory.files import (
     discover,
     disk,
@@ -173,6 +173,8 @@ class Sync:
         self._one_scan = threading.Lock()
         self._scope = scope
         self._links = _LinkTargets()
+        # What people of a team server keep for themselves is in the index only, also where a project is a folder.
+        self._has_own_files = store.outbox is not None or not settings.is_served
 
     def within(self, scope: Scope) -> Sync:
         """The same for another caller: they take turns, and learn together where links lead to."""
@@ -291,7 +293,7 @@ class Sync:
         """What a scan would do, without doing it. A file whose stamp differs is read, so that the text decides."""
         differences = Differences()
         stored = self._stored_files()
-        seen = discover.discover(self._settings, count=False)
+        seen = self._discovered()
         bad = {bad_file.path for bad_file in self._store.care.bad_files()}
         scan = _Scan(dict(stored), {}, seen.unreadable, self._change("compare"), False, ScanReport())
         for file in seen.files:
@@ -317,7 +319,7 @@ class Sync:
 
     def spec_folders(self) -> set[str]:
         """The spec folders that have files now, as far as this session may see."""
-        files = discover.discover(self._settings, count=False).files
+        files = self._discovered().files
         return {file.spec_folder for file in files if file.spec_folder and self._is_seen(file.path)}
 
     def _raw_hash(self, file: MemoryFile) -> str | None:
@@ -359,11 +361,20 @@ class Sync:
 
     def _stored_files(self) -> dict[str, Stored]:
         stored = self._store.documents.stored()
-        return {path: row for path, row in stored.items() if not path.startswith(CHAT)}
+        return {path: row for path, row in stored.items() if not path.startswith(CHAT) and self._has_file(path)}
+
+    def _has_file(self, path: str) -> bool:
+        return self._has_own_files or owner_of(path) is None
+
+    def _discovered(
+        self, *, only: Sequence[Path] | None = None, count: bool = False, targets: frozenset[Path] | None = None
+    ) -> Discovery:
+        seen = discover.discover(self._settings, only=only, count=count, targets=targets)
+        return replace(seen, files=tuple(file for file in seen.files if self._has_file(file.path)))
 
     def _walk(self, only: Sequence[Path] | None, *, count: bool) -> Discovery:
         """A walk of everything learns where links lead to, so that a limited one need not look for them again."""
-        seen = discover.discover(self._settings, only=only, count=count, targets=self._links.known)
+        seen = self._discovered(only=only, count=count, targets=self._links.known)
         if only is None:
             self._links.known = seen.targets
         elif self._links.known is not None:
@@ -399,7 +410,7 @@ class Sync:
             scan.places = frozenset(paths.stored_form(self._settings, path) for path in only)
         unreadable = frozenset(scan.unreadable)
         for path, row in scan.stored.items():
-            if path in scan.found or row.presence is not Presence.LIVE:
+            if path in scan.found or row.presence is not Presence.LIVE or not self._has_file(path):
                 continue
             if not scan.is_about(path) or not _below(row.spec_folder, spec_folder):
                 continue
@@ -680,12 +691,21 @@ class Sync:
 
     def index_file(self, path: str | Path, change: Change, *, explicit: bool = False) -> PutResult:
         """Index one file that a caller named; `explicit` brings back what was forgotten."""
-        return self._own._put_file(discover.locate(self._settings, path, scope=self._scope), change, explicit=explicit)
+        return self._own._put_file(self._located(path), change, explicit=explicit)
 
     def preview(self, path: str | Path) -> Entry:
         """What `index_file` would index, without doing it."""
-        file = discover.locate(self._settings, path, scope=self._scope)
+        file = self._located(path)
         return self._own._entry(file, index_entry.parse(self._file(file)))
+
+    def _located(self, path: str | Path) -> MemoryFile:
+        file = discover.locate(self._settings, path, scope=self._scope)
+        if not self._has_file(file.path):
+            raise BadPath(
+                f"{file.path} is not read: what people keep for themselves on a team server is in its database only",
+                hint="save the text as personal",
+            )
+        return file
 
     def _alike(self, key: str) -> dict[str, Stored]:
         return self._store.documents.stored(alike=key)

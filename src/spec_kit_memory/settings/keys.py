@@ -144,6 +144,11 @@ class Settings:
         return self.index.project or self.isolation.project_id or self._folder_name
 
     @property
+    def is_served(self) -> bool:
+        """Is this a project of a team server?"""
+        return bool(self.index.checkout)
+
+    @property
     def index_checkout(self) -> str:
         """This folder among those that share a project on a server."""
         return self.index.checkout or self._folder_name

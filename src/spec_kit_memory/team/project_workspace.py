@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from spec_kit_memory.answers import UndoAnswer
+from spec_kit_memory.core.memory import owner_of
 from spec_kit_memory.embed import Embedder
+from spec_kit_memory.errors import MemoryNotFound
+from spec_kit_memory.features.personal import PERSONAL
 from spec_kit_memory.index.postgres.engine import PostgresIndex
+from spec_kit_memory.parameters import from_call
+from spec_kit_memory.requests import (
+    DeleteRequest,
+    MergeRequest,
+    SaveRequest,
+    UndoRequest,
+    UpdateRequest,
+    ValidateRequest,
+)
 from spec_kit_memory.settings import IndexPlace, Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.projects import Project
@@ -31,12 +46,15 @@ def open_project(
     """`settings` are the operator's: their root is the server's data folder, and what a repository says counts for
     nothing. The workspace is closed by whoever opened it; `for_caller` gives it to each person."""
     common = replace(settings, index=index_place(database, project), extra_paths=())
-    if not project.is_git:
-        return Workspace(replace(common, root=Path(project.repository)), embedder=embedder, now=now)
-    here = replace(common, root=private_folder(settings.root / "projects" / project.name, "scratch-"))
-    index = PostgresIndex(database.url, project.name, checkout=CHECKOUT, accepts=True)
-    copies = ProjectCopies(here, index)
-    return ServedWorkspace(here, store=index, embedder=embedder, now=now, copies=copies)
+
+    def with_copies() -> ServedWorkspace:
+        here = replace(common, root=private_folder(settings.root / "projects" / project.name, "scratch-"))
+        index = PostgresIndex(database.url, project.name, checkout=CHECKOUT, accepts=True)
+        return ServedWorkspace(here, store=index, embedder=embedder, now=now, copies=ProjectCopies(here, index))
+
+    if project.is_git:
+        return with_copies()
+    return ServedFolder(replace(common, root=Path(project.repository)), with_copies, embedder=embedder, now=now)
 
 
 def index_place(database: TeamDatabase, project: Project) -> IndexPlace:
@@ -44,10 +62,82 @@ def index_place(database: TeamDatabase, project: Project) -> IndexPlace:
 
 
 class ServedWorkspace(Workspace):
-    """A project that is in git; its copies go with it."""
+    """A project whose files are not here; its copies go with it."""
 
     def close(self) -> None:
         if self._closed or self._is_view:
             return
         super().close()
         remove_folder(self.settings.root)
+
+
+class ServedFolder(Workspace):
+    """A plain folder, whose files are the project. What people keep for themselves is in the index only: verbs that
+    would change files of it work on copies, as in a project that is in git."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        with_copies: Callable[[], ServedWorkspace],
+        *,
+        embedder: Embedder | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        super().__init__(settings, embedder=embedder, now=now)
+        self._own_notes = _OwnNotes(with_copies)
+
+    def close(self) -> None:
+        if not self._is_view:
+            self._own_notes.close()
+        super().close()
+
+    def undo(self, /, *values: Any, **keywords: Any) -> UndoAnswer:
+        """The newest operation is named, so that one on a person's own notes is taken back where those are."""
+        operation = from_call(UndoRequest, values, keywords).operation
+        if operation is None and (newest := next(iter(self.changes(limit=1).changes), None)):
+            operation = newest.operation
+        return super().undo(operation=operation)
+
+    def _vault(self, request: object) -> Workspace:
+        return self._own_notes.workspace.for_caller(self.caller) if self._is_about_own(request) else self
+
+    def _is_about_own(self, request: object) -> bool:
+        match request:
+            case SaveRequest():
+                return request.vault == PERSONAL
+            case UpdateRequest(id=int() as id_) | ValidateRequest(id=int() as id_) | DeleteRequest(id=int() as id_):
+                ids: Sequence[int] = (id_,)
+            case MergeRequest():
+                ids = (request.id, request.into)
+            case UndoRequest():
+                changes = self.changes(limit=100).changes
+                ids = next((row.memory_ids for row in changes if row.operation == request.operation), ())
+            case _:
+                return False
+        return bool(ids) and all(map(self._is_own, ids))
+
+    def _is_own(self, memory_id: int) -> bool:
+        try:
+            return owner_of(self._runtime.store.documents.get(memory_id, any_presence=True).path) is not None
+        except MemoryNotFound:  # the verb says so
+            return False
+
+
+class _OwnNotes:
+    """The same project with copies in place of files; opened when somebody first changes notes of their own."""
+
+    def __init__(self, with_copies: Callable[[], ServedWorkspace]) -> None:
+        self._open = with_copies
+        self._opening = threading.Lock()
+        self._opened: ServedWorkspace | None = None
+
+    @property
+    def workspace(self) -> ServedWorkspace:
+        with self._opening:
+            self._opened = self._opened or self._open()
+            return self._opened
+
+    def close(self) -> None:
+        with self._opening:
+            if self._opened is not None:
+                self._opened.close()

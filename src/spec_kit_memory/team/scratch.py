@@ -31,6 +31,7 @@ from spec_kit_memory.requests import (
     SaveRequest,
     UndoRequest,
     UpdateRequest,
+    ValidateRequest,
 )
 from spec_kit_memory.settings import Settings
 
@@ -126,6 +127,8 @@ class ProjectCopies:
         match request:
             case SaveRequest():
                 return request.on_similar == "merge"
+            case ValidateRequest():
+                return bool(request.promote)
             case UpdateRequest() | MergeRequest() | DeleteRequest() | UndoRequest() | CheckpointRestoreRequest():
                 return True
         return False
@@ -133,7 +136,7 @@ class ProjectCopies:
     @contextmanager
     def brought(self, request: Request) -> Iterator[None]:
         match request:
-            case UpdateRequest(id=int() as id_) | DeleteRequest(id=int() as id_):
+            case UpdateRequest(id=int() as id_) | ValidateRequest(id=int() as id_) | DeleteRequest(id=int() as id_):
                 bringing = self._some(id_)
             case MergeRequest():
                 bringing = self._some(request.id, request.into)
