@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import spec_kit_memory
 
-__all__ = ["Advice", "Text", "Value", "about_personal", "advise", "joined"]
+__all__ = ["Advice", "Text", "Value", "about_personal", "advise", "joined", "outcome"]
 
 T = TypeVar("T")
 
@@ -38,6 +38,11 @@ Value = str | int | float | Advice | tuple[str, ...] | tuple[Advice, ...]
 
 
 def advise(code: str, **fields: Value) -> Advice:
+    return Advice(code, tuple(fields.items()))
+
+
+def outcome(code: str, **fields: Value) -> Advice:
+    """What was done or found: the first line of an answer."""
     return Advice(code, tuple(fields.items()))
 
 

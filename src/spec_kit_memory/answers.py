@@ -44,9 +44,14 @@ class Meta:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    summary: str
-    advice: tuple[Text, ...] = ()
+    outcome: Text  # what was done or found, as a code with values
+    advice: tuple[Text, ...] = ()  # the next steps, likewise
     meta: Meta = field(default_factory=Meta)
+
+    @property
+    def summary(self) -> str:
+        """The outcome in words; `serve.messages` has them."""
+        return str(self.outcome)
 
     @property
     def hints(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, cas
 
 from spec_kit_memory import answers, filesystem, requests
 from spec_kit_memory import settings as settings_module
-from spec_kit_memory.advice import about_personal, advise
+from spec_kit_memory.advice import Text, about_personal, advise, outcome
 from spec_kit_memory.caller import Caller, process_caller
 from spec_kit_memory.core.memory import FIRST_PERSONAL_ID, Actor
 from spec_kit_memory.embed import Embedder
@@ -577,7 +577,7 @@ class Workspace:
     def record_sent(self, request: requests.RecordSentRequest) -> answers.Answer:
         """Count an answer that went to a session."""
         self._runtime.sent(request.answered, request.tokens)
-        return answers.Answer(summary="counted")
+        return answers.Answer(outcome=outcome("sending-recorded"))
 
     @_takes(requests.ExamineRequest)
     def examine(self, request: requests.ExamineRequest) -> answers.ExamineAnswer:
@@ -678,7 +678,8 @@ class Workspace:
             latency_ms=round((time.perf_counter() - started) * 1000, 3),
             index_generation=self._generation(),
         )
-        return replace(answer, meta=meta, advice=(*filter(None, (self._unread,)), *answer.advice))
+        first = (self._unread,) if self._unread else ()
+        return replace(answer, meta=meta, advice=(*first, *answer.advice))
 
     def _where_it_went(self, error: MemoryNotFound) -> MemoryNotFound:
         """An id that was merged leads to the memory that has its text now; one that is not read yet may still come."""
@@ -701,7 +702,7 @@ class Workspace:
             return 0
 
     @property
-    def _unread(self) -> str:
+    def _unread(self) -> Text:
         return self._background.unread if self._background else ""
 
 

@@ -109,15 +109,15 @@ def test_batches_are_of_like_length_and_the_pace_of_the_first_is_that_of_the_res
 def test_the_time_to_go_is_told_when_it_is_known() -> None:
     now = [0.0]
     pace = Pace(clock=lambda: now[0])
-    assert pace.to_go() == ""
+    assert pace.to_go() is None
     pace.step("vectors", 32, 14_032)
     now[0] = 2.0
     pace.step("vectors", 232, 14_032)
-    assert pace.to_go() == ""  # too early
+    assert pace.to_go() is None  # too early
     now[0] = 10.0
     pace.step("vectors", 1_032, 14_032)
-    assert pace.to_go() == ": 1,032 of 14,032 passages, about 2 minutes to go"
+    assert str(pace.to_go()) == "vectors are being made: 1,032 of 14,032 passages, about 2 minutes to go"
     pace.step("vectors", 14_000, 14_032)
-    assert pace.to_go().endswith("less than a minute to go")
+    assert str(pace.to_go()).endswith("less than a minute to go")
     pace.step("vectors", 14_032, 14_032)
-    assert pace.to_go() == ""
+    assert pace.to_go() is None

@@ -79,7 +79,7 @@ class Recorder:
         self.calls.append(("search", given))
         if given.get("query") == "break":
             raise RuntimeError("something nobody foresaw")
-        return answers.SearchAnswer(summary="nothing found", query=given.get("query", ""), method="text", results=())
+        return answers.SearchAnswer(outcome="nothing found", query=given.get("query", ""), method="text", results=())
 
     @taking
     def load(self, **given: Any) -> answers.LoadAnswer:
@@ -87,14 +87,14 @@ class Recorder:
         if given.get("memory_id") == 404:
             raise MemoryNotFound("There is no memory 404.", hint="skm list shows what there is.")
         return answers.LoadAnswer(
-            summary="loaded", memory=card(given.get("memory_id", 1)), text="# Hé\ud800llo", lines="1-1"
+            outcome="loaded", memory=card(given.get("memory_id", 1)), text="# Hé\ud800llo", lines="1-1"
         )
 
     @taking
     def list(self, **given: Any) -> answers.ListAnswer:
         self.calls.append(("list", given))
         cards = (card(1), card(2)) if given.get("spec_folder") in (None, "007-auth") else ()
-        return answers.ListAnswer(summary="two", memories=cards, total=len(cards))
+        return answers.ListAnswer(outcome="two", memories=cards, total=len(cards))
 
     @taking
     def stats(self, **given: Any) -> answers.StatsAnswer:
@@ -105,7 +105,7 @@ class Recorder:
         )
         empty: dict[str, Any] = {}
         return answers.StatsAnswer(
-            summary="3 memories",
+            outcome="3 memories",
             totals={"memories": 3},
             tiers=empty,
             states=empty,
@@ -122,7 +122,7 @@ class Recorder:
     @taking
     def context(self, **given: Any) -> answers.ContextAnswer:
         self.calls.append(("context", given))
-        return answers.ContextAnswer(summary="context", text="what is {remembered}", parts=())
+        return answers.ContextAnswer(outcome="context", text="what is {remembered}", parts=())
 
     @taking
     def checkpoint_list(self, **given: Any) -> answers.CheckpointListAnswer:
@@ -137,7 +137,7 @@ class Recorder:
             git_branch=None,
             metadata={},
         )
-        return answers.CheckpointListAnswer(summary="one", checkpoints=(row,))
+        return answers.CheckpointListAnswer(outcome="one", checkpoints=(row,))
 
     @taking
     def save(self, **given: Any) -> answers.SaveAnswer:
@@ -147,13 +147,13 @@ class Recorder:
                 "Which folder?", hint="Name one.", alternatives=[{"name": "007-auth", "score": 40}, {"name": "008-api"}]
             )
         return answers.SaveAnswer(
-            summary="saved", id=1, path="x.md", title="T", spec_folder=given["spec_folder"], created=True
+            outcome="saved", id=1, path="x.md", title="T", spec_folder=given["spec_folder"], created=True
         )
 
     @taking
     def update(self, **given: Any) -> answers.UpdateAnswer:
         self.calls.append(("update", given))
-        return answers.UpdateAnswer(summary="updated", memory=card(), changed=("tier",), written_to="file")
+        return answers.UpdateAnswer(outcome="updated", memory=card(), changed=("tier",), written_to="file")
 
     @taking
     def index(
@@ -172,4 +172,4 @@ class Recorder:
         while self.hold_scan and not (cancelled and cancelled()):
             self.scan_stopped.wait(0.01)
         self.scan_stopped.set()
-        return answers.IndexAnswer(summary="indexed", indexed=3)
+        return answers.IndexAnswer(outcome="indexed", indexed=3)

@@ -442,14 +442,14 @@ def result(**more: Any) -> answers.Result:
 @pytest.mark.parametrize(("count", "more"), [(5, ""), (6, "… and 1 more"), (400, "… and 395 more")])
 def test_a_scan_shows_five_warnings_and_counts_the_rest(count: int, more: str) -> None:
     warnings = tuple(answers.FileWarning(path=f"{n}.md", line=3, message="unknown tier") for n in range(count))
-    said = drawn(answers.IndexAnswer(summary="done", warnings=warnings)).splitlines()
+    said = drawn(answers.IndexAnswer(outcome="done", warnings=warnings)).splitlines()
     assert sum("unknown tier" in line for line in said) == 5
     assert said[-1].startswith(more)
     assert any(line.startswith("…") for line in said) is bool(more)
 
 
 def test_text_of_a_memory_cannot_steer_the_terminal() -> None:
-    answer = answers.SearchAnswer(summary="one", query="tokens", method="text", results=(result(),), total_found=1)
+    answer = answers.SearchAnswer(outcome="one", query="tokens", method="text", results=(result(),), total_found=1)
     for tty in (False, True):
         assert "\x1b]" not in drawn(answer, tty=tty)
         assert "\\x1b]0;gotcha\\x07" in drawn(answer, tty=tty)
@@ -458,7 +458,7 @@ def test_text_of_a_memory_cannot_steer_the_terminal() -> None:
 def test_a_search_shows_place_score_and_what_was_held_back() -> None:
     held = answers.HeldBack(archived=2, best=(answers.HeldMatch(id=9, title="Old one", reason="archived", score=0),))
     answer = answers.SearchAnswer(
-        summary="one",
+        outcome="one",
         query="tokens",
         method="text",
         results=(result(superseded_by=(4,), explain={"relevance": 0.5}),),
@@ -486,14 +486,14 @@ def test_a_search_shows_place_score_and_what_was_held_back() -> None:
     ],
 )
 def test_hints_speak_of_commands_and_options(hint: Text, typed: str) -> None:
-    assert drawn(answers.Answer(summary="none", advice=(hint,))).splitlines()[-1] == typed
+    assert drawn(answers.Answer(outcome="none", advice=(hint,))).splitlines()[-1] == typed
 
 
 def test_passages_are_explained_too() -> None:
     passage = answers.FlatResult(
         path="a.md", lines="1-2", text="t", score=0.5, source=card().source, id=1, title="A", explain={"relevance": 0.5}
     )
-    answer = answers.SearchAnswer(summary="one", query="t", method="text", results=(passage,), total_found=1)
+    answer = answers.SearchAnswer(outcome="one", query="t", method="text", results=(passage,), total_found=1)
     assert "relevance 0.5" in drawn(answer)
 
 
@@ -510,13 +510,13 @@ def test_passages_are_explained_too() -> None:
 )
 def test_history_names_what_changed_in_words(before: dict[str, object], after: dict[str, object], said: str) -> None:
     entry = HistoryEntry(id="1", memory_id=7, event=Event.UPDATE, before=before, after=after, actor=Actor.USER, at=NOW)
-    shown = drawn(answers.HistoryAnswer(summary="1 change", entries=(entry,), counts={})).splitlines()
+    shown = drawn(answers.HistoryAnswer(outcome="1 change", entries=(entry,), counts={})).splitlines()
     assert shown[1].split("user", 1)[1].strip() == said
 
 
 def test_a_few_warnings_are_all_shown_though_they_are_of_one_file() -> None:
     warnings = tuple(answers.FileWarning(path="a.md", line=n, message="odd") for n in (1, 2, 3, 4))
-    shown = drawn(answers.IndexAnswer(summary="done", warnings=warnings))
+    shown = drawn(answers.IndexAnswer(outcome="done", warnings=warnings))
     assert [f"a.md:{n}: odd" in shown for n in (1, 2, 3, 4)] == [True] * 4
     assert "more" not in shown
 
@@ -530,7 +530,7 @@ def test_one_file_full_of_warnings_does_not_hide_the_others() -> None:
     ]
     warnings = [answers.FileWarning(path=path, line=line, message="odd") for path, line in places]
     skipped = (answers.SkippedFiles(reason="in scratch/", count=9, paths=("x.md", "y.md")),)
-    answer = answers.IndexAnswer(summary="done", warnings=tuple(warnings), undiscovered=4, skipped=skipped, archived=2)
+    answer = answers.IndexAnswer(outcome="done", warnings=tuple(warnings), undiscovered=4, skipped=skipped, archived=2)
     shown = drawn(answer)
     assert "not read, in scratch/: 9 (x.md, y.md, …)" in shown
     assert "2 files are in archive folders; search finds what is there with --include-archived" in shown
@@ -543,7 +543,7 @@ def test_one_file_full_of_warnings_does_not_hide_the_others() -> None:
 
 
 def test_words_of_the_question_are_highlighted_on_a_terminal() -> None:
-    answer = answers.SearchAnswer(summary="one", query="token", method="text", results=(result(),))
+    answer = answers.SearchAnswer(outcome="one", query="token", method="text", results=(result(),))
     assert "\x1b[1;33mtokens\x1b[0m" in drawn(answer, tty=True)
 
 
@@ -564,7 +564,7 @@ def test_dates_are_said_the_way_people_do(seconds: int, said: str) -> None:
 
 
 def test_columns_line_up_in_any_script() -> None:
-    answer = answers.ListAnswer(summary="two", memories=(card(1, title="日本語"), card(22, title="abc")), total=2)
+    answer = answers.ListAnswer(outcome="two", memories=(card(1, title="日本語"), card(22, title="abc")), total=2)
     lines = drawn(answer).splitlines()
     assert lines[1].index("007-auth") + 3 == lines[2].index("007-auth"), "wide characters take two cells"
     assert lines[1].startswith(" 1")
@@ -577,7 +577,7 @@ def test_why_is_drawn_in_three_ways() -> None:
         Step(Link(3, 2, 4, Relation.SUPPORTS), 2, 4, 2, True),
     )
     memories = (card(2), card(3, title='A "quoted" [x]'), card(4))
-    answer = answers.WhyAnswer(summary="3 links", memory=card(1), steps=steps, memories=memories)
+    answer = answers.WhyAnswer(outcome="3 links", memory=card(1), steps=steps, memories=memories)
     assert graph.draw(answer).splitlines() == [
         "#1 Memory 1",
         "├─ caused: #2 Memory 2",
@@ -593,5 +593,5 @@ def test_why_is_drawn_in_three_ways() -> None:
 
 
 def test_every_answer_has_a_view_that_shows_its_summary_or_content() -> None:
-    simple = answers.UndoAnswer(summary="took back the delete", undone="delete")
+    simple = answers.UndoAnswer(outcome="took back the delete", undone="delete")
     assert "took back the delete" in drawn(simple)

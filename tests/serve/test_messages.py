@@ -11,10 +11,12 @@ from string import Formatter
 import pytest
 
 from spec_kit_memory import errors
-from spec_kit_memory.advice import Advice, advise
+from spec_kit_memory.advice import Advice, advise, outcome
+from spec_kit_memory.answers import SaveAnswer
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.serve import messages, render
 from spec_kit_memory.serve.messages import spelling
+from spec_kit_memory.serve.messages.outcomes import OUTCOMES
 from spec_kit_memory.serve.messages.table import TABLE
 from spec_kit_memory.serve.tools import TOOLS
 
@@ -172,6 +174,84 @@ def advised() -> dict[str, set[frozenset[str]]]:
                 for code in codes:
                     found.setdefault(str(code.value), set()).add(fields)
     return found
+
+
+@cache
+def outcomes() -> list[tuple[str, ast.Call]]:
+    """Every outcome that the source makes, with where."""
+    return [
+        (f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}", node)
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "outcome"
+    ]
+
+
+def codes_of(call: ast.Call) -> list[str]:
+    """What its code may be; of one that is computed (a variable) nothing."""
+    first = call.args[0]
+    parts = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
+    return [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+
+
+def test_every_outcome_has_words_and_every_line_of_them_is_used() -> None:
+    unknown = [(place, code) for place, call in outcomes() for code in codes_of(call) if code not in OUTCOMES]
+    assert unknown == []
+    named = {
+        node.value
+        for path in SOURCE.rglob("*.py")
+        if path.name != "outcomes.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert OUTCOMES.keys() <= named, sorted(OUTCOMES.keys() - named)
+    assert not OUTCOMES.keys() & TABLE.keys()
+
+
+def test_an_outcome_is_given_the_values_that_its_words_take() -> None:
+    checked = 0
+    for place, call in outcomes():
+        given = {keyword.arg for keyword in call.keywords}
+        for code in codes_of(call):
+            wanted = {name for _, name, _, _ in Formatter().parse(OUTCOMES[code]) if name}
+            if None in given:  # with `**values`, which may be more of them
+                assert given - {None} <= wanted, f"{place}: {code} does not say {given - wanted}"
+            else:
+                assert given == wanted, f"{place}: {code} says {wanted}, and is given {given}"
+            checked += 1
+    assert checked > 80
+
+
+def test_below_the_edges_an_outcome_is_a_code() -> None:
+    """An answer made there gives no words of its own."""
+    worded = [
+        f"{path.relative_to(SOURCE).as_posix()}:{node.lineno} {ast.unparse(keyword.value)}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.relative_to(SOURCE).parts[0] != "serve"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "outcome"
+        for part in ast.walk(keyword.value)
+        if isinstance(part, ast.JoinedStr) or (isinstance(part, ast.Constant) and " " in str(part.value))
+    ]
+    assert worded == []
+
+
+@pytest.mark.parametrize("code", OUTCOMES)
+def test_an_outcome_names_no_call(code: str) -> None:
+    """It reads alike for a model, for a person and in Python."""
+    assert not re.search(r"`|(?<![\w-])--[a-z]|\bskm\b|\bmemory_[a-z]", OUTCOMES[code])
+
+
+def test_an_outcome_is_put_into_words_with_the_outcomes_in_it() -> None:
+    saved = outcome("saved", title="Ports", id=7, path="memory/ports.md")
+    whole = outcome("secrets-replaced", outcome=saved, count=2)
+    assert str(whole) == "saved Ports as memory 7 in memory/ports.md; 2 secrets were replaced"
+    assert messages.for_model(whole) == messages.for_person(whole) == str(whole)
+    assert SaveAnswer(
+        outcome=saved, id=7, path="memory/ports.md", title="Ports", spec_folder=None, created=True
+    ).summary == str(saved)
 
 
 def test_every_code_is_used_and_has_words() -> None:

@@ -27,7 +27,7 @@ class Sample(answers.Answer):
 
 
 def test_fields_become_data_in_camel_case_without_what_says_nothing() -> None:
-    made = envelope(Sample(summary="s", some_number=3, words={"my_anchor": Tier.NORMAL}), tool="memory_x")
+    made = envelope(Sample(outcome="s", some_number=3, words={"my_anchor": Tier.NORMAL}), tool="memory_x")
     assert made["data"] == {"someNumber": 3, "falseFlag": False, "zero": 0, "words": {"my_anchor": "normal"}}
     assert list(made) == ["summary", "data", "hints", "meta"]
     assert list(made["meta"]) == ["tool", "latencyMs", "tokens", "cacheHit", "indexGeneration"]
@@ -35,16 +35,16 @@ def test_fields_become_data_in_camel_case_without_what_says_nothing() -> None:
 
 
 def test_a_required_empty_list_stays() -> None:
-    made = envelope(answers.SearchAnswer(summary="none", query="q", method="text", results=()))
+    made = envelope(answers.SearchAnswer(outcome="none", query="q", method="text", results=()))
     assert made["data"]["results"] == []
     assert "heldBack" not in made["data"], "nothing was held back, so nothing is said"
     held = answers.HeldBack(archived=2)
-    made = envelope(answers.SearchAnswer(summary="none", query="q", method="text", results=(), held_back=held))
+    made = envelope(answers.SearchAnswer(outcome="none", query="q", method="text", results=(), held_back=held))
     assert made["data"]["heldBack"]["archived"] == 2
 
 
 def test_tokens_count_the_data_as_it_is_sent() -> None:
-    made = envelope(answers.ListAnswer(summary="s", memories=(card(), card(2)), total=2))
+    made = envelope(answers.ListAnswer(outcome="s", memories=(card(), card(2)), total=2))
     size = len(compact(made["data"]).encode())
     assert made["meta"]["tokens"] == -(-size // 4)
 
@@ -102,6 +102,6 @@ def test_a_part_that_has_to_say_something_is_said() -> None:
     """A save into a folder that fits badly: the memory is there, so the answer must be, too."""
     fit = answers.FolderAlignment(folder="002-ovens", score=12.0, alternatives=())
     saved = answers.SaveAnswer(
-        summary="s", id=1, path="memory/a.md", title="A", spec_folder="002-ovens", created=True, alignment=fit
+        outcome="s", id=1, path="memory/a.md", title="A", spec_folder="002-ovens", created=True, alignment=fit
     )
     assert envelope(saved)["data"]["alignment"] == {"folder": "002-ovens", "score": 12, "alternatives": []}

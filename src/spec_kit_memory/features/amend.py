@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, outcome
 from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
@@ -51,7 +51,7 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     _check(memory, changes, confirm=request.confirm)
     if _is_so_already(runtime, memory, changes):
         return UpdateAnswer(
-            summary=f"{memory.title} (#{memory_id}): nothing was changed, it is so already",
+            outcome=outcome("updated-already", title=memory.title, id=memory_id),
             advice=tuple(doubts(changes.get("triggers", ()))),
             memory=runtime.card(memory),
             changed=(),
@@ -61,7 +61,7 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
     after = runtime.read_again(replace(memory, attributes=replace(memory.attributes, **changes)))
     reason = remarks.held_back(runtime, after)
     return UpdateAnswer(
-        summary=f"{after.title} (#{memory_id}): changed {', '.join(sorted(changes))} in the {place}",
+        outcome=outcome("updated", title=after.title, id=memory_id, keys=tuple(sorted(changes)), place=place),
         advice=(*([reason] if reason else []), runtime.take_back, *doubts(changes.get("triggers", ()))),
         memory=runtime.card(after),
         changed=tuple(sorted(changes)),
@@ -246,9 +246,12 @@ def _forget(
 def _deleted(
     runtime: Runtime, memories: Sequence[Memory], moved: Sequence[str], checkpoint: str | None
 ) -> DeleteAnswer:
-    what = f"{memories[0].title} (#{memories[0].id})" if len(memories) == 1 else counted(len(memories), "memory")
+    if len(memories) == 1:
+        what = outcome("named", title=memories[0].title, id=memories[0].id)
+    else:
+        what = outcome("memories-counted", count=len(memories))
     return DeleteAnswer(
-        summary=f"forgot {what}; {_rest(memories, moved, accepts=runtime.accepts)}",
+        outcome=outcome("forgot", what=what, files=_rest(memories, moved, accepts=runtime.accepts)),
         advice=(runtime.take_back,),
         deleted=tuple(memory.id for memory in memories),
         files=tuple(moved),
@@ -256,19 +259,18 @@ def _deleted(
     )
 
 
-def _rest(memories: Sequence[Memory], moved: Sequence[str], *, accepts: bool) -> str:
+def _rest(memories: Sequence[Memory], moved: Sequence[str], *, accepts: bool) -> Advice:
     """What became of the files."""
     if all(memory.source is Source.CHAT for memory in memories):
-        return "imports leave it out from now on"
+        return outcome("imports-leave-out")
     is_single = len(memories) == 1
     if not moved:
-        stay = "its file stays and is" if is_single else "the files stay and are"
-        return f"{stay} not indexed again until {'it changes' if is_single else 'they change'}"
+        return outcome("file-stays" if is_single else "files-stay")
     if len(moved) < len(memories):
-        went = "are removed" if accepts else "went to the trash"
-        return f"{len(moved)} of {counted(len(memories), 'file')} {went}, the rest stays"
-    where = "removed, too" if accepts else "in the trash"
-    return f"its file is {where}" if is_single else f"the files are {where}"
+        return outcome("some-removed" if accepts else "some-in-trash", moved=len(moved), count=len(memories))
+    if is_single:
+        return outcome("file-removed" if accepts else "file-in-trash")
+    return outcome("files-removed" if accepts else "files-in-trash")
 
 
 # --- trust --------------------------------------------------------------------
@@ -285,9 +287,9 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
             raise MemoryNotFound(f"{target} is not a memory of this workspace", hint=advise("list-memories"))
         memory = trusted_memory
     if memory.trusted == trusted:
-        is_so = "is trusted already" if trusted else "was not trusted before"
+        code = "trusted-already" if trusted else "not-trusted-before"
         return UpdateAnswer(
-            summary=f"{memory.title} (#{memory.id}) {is_so}; nothing was changed",
+            outcome=outcome(code, title=memory.title, id=memory.id),
             memory=runtime.card(memory),
             changed=(),
             written_to="nothing",
@@ -302,9 +304,8 @@ def trust(runtime: Runtime, request: TrustRequest) -> UpdateAnswer:
             change = runtime.change("trusted text read again", done)
             runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
     after = runtime.read_again(replace(memory, trusted=trusted))
-    outcome = "is trusted: its triggers and tier count" if trusted else "is no longer trusted"
     return UpdateAnswer(
-        summary=f"{after.title} (#{after.id}) {outcome}",
+        outcome=outcome("trusted" if trusted else "no-longer-trusted", title=after.title, id=after.id),
         memory=runtime.card(after),
         changed=("trusted",),
         written_to="index",

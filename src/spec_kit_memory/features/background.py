@@ -15,9 +15,9 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from spec_kit_memory.advice import Advice, Text, advise, outcome
 from spec_kit_memory.answers import WatchAnswer
 from spec_kit_memory.core import ranking
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features import index_workspace
 from spec_kit_memory.features.runtime import Runtime
@@ -37,14 +37,9 @@ _READ_AHEAD, _AT_ONCE = 10_000, 500  # memories
 # From so many passages and seconds on the pace of embedding tells how long the rest will take.
 LEAST_STEPS, LEAST_SECONDS = 128, 5.0
 
-_FIRST = "the files are being read for the first time, so this is not complete yet: ask again in a moment"
-_AGAIN = "the index was replaced and the files are being read again, so this is not complete yet: ask again in a moment"
-
-
-_STANDING = {
-    "watching": "watching the files",
-    "waiting": "another process watches this workspace; this one takes over when that ends",
-}
+_FIRST = advise("first-reading")
+_AGAIN = advise("reading-again")
+_STANDING = {"watching": outcome("watching"), "waiting": outcome("waiting-to-watch")}
 
 
 def _problem(error: Exception) -> str:
@@ -78,14 +73,14 @@ class Pace:
             self._started, self._first = self._clock(), done
         self._done, self._total = done, total
 
-    def to_go(self) -> str:
+    def to_go(self) -> Advice | None:
         done, seconds = self._done - self._first, self._clock() - self._started
         left = self._total - self._done
         if left <= 0 or done < LEAST_STEPS or seconds < LEAST_SECONDS:
-            return ""
+            return None
         minutes = left * seconds / done / 60
-        time_left = "less than a minute" if minutes < 1 else f"about {counted(round(minutes), 'minute')}"
-        return f": {self._done:,} of {counted(self._total, 'passage')}, {time_left} to go"
+        time_left = outcome("minutes-left", count=round(minutes)) if minutes >= 1 else outcome("under-a-minute-left")
+        return outcome("making-vectors-until", done=f"{self._done:,}", total=self._total, left=time_left)
 
 
 class Background:
@@ -103,7 +98,7 @@ class Background:
         self._embedding = False
         self._pace = Pace()
         self.scanned = threading.Event()
-        self.unread = ""  # why answers may lack something
+        self.unread: Text = ""  # why answers may lack something
         with suppress(SpecKitMemoryError):  # each call meets it as well, and says so
             self.unread = "" if runtime.whole.documents.count() else _FIRST
 
@@ -136,13 +131,13 @@ class Background:
         if self.unread == _AGAIN:
             self.scanned.wait(SETTLE_SECONDS)
 
-    def doing(self) -> str:
-        """What goes on now, in words; "" if nothing does."""
+    def doing(self) -> Advice | None:
+        """What goes on now, if anything does."""
         if self.unread:
-            return "the files are being read"
+            return outcome("reading-files")
         if not (self._embedding or self._work_waiting.is_set()):
-            return ""
-        return "vectors are being made" + (self._pace.to_go() if self._embedding else "")
+            return None
+        return (self._pace.to_go() if self._embedding else None) or outcome("making-vectors")
 
     def _renewed(self) -> None:
         """Whoever noticed the new index is about to answer from it."""
@@ -225,14 +220,14 @@ class Background:
             return
         at = self._runtime.now()
         if isinstance(event, Exception):
-            self._report(WatchAnswer(summary=_problem(event), kind="problem", at=at))
+            self._report(WatchAnswer(outcome=_problem(event), kind="problem", at=at))
         elif isinstance(event, StrEnum):
-            self._report(WatchAnswer(summary=_STANDING[event.value], kind=event.value, at=at))
+            self._report(WatchAnswer(outcome=_STANDING[event.value], kind=event.value, at=at))
         else:
             indexed = event.new + event.modified + event.reindexed
             self._report(
                 WatchAnswer(
-                    summary=index_workspace.changes(event),
+                    outcome=index_workspace.changes(event),
                     kind="files",
                     at=at,
                     indexed=indexed,
@@ -246,12 +241,14 @@ class Background:
             return
         failure = _problem(done.failure) if done.failure else ""
         if done.embedded or done.failed or (failure and failure != self._reported_failure):
-            message = f"{counted(done.embedded, 'passage')} embedded"
-            message += f", {done.failed:,} failed" if done.failed else ""
-            message += f"; {failure}" if failure else ""
+            made = outcome("vectors-made", count=done.embedded)
+            if done.failed:
+                made = outcome("vectors-made-and-failed", count=done.embedded, failed=f"{done.failed:,}")
+            if failure:
+                made = outcome("vectors-made-with-problem", outcome=made, problem=failure)
             kind = "problem" if failure else "vectors"
             now = self._runtime.now()
-            self._report(WatchAnswer(summary=message, kind=kind, at=now, embedded=done.embedded, failed=done.failed))
+            self._report(WatchAnswer(outcome=made, kind=kind, at=now, embedded=done.embedded, failed=done.failed))
         self._reported_failure = failure
 
     def _flush(self) -> None:

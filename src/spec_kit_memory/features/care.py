@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 
+from spec_kit_memory.advice import outcome
 from spec_kit_memory.answers import CareAnswer, CareItem, KeepAnswer
 from spec_kit_memory.core import decay
 from spec_kit_memory.core import triggers as phrases
@@ -42,7 +43,7 @@ def care(runtime: Runtime, request: CareRequest) -> CareAnswer:
     open_ = [item for item in every if (item.key in aside) == request.set_aside]
     chosen = [item for item in open_ if request.kind in (None, item.kind)]
     return CareAnswer(
-        summary=f"{counted(len(chosen), 'thing')} to decide" if chosen else "nothing needs a decision",
+        outcome=outcome("to-decide", count=len(chosen)) if chosen else outcome("nothing-to-decide"),
         items=tuple(chosen[: request.limit]),
         counts=dict(Counter(item.kind for item in open_)),
         to_compare=to_compare,
@@ -52,7 +53,7 @@ def care(runtime: Runtime, request: CareRequest) -> CareAnswer:
 def keep(runtime: Runtime, request: KeepRequest) -> KeepAnswer:
     set_aside.put(runtime.settings, request.key, aside=request.kept, scope=runtime.scope)
     return KeepAnswer(
-        summary="left as it is" if request.kept else "brought up again", key=request.key, kept=request.kept
+        outcome=outcome("left-as-is" if request.kept else "brought-up-again"), key=request.key, kept=request.kept
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Text, advise, outcome
 from spec_kit_memory.answers import ChatAnswer, DeleteAnswer, ImportedChat, ListAnswer, SaveAnswer
 from spec_kit_memory.core import redact
 from spec_kit_memory.core.memory import CHAT, Conversation, Filter, Memory, Presence, Source
@@ -59,9 +59,8 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
                 else:
                     imported[result.memory_id] = _row(runtime, conversation, result)
     runtime.embed_soon()
-    count = counted(len(imported), "conversation")
     return ChatAnswer(
-        summary=f"{count} remembered, {unchanged} unchanged",
+        outcome=outcome("chats-imported", count=len(imported), unchanged=unchanged),
         advice=(*_hints(imported, bad_lines), *unread[:5]),
         imported=tuple(imported.values()),
         unchanged=unchanged,
@@ -123,17 +122,21 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
     count = len(chats)
     stored = paths.stored_form(runtime.settings, path)
     if dry_run:
-        amount = counted(count, "conversation")
-        summary = f"{stored} holds {amount}: {titles}; nothing was written"
         return SaveAnswer(
-            summary=summary, id=None, path=stored, title=titles, spec_folder=None, created=False, dry_run=True
+            outcome=outcome("chats-held", path=stored, count=count, titles=titles),
+            id=None,
+            path=stored,
+            title=titles,
+            spec_folder=None,
+            created=False,
+            dry_run=True,
         )
     answer = import_(runtime, [path], explicit=True)
     index_workspace.embed_pending(runtime)
     stored_as = [row["path"] for row in answer.imported]
     first = next(filter(None, (runtime.store.documents.get(path=chat) for chat in stored_as + chats)), None)
     return SaveAnswer(
-        summary=answer.summary,
+        outcome=answer.outcome,
         advice=answer.advice,
         id=first.id if first else None,
         path=first.path if first else stored,
@@ -147,7 +150,7 @@ def save_transcript(runtime: Runtime, file_path: str, *, dry_run: bool = False) 
 def list_(runtime: Runtime) -> ListAnswer:
     memories = runtime.store.documents.find(Filter(source=Source.CHAT))
     return ListAnswer(
-        summary=counted(len(memories), "conversation"),
+        outcome=outcome("chats-counted", count=len(memories)),
         advice=() if memories else (advise("import-chats"),),
         memories=tuple(runtime.card(memory) for memory in memories),
         total=len(memories),

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, outcome
 from spec_kit_memory.answers import (
     CheckpointAnswer,
     CheckpointDiffAnswer,
@@ -84,10 +84,12 @@ def create(runtime: Runtime, request: CheckpointCreateRequest) -> CheckpointAnsw
     pruned: tuple[str, ...] = ()
     with suppress(SpecKitMemoryError):  # it is made; the next one makes room
         pruned = _prune(runtime, keep={checkpoint.name})
-    dropped = f"; {', '.join(pruned)} made room for it" if pruned else ""
-    amount = counted(checkpoint.memories, "memory")
+    if folder:
+        made = outcome("checkpoint-made-of", name=checkpoint.name, count=checkpoint.memories, folder=folder)
+    else:
+        made = outcome("checkpoint-made", name=checkpoint.name, count=checkpoint.memories)
     return CheckpointAnswer(
-        summary=f"checkpoint {checkpoint.name}: {amount} of {folder or 'all folders'}{dropped}",
+        outcome=outcome("checkpoints-pruned", outcome=made, names=pruned) if pruned else made,
         advice=(advise("compare-later", name=checkpoint.name),),
         name=checkpoint.name,
         memories=checkpoint.memories,
@@ -243,7 +245,9 @@ def list_(runtime: Runtime, request: CheckpointListRequest) -> CheckpointListAns
     folder = clean_folder(request.spec_folder) if request.spec_folder else None
     chosen = [checkpoint for checkpoint in existing if folder is None or checkpoint.spec_folder == folder]
     return CheckpointListAnswer(
-        summary=counted(len(chosen), "checkpoint") + (f" of {folder}" if folder else ""),
+        outcome=outcome("checkpoints-counted-of", count=len(chosen), folder=folder)
+        if folder
+        else outcome("checkpoints-counted", count=len(chosen)),
         # A file's name would tell a part of the workspace about another.
         advice=tuple(error.message for error in bad) if runtime.scope == Scope() else (),
         checkpoints=tuple(_row(checkpoint) for checkpoint in chosen[: request.limit]),
@@ -291,10 +295,13 @@ def delete(runtime: Runtime, request: CheckpointDeleteRequest) -> CheckpointAnsw
         except RestoreFailed:  # it cannot be restored any more, but its file is there under that name
             name = _spelled(request.name)
             shelf.place_of(_shelf(runtime), name, runtime.scope).remove()
-            return CheckpointAnswer(summary=f"deleted checkpoint {name}, which could not be read", name=name)
+            return CheckpointAnswer(outcome=outcome("broken-checkpoint-deleted", name=name), name=name)
         gone.place.remove()
     return CheckpointAnswer(
-        summary=f"deleted checkpoint {gone.name}", name=gone.name, memories=gone.memories, size_bytes=gone.size_bytes
+        outcome=outcome("checkpoint-deleted", name=gone.name),
+        name=gone.name,
+        memories=gone.memories,
+        size_bytes=gone.size_bytes,
     )
 
 
@@ -321,7 +328,7 @@ def diff(runtime: Runtime, request: CheckpointDiffRequest) -> CheckpointDiffAnsw
     used = sum(old["access_count"] != new["access_count"] for old, new in both)
     links = _compare_links(then.links(key), now.links(key))
     return CheckpointDiffAnswer(
-        summary=_diff_summary(opened.header, added=len(added), removed=len(removed), changed=len(changed), links=links),
+        outcome=_diff_outcome(opened.header, added=len(added), removed=len(removed), changed=len(changed), links=links),
         advice=tuple(_diff_hints(opened.header, used)),
         name=opened.header.name,
         added=tuple(map(_named, added)),
@@ -334,10 +341,10 @@ def diff(runtime: Runtime, request: CheckpointDiffRequest) -> CheckpointDiffAnsw
     )
 
 
-def _diff_summary(header: Checkpoint, *, added: int, removed: int, changed: int, links: Mapping[str, Any]) -> str:
-    summary = f"since {header.name}: {added} added, {removed} removed, {changed} changed"
-    counts = [f"{len(rows)} {what}" for what, rows in links.items() if rows]
-    return f"{summary}; links: {', '.join(counts)}" if counts else summary
+def _diff_outcome(header: Checkpoint, *, added: int, removed: int, changed: int, links: Mapping[str, Any]) -> Advice:
+    memories = outcome("checkpoint-diff", name=header.name, added=added, removed=removed, changed=changed)
+    counts = tuple(outcome("counted-as", count=len(rows), what=what) for what, rows in links.items() if rows)
+    return outcome("checkpoint-diff-links", outcome=memories, links=counts) if counts else memories
 
 
 def _diff_hints(header: Checkpoint, used: int) -> Iterable[str]:
@@ -490,7 +497,7 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
     with suppress(DatabaseBusy, DatabaseUnusable):  # the restore is done, whether more can be said or not
         hints = tuple(_hints(runtime, filed, done, restored))
     return CheckpointAnswer(
-        summary=_summary(header, done),
+        outcome=_restored(header, done),
         advice=hints,
         name=header.name,
         memories=header.memories,
@@ -525,20 +532,17 @@ def _refuse_renamed(runtime: Runtime, opened: OpenedCheckpoint) -> None:
         )
 
 
-def _summary(header: Checkpoint, done: Mapping[str, int]) -> str:
-    summary = f"restored {done['restored']} of {counted(header.memories, 'memory')} from {header.name}"
-    parts = [
-        counted(count, *words)
-        for count, *words in (
-            (done["unchanged"], "unchanged", "unchanged"),
-            (done["kept_newer"], "kept because newer now", "kept because newer now"),
-            (done["removed"], "forgotten because it lacks it", "forgotten because it lacks them"),
-            (done["links"], "link brought back", "links brought back"),
-            (done["links_removed"], "link removed because it lacks it", "links removed because it lacks them"),
-        )
-        if count
-    ]
-    return f"{summary}; {', '.join(parts)}" if parts else summary
+def _restored(header: Checkpoint, done: Mapping[str, int]) -> Advice:
+    memories = outcome("restored", count=done["restored"], total=header.memories, name=header.name)
+    codes = {
+        "unchanged": "restore-unchanged",
+        "kept_newer": "restore-kept-newer",
+        "removed": "restore-forgotten",
+        "links": "restore-links",
+        "links_removed": "restore-links-removed",
+    }
+    parts = tuple(outcome(code, count=done[what]) for what, code in codes.items() if done[what])
+    return outcome("restored-with", outcome=memories, parts=parts) if parts else memories
 
 
 def _hints(

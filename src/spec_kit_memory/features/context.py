@@ -12,13 +12,12 @@ from itertools import islice
 from typing import Any
 
 from spec_kit_memory import answer_json
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, outcome
 from spec_kit_memory.answers import ContextAnswer, ContextPart, Offer
 from spec_kit_memory.core import long_lines, markdown, packing, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import ContextType, Filter, Memory, Source, StoredPassage
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import search as searching
 from spec_kit_memory.features import sessions
 from spec_kit_memory.features.runtime import Runtime
@@ -135,7 +134,7 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     else:
         sessions.remember_told(runtime, told_rules)
     return ContextAnswer(
-        summary=_summary(page, folder, loading),
+        outcome=_outcome(page, folder, loading),
         advice=tuple(_hints(offers, loading, page)),
         text="\n\n".join(page.text),
         parts=tuple(page.parts),
@@ -331,14 +330,14 @@ def _decision_of(result: searching.RankedMemory) -> tuple[StoredPassage | None, 
     return (result.matched[0] if whole and result.matched else None), False
 
 
-def _summary(page: _Page, folder: str | None, loading: str) -> str:
+def _outcome(page: _Page, folder: str | None, loading: str) -> Advice:
     kinds = {part.kind for part in page.parts}
     if not kinds and page.text:
-        return "nothing bears on it closely; what was saved last is named"
+        return outcome("context-nothing-close")
     if not kinds:
-        return "nothing is known yet" if not folder else f"nothing is known of {folder} yet"
-    skipped = "; memories are left out because a fresh start was asked for" if loading == "skip" else ""
-    return f"{counted(len(page.parts), 'piece')}: {', '.join(sorted(kinds))}{skipped}"
+        return outcome("context-folder-empty", folder=folder) if folder else outcome("context-empty")
+    code = "context-fresh-start" if loading == "skip" else "context-pieces"
+    return outcome(code, count=len(page.parts), kinds=tuple(sorted(kinds)))
 
 
 def _hints(offers: Sequence[Offer], loading: str, page: _Page) -> list[Text]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
+from spec_kit_memory.advice import outcome
 from spec_kit_memory.answers import DiffLine, ExamineAnswer, Section, UseDay, ValueDifference, Version, VersionsAnswer
 from spec_kit_memory.core import decay, markdown
 from spec_kit_memory.core.memory import HistoryEntry, Memory
@@ -36,7 +37,7 @@ def examine(runtime: Runtime, request: ExamineRequest) -> ExamineAnswer:
     problems = remarks.of(runtime, [memory], slips=True)
     now = runtime.now()
     return ExamineAnswer(
-        summary=f"{memory.title} (#{memory.id})",
+        outcome=outcome("named", title=memory.title, id=memory.id),
         advice=(older,) if older else (),
         memory=replace(
             remarks.with_problems([runtime.card(memory)], problems)[0],
@@ -122,7 +123,7 @@ def versions(runtime: Runtime, request: VersionsRequest) -> VersionsAnswer:
     older, newer = _compared(request, rows)
     before, after = _values(entries, older), _values(entries, newer)
     return VersionsAnswer(
-        summary=f"{counted(len(rows), 'version')} of memory {request.id}",
+        outcome=outcome("versions", count=len(rows), id=request.id),
         memory_id=request.id,
         versions=tuple(reversed(rows)),
         older=older,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from spec_kit_memory.advice import outcome
 from spec_kit_memory.answers import FacetsAnswer
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import search
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.requests import FacetsRequest, SearchRequest
@@ -19,7 +19,7 @@ def facets(runtime: Runtime, request: FacetsRequest) -> FacetsAnswer:
     results = ranking.found
     folders = Counter(f.memory.spec_folder for f in results if f.memory.spec_folder)
     return FacetsAnswer(
-        summary=counted(len(results), "memory"),
+        outcome=outcome("memories-counted", count=len(results)),
         total=len(results),
         tiers=dict(Counter(f.memory.tier.value for f in results).most_common()),
         states=dict(Counter(f.state.value for f in results).most_common()),

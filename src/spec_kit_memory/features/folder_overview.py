@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from spec_kit_memory.advice import outcome
 from spec_kit_memory.answers import FolderRow, FoldersAnswer
 from spec_kit_memory.core import tokens
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Source
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import MemoryNotFound
 from spec_kit_memory.features import sessions
 from spec_kit_memory.features.runtime import Runtime
@@ -34,7 +34,7 @@ def folders(runtime: Runtime, request: FoldersRequest) -> FoldersAnswer:
     if request.name is None:
         documents = _first_documents(runtime, {row.name for row in first_rows})
         return FoldersAnswer(
-            summary=counted(len(rows), "spec folder"),
+            outcome=outcome("folders-counted", count=len(rows)),
             folders=tuple(
                 FolderRow(name=row.name, count=row.count, newest=row.newest, about=_about(runtime, documents, row.name))
                 for row in first_rows
@@ -54,7 +54,7 @@ def _one(runtime: Runtime, name: str, rows: Iterable[FolderRow], total: int) -> 
     inside = {memory.id for memory in memories}
     outside = sorted({end for link in links for end in link.ends} - inside)
     return FoldersAnswer(
-        summary=f"{name}: {counted(len(documents), 'document')}, {counted(len(saved), 'memory')}",
+        outcome=outcome("folder-contents", name=name, documents=len(documents), memories=len(saved)),
         folders=tuple(rows),
         total=total,
         name=name,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, outcome
 from spec_kit_memory.answers import FolderStats, HealthAnswer, Problem, StatsAnswer
 from spec_kit_memory.core import decay, links, operation, tiers
 from spec_kit_memory.core.delivery import Backlog
@@ -32,8 +32,7 @@ def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
     raw = runtime.store.care.stats()
     folders = _folders(runtime, runtime.store.documents.tally(), request.folder_ranking)
     return StatsAnswer(
-        summary=f"{counted(raw['memories'], 'memory')} in {counted(len(folders), 'spec folder')}, "
-        f"{counted(raw['passages'], 'passage')}",
+        outcome=outcome("workspace-contents", memories=raw["memories"], folders=len(folders), passages=raw["passages"]),
         totals={name: raw[name] for name in _TOTALS} | {"folders": len(folders)},
         tiers=dict(raw["tiers"]),
         states=_states(runtime),
@@ -145,8 +144,9 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     hints = [] if not serious or repair else [advise("repair")]
     if unfinished:
         hints.append(advise("look-to-the-end", checks=tuple(unfinished)))
+    verdict = _verdict(len(serious), len(problems) - len(serious))
     return HealthAnswer(
-        summary=_verdict(len(serious), len(problems) - len(serious)) + (f"; indexing: {doing}" if doing else ""),
+        outcome=outcome("health-while", outcome=verdict, doing=doing) if doing else verdict,
         advice=tuple(hints),
         healthy=not serious,
         problems=tuple(problems),
@@ -165,10 +165,10 @@ class _Finding:
     in_progress: bool = False  # somebody is at it
 
 
-def _verdict(serious: int, notices: int) -> str:
+def _verdict(serious: int, notices: int) -> Advice:
     if serious:
-        return counted(serious, "problem")
-    return f"healthy, with {counted(notices, 'thing')} to look at" if notices else "healthy"
+        return outcome("problems", count=serious)
+    return outcome("healthy-with-notices", count=notices) if notices else outcome("healthy")
 
 
 def _repaired(runtime: Runtime) -> dict[str, int]:

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import advise, outcome
 from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer
 from spec_kit_memory.core import ledger as chain
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import HistoryEntry, LedgerEntry
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter
 from spec_kit_memory.features import budget
 from spec_kit_memory.features.runtime import Runtime
@@ -35,9 +34,14 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
     fitting = budget.first_that_fit(differences, max_tokens=request.max_tokens)
     left = len(differences) - len(fitting)
     cut = (advise("older-changes", count=left),) if left else ()
-    whose = f"memory {memory_id}" if memory_id is not None else f"spec folder {folder}" if folder else "the workspace"
+    if memory_id is not None:
+        changes = outcome("changes-of-memory", count=len(entries), id=memory_id)
+    elif folder:
+        changes = outcome("changes-of-folder", count=len(entries), folder=folder)
+    else:
+        changes = outcome("changes-of-workspace", count=len(entries))
     return HistoryAnswer(
-        summary=f"{'the last ' if request.latest else ''}{counted(len(entries), 'change')} of {whose}",
+        outcome=outcome("the-last", outcome=changes) if request.latest else changes,
         advice=cut if entries or memory_id is None else (advise("nothing-recorded"),),
         entries=tuple(fitting),
         counts=totals,
@@ -77,11 +81,13 @@ def ledger_verify(runtime: Runtime, request: LedgerVerifyRequest) -> LedgerAnswe
     heads = _heads(request.head) if request.head else {}
     tally = _Tally(heads)
     broken = chain.verify(tally.through(runtime.whole.record.ledger())) or tally.compare(heads)
-    words = f"the chain breaks at entry {broken.sequence}: {broken.reason}" if broken else "every link holds"
-    if heads and not broken:
-        words += f", and {'the head that you kept is' if len(heads) == 1 else 'the heads that you kept are'} in it"
+    if broken:
+        verdict = outcome("ledger-broken", count=tally.entries, sequence=broken.sequence, reason=broken.reason)
+    else:
+        code = "ledger-holds" if not heads else "ledger-holds-head" if len(heads) == 1 else "ledger-holds-heads"
+        verdict = outcome(code, count=tally.entries)
     return LedgerAnswer(
-        summary=f"{counted(tally.entries, 'entry')}, {words}",
+        outcome=verdict,
         ok=broken is None,
         entries=tally.entries,
         head=tally.head,
@@ -135,7 +141,9 @@ def ledger_head(runtime: Runtime) -> LedgerAnswer:
     """One line to keep in git: how many entries there are, and the last one's hash."""
     last = next(runtime.whole.record.ledger(last=True), None)
     sequence, hash_ = (last.sequence, last.hash) if last else (0, chain.GENESIS)
-    return LedgerAnswer(summary=f"{sequence} {hash_}", ok=True, entries=sequence, head=hash_)
+    return LedgerAnswer(
+        outcome=outcome("ledger-head-line", sequence=sequence, hash=hash_), ok=True, entries=sequence, head=hash_
+    )
 
 
 def ledger_export(runtime: Runtime) -> Iterator[str]:

@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import advise, outcome
 from spec_kit_memory.answers import ImportAnswer
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.ledger_operations import operation_of
 from spec_kit_memory.core.memory import Change, HistoryEntry, Link, Memory, Origin
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files.original_db import OriginalData, OriginalMemory, read_original
 
@@ -35,7 +34,7 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
     matched = _matched(runtime, original)
     ids = {memory.id for _, memory in matched.values()}
     if ids and ids <= done.use and (done.history or not original.history):
-        return ImportAnswer(summary=f"{path.name} was taken over before; nothing changed", matched=0)
+        return ImportAnswer(outcome=outcome("original-imported-before", name=path.name), matched=0)
     used: set[int] = set(done.use)
     for old, memory in matched.values():
         if memory.id not in used:
@@ -45,8 +44,7 @@ def import_(runtime: Runtime, path: Path) -> ImportAnswer:
     history = 0 if done.history else _take_history(runtime, original, matched, digest)
     unmatched = sorted({m.path for m in original.memories} - {old.path for old, _ in matched.values()})
     return ImportAnswer(
-        summary=f"took over use and validations of {counted(len(ids), 'memory')}, {counted(links, 'link')} and "
-        f"{counted(history, 'history entry')}",
+        outcome=outcome("original-imported", memories=len(ids), links=links, history=history),
         advice=(*original.warnings[:5], *((advise("index-before-import"),) if not matched else ())),
         matched=len(ids),
         unmatched=tuple(unmatched),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, outcome
 from spec_kit_memory.answers import IndexAnswer, SkippedFiles, UnreadFile
 from spec_kit_memory.core.folders import clean_folder, near_folders
 from spec_kit_memory.core.memory import VectorStatus
@@ -78,7 +78,7 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     seconds_vectors = time.perf_counter() - text_done
     answer = _answer(runtime, report, text_done - started, seconds_vectors, passages=passages)
     if request.rebuild and rebuilt is None:
-        return replace(answer, summary="the rebuild was stopped; nothing was changed")
+        return replace(answer, outcome=outcome("rebuild-stopped"))
     if request.copy_to is not None:
         return _copied(runtime, answer, request.copy_to)
     return answer if rebuilt is None else _with_rebuilt(runtime, answer, rebuilt)
@@ -98,8 +98,8 @@ def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:
     with closing(open_index(place, project=project, checkout=there.index_checkout)) as target:
         counts = copy(runtime.whole, target)
     memories, entries = counts["memory"], counts["ledger"]
-    summary = f"copied {counted(memories, 'memory', 'memories')} and {entries} ledger entries, and compared them"
-    return replace(answer, summary=f"{summary}; {answer.summary}", copied=counts)
+    done = outcome("copied", memories=memories, entries=entries, outcome=answer.outcome)
+    return replace(answer, outcome=done, copied=counts)
 
 
 def _check_folder(runtime: Runtime, start: str) -> None:
@@ -232,9 +232,9 @@ def _answer(
     cause = remarks.vector_cause(runtime)
     hints += _missing_vectors(runtime, status, failures, cause, embedded=passages is not None)
     waiting = sum(count for name, count in status.items() if name != "success") if runtime.meaning.wanted else 0
+    done = _outcome(indexed, report, passages or 0)
     return IndexAnswer(
-        summary=_summary(indexed, report, passages or 0)
-        + (f"; {counted(waiting, 'memory')} without all vectors" if waiting else ""),
+        outcome=outcome("without-vectors", outcome=done, count=waiting) if waiting else done,
         advice=tuple(hints),
         indexed=indexed,
         new=report.new,
@@ -268,15 +268,17 @@ def _with_rebuilt(runtime: Runtime, answer: IndexAnswer, rebuilt: Rebuilt) -> In
     if rebuilt.kept != Path():
         values["kept"] = paths.stored_form(runtime.settings, rebuilt.kept)
         hints = [f"the index as it was is kept as {values['kept']}; delete it when you need it no more"]
-    summary = f"rebuilt; {answer.summary}"
+    code = "rebuilt"
     if not runtime.isolated:  # numbers of the whole are not for a part
         values["tables"] = [{"table": name, **asdict(table)} for name, table in rebuilt.tables.items()]
         losses = [_loss(name, table) for name, table in rebuilt.tables.items() if table.lost or not table.complete]
         if losses:
-            summary = f"rebuilt, and not everything could be read; {answer.summary}"
+            code = "rebuilt-in-part"
             hints = [f"could not be read: {', '.join(losses)}", *hints]
             hints.append(advise("restore-lost"))
-    return replace(answer, summary=summary, advice=(*hints, *answer.advice), rebuilt=values)
+    return replace(
+        answer, outcome=outcome(code, outcome=answer.outcome), advice=(*hints, *answer.advice), rebuilt=values
+    )
 
 
 def _loss(name: str, table: TableReport) -> str:
@@ -298,30 +300,31 @@ def _skipped(report: ScanReport) -> tuple[SkippedFiles, ...]:
     )
 
 
-def _nothing(report: ScanReport) -> str:
-    return "nothing to do" if report.forgotten else "no memories to read"
-
-
-def _summary(indexed: int, report: ScanReport, embedded: int) -> str:
+def _outcome(indexed: int, report: ScanReport, embedded: int) -> Advice:
     if not (indexed or report.deleted or report.moved or report.aliases):
-        unchanged = counted(report.unchanged, "file is unchanged", "files are unchanged")
         if embedded:
-            return f"{counted(embedded, 'passage')} embedded; {unchanged}"
-        return f"nothing to do: {unchanged}" if report.unchanged else _nothing(report)
-    parts = [f"{report.new} new", f"{report.modified} modified"]
-    for count, word in ((report.reindexed, "indexed again"), (report.moved, "moved"), (report.deleted, "gone")):
-        if count:
-            parts.append(f"{count} {word}")
-    return f"{counted(indexed, 'file')} indexed ({', '.join(parts)}), {report.unchanged} unchanged"
+            return outcome("passages-embedded", count=embedded, unchanged=report.unchanged)
+        if report.unchanged:
+            return outcome("all-unchanged", unchanged=report.unchanged)
+        return outcome("nothing-to-do" if report.forgotten else "no-memories")
+    parts = [outcome("files-new", count=report.new), outcome("files-modified", count=report.modified)]
+    more = {
+        "files-indexed-again": report.reindexed,
+        "files-moved": report.moved,
+        "files-gone": report.deleted,
+    }
+    parts += [outcome(code, count=count) for code, count in more.items() if count]
+    return outcome("indexed", count=indexed, parts=tuple(parts), unchanged=report.unchanged)
 
 
-def changes(report: ScanReport) -> str:
+def changes(report: ScanReport) -> Advice:
     """Only what a scan changed."""
-    done = (
-        (report.new + report.modified + report.reindexed, "indexed"),
-        (report.moved, "moved"),
-        (report.aliases, "added as another name"),
-        (report.deleted, "gone"),
-        (len(report.bad), "could not be read"),
-    )
-    return ", ".join(f"{counted(count, 'file')} {word}" for count, word in done if count) or "something changed"
+    counts = {
+        "scan-indexed": report.new + report.modified + report.reindexed,
+        "scan-moved": report.moved,
+        "scan-aliases": report.aliases,
+        "scan-gone": report.deleted,
+        "scan-failed": len(report.bad),
+    }
+    parts = tuple(outcome(code, count=count) for code, count in counts.items() if count)
+    return outcome("scan-changed", parts=parts) if parts else outcome("something-changed")

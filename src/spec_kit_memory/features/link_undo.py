@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from spec_kit_memory.advice import Advice, Value, outcome
 from spec_kit_memory.core.memory import Change, Link, Origin, Presence
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.features.undoable import UndoStep
@@ -14,7 +15,7 @@ __all__ = ["LinkPlan", "plan"]
 
 @dataclass(frozen=True, slots=True)
 class LinkPlan:
-    summary: str
+    outcome: Advice
     apply: Callable[[Change], object]
     is_hidden: bool = False  # an end of it is not there yet
 
@@ -35,16 +36,20 @@ def plan(runtime: Runtime, step: UndoStep, *, coming_back: frozenset[int] = froz
     source, target = link.ends
     if before is not None and before.origin is not Origin.FILE:
         again = before
-        changed = f", strength {before.strength:g}" if after is not None and after.strength != before.strength else ""
+        values: dict[str, Value] = {"source": source, "relation": before.relation.value, "target": target}
+        if after is not None and after.strength != before.strength:
+            done = outcome("linked-again-strength", **values, strength=f"{before.strength:g}")
+        else:
+            done = outcome("linked-again", **values)
         return LinkPlan(
-            f"#{source} {before.relation.value} #{target} again{changed}",
+            done,
             lambda change: runtime.store.record.put_link(again, change),
             hidden,
         )
 
     link_id = present.id if present is not None and present.origin is not Origin.FILE else link.id
     return LinkPlan(
-        f"took back the link from #{source} to #{target}",
+        outcome("undid-link", source=source, target=target),
         lambda change: runtime.store.record.drop_link(link_id, change),  # what a file asks for comes back by itself
         hidden,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import Value, advise, outcome
 from spec_kit_memory.answers import MergeAnswer
 from spec_kit_memory.core import document_merge, front_edit, markdown
 from spec_kit_memory.core.ledger_operations import operation_of
@@ -39,9 +39,11 @@ def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
     memory_id, into = request.id, request.into
     done = join(runtime, memory_id=memory_id, into=into)
     index_workspace.embed_memory(runtime, into)
-    where = f"; its file is in {done.trashed}" if done.trashed else ""
+    names: dict[str, Value] = {"title": done.memory.title, "id": into, "gone": done.gone.title, "gone_id": memory_id}
     return MergeAnswer(
-        summary=f"{done.memory.title} (#{into}) takes in and supersedes {done.gone.title} (#{memory_id}){where}",
+        outcome=outcome("merged-with-file", **names, trashed=done.trashed)
+        if done.trashed
+        else outcome("merged", **names),
         advice=(runtime.take_back,),
         id=into,
         merged=memory_id,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from spec_kit_memory.advice import outcome
 from spec_kit_memory.answers import Amount, Curve, NumbersAnswer, SentDay, UseDay
 from spec_kit_memory.core import decay
 from spec_kit_memory.core.memory import Memory, State, Tier
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import activity
 from spec_kit_memory.requests import NumbersRequest
@@ -46,7 +46,7 @@ def _numbers(runtime: Runtime, request: NumbersRequest) -> NumbersAnswer:
     uses = [tally for tally in activity.read(runtime.settings) if tally.key in visible]
     folders = sorted(_amounts(memories, lambda m: m.spec_folder or ""), key=lambda amount: -amount.memories)
     return NumbersAnswer(
-        summary=counted(len(memories), "memory"),
+        outcome=outcome("memories-counted", count=len(memories)),
         tiers=_ordered(_amounts(memories, lambda m: m.tier.value), [tier.value for tier in Tier]),
         states=_ordered(_amounts(memories, lambda m: runtime.state(m).value), [state.value for state in State]),
         sources=tuple(_amounts(memories, lambda m: m.source.value)),

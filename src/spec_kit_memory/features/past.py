@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Text, advise, outcome
 from spec_kit_memory.answers import SearchAnswer
 from spec_kit_memory.core import dates
 from spec_kit_memory.core import query as queries
@@ -53,7 +53,11 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
     hints = answer.advice if has_files else ("nothing was known then",)
     return replace(
         answer,
-        summary=f"as of {past.name or when}: {answer.summary if has_files else 'nothing was known then'}",
+        outcome=outcome(
+            "as-of",
+            when=past.name or when,
+            outcome=answer.outcome if has_files else outcome("nothing-known-then"),
+        ),
         advice=(f"answered from what was known at {when}", *past.hints, *hints),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from spec_kit_memory.advice import Advice, outcome
 from spec_kit_memory.answers import ContextAnswer, FlatResult, Result, Rule, SearchAnswer, TriggerAnswer
 from spec_kit_memory.core import calibration, tokens
 from spec_kit_memory.core.memory import FIRST_PERSONAL_ID
@@ -67,7 +68,7 @@ def joined_search(project: SearchAnswer, own: SearchAnswer, *, limit: int) -> Se
     personal_count = sum(result.vault == PERSONAL for result in results)
     return replace(
         project,
-        summary=f"{project.summary}; {personal_count} from personal memory" if personal_count else project.summary,
+        outcome=_with_personal(project, personal_count) if personal_count else project.outcome,
         results=tuple(results),
         constitutional=joined_rules(project.constitutional, own.constitutional),
         total_found=project.total_found + len(marked),
@@ -110,8 +111,11 @@ def joined_triggers(project: TriggerAnswer, own: TriggerAnswer, *, limit: int) -
         [*project.matches, *(replace(match, vault=PERSONAL) for match in own.matches)],
         key=lambda match: (match.via is not None, -len(match.phrases), -max(map(len, match.phrases), default=0)),
     )
-    summary = f"{project.summary}; {len(own.matches)} from personal memory"
-    return replace(project, summary=summary, matches=tuple(matches[:limit]))
+    return replace(project, outcome=_with_personal(project, len(own.matches)), matches=tuple(matches[:limit]))
+
+
+def _with_personal(project: SearchAnswer | TriggerAnswer, count: int) -> Advice:
+    return outcome("with-personal", outcome=project.outcome, count=count)
 
 
 def joined_context(project: ContextAnswer, own: ContextAnswer, *, max_tokens: int) -> ContextAnswer:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from heapq import merge
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Text, Value, advise, outcome
 from spec_kit_memory.answers import Card, GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import long_lines, markdown, tokens
 from spec_kit_memory.core.citations import Code
@@ -48,12 +48,16 @@ def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
     hints: list[Text] = [*cut]
     if end < last:
         hints.append(advise("read-on", path=memory.path, lines=f"{end + 1}-{last}"))
-    part = f"section {anchor_id}" if anchor_id else "whole text"
     where = f"{first}-{end}" if end >= first else ""
-    place = f"lines {where}" if where else "empty"
+    about: dict[str, Value] = {
+        "title": memory.title,
+        "id": memory.id,
+        "place": outcome("lines-shown", lines=where) if where else outcome("nothing-shown"),
+        "tokens": sent,
+    }
     card = replace(runtime.card(memory), git=git_status.of(runtime, [memory]).get(memory.path))
     return LoadAnswer(
-        summary=f"{memory.title} (#{memory.id}), {part}, {place}, about {counted(sent, 'token')}",
+        outcome=outcome("section-loaded", **about, section=anchor_id) if anchor_id else outcome("loaded", **about),
         advice=(*([older] if older else []), *problems[memory.id], *hints),
         memory=remarks.with_problems([card], problems)[0],
         text=content,
@@ -151,7 +155,7 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     if end < last:
         hints.append(advise("read-on", path=memory.path, lines=f"{end + 1}-{last}"))
     return GetAnswer(
-        summary=f"{memory.path} lines {first}-{end} of {len(every)}",
+        outcome=outcome("lines-read", path=memory.path, first=first, end=end, total=len(every)),
         advice=tuple(hints),
         path=memory.path,
         lines=f"{first}-{end}",
@@ -235,9 +239,12 @@ def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = 
         advice = (advise("bring-back-on-page") if runtime.is_team else advise("bring-back"),)
     elif not total and not forgotten:
         advice = (_when_empty(runtime, where.spec_folder),)
-    what = "forgotten memory" if forgotten else "memory"
+    if total:
+        done = outcome("forgotten-listed" if forgotten else "listed", shown=len(fitting), total=total)
+    else:
+        done = outcome("no-forgotten-listed" if forgotten else "none-listed")
     return ListAnswer(
-        summary=f"{len(fitting)} of {counted(total, what)}" if total else f"no {what} matches",
+        outcome=done,
         advice=advice,
         memories=tuple(fitting),
         total=total,

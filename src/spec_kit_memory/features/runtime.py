@@ -391,9 +391,9 @@ class Runtime:
         if self.shared.background:
             self.shared.background.wake()
 
-    def doing(self) -> str:
+    def doing(self) -> Advice | None:
         """What goes on behind the answers, in words."""
-        return self.shared.background.doing() if self.shared.background else ""
+        return self.shared.background.doing() if self.shared.background else None
 
     def matcher(self) -> Matcher:
         return self.view.matcher(self.whole.generation())

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Text, advise, outcome
 from spec_kit_memory.answers import SaveAnswer, SimilarMemory
 from spec_kit_memory.core import attention, phrases, redact, session_data, session_document
 from spec_kit_memory.core.folders import clean_folder
@@ -68,7 +68,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
     if dry_run:
         entry = runtime.sync.preview(path)
         return SaveAnswer(
-            summary=f"{entry.path} would be indexed as {entry.attributes.title}",
+            outcome=outcome("would-index", path=entry.path, title=entry.attributes.title),
             id=None,
             path=entry.path,
             title=entry.attributes.title,
@@ -90,7 +90,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
         warnings.append(f"{count} left out of the index; {memory.path} itself still says it all")
     similar = () if on_similar == "distinct" else near_duplicates.similar_to(runtime, memory.id)
     answer = replace(
-        _saved(memory, result, summary=_summary(memory, result)),
+        _saved(memory, result),
         warnings=tuple(warnings),
         similar=similar,
         advice=_hints(similar, on_similar, memory.id),
@@ -98,17 +98,10 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
     return _joined(runtime, answer, memory.id) if on_similar == "merge" else answer
 
 
-def _summary(memory: Memory, result: PutResult) -> str:
-    if result.alias:
-        return f"the same text is memory {memory.id} already ({memory.path}); nothing new was indexed"
-    if result.created:
-        return f"indexed {memory.path} as memory {memory.id}"
-    return f"memory {memory.id} is up to date with {memory.path}"
-
-
-def _saved(memory: Memory, result: PutResult, *, summary: str) -> SaveAnswer:
+def _saved(memory: Memory, result: PutResult) -> SaveAnswer:
+    code = "file-is-alias" if result.alias else "file-indexed" if result.created else "file-up-to-date"
     return SaveAnswer(
-        summary=summary,
+        outcome=outcome(code, id=memory.id, path=memory.path),
         id=memory.id,
         path=memory.path,
         title=memory.title,
@@ -189,7 +182,7 @@ def _write(
     ]
     warnings += phrases.doubts(draft.session.triggers)
     answer = SaveAnswer(
-        summary="",
+        outcome="",
         id=None,
         path=placed.stored(session_document.file_name(now_local, rendered.topic)),
         title=rendered.title,
@@ -207,8 +200,7 @@ def _write(
     if existing is not None:
         return _already_stored(runtime, answer, existing, draft, dry_run=request.dry_run, on_similar=on_similar)
     if request.dry_run:
-        summary = f"would write {answer.path}; nothing was written"
-        return replace(answer, summary=summary, dry_run=True, text=rendered.text)
+        return replace(answer, outcome=outcome("would-write", path=answer.path), dry_run=True, text=rendered.text)
     stem = session_document.file_name(now_local, rendered.topic).removesuffix(".md")
     saved = runtime.sync.save(placed.folder, stem, rendered.text, runtime.change("save"))
     memory_id = saved.result.memory_id
@@ -281,10 +273,10 @@ def _already_stored(
     warnings: list[Text] = list(answer.warnings)
     if unused:
         warnings.append(advise("add-phrases", id=existing.id, phrases=tuple(map(repr, unused))))
-    summary = f"this is memory {existing.id} already ({existing.path})"
+    before = outcome("saved-before", id=existing.id, path=existing.path)
     answer = replace(
         answer,
-        summary=f"{summary}; nothing was written",
+        outcome=outcome("nothing-written", outcome=before),
         id=existing.id,
         path=existing.path,
         duplicate_of=existing.id,
@@ -295,14 +287,14 @@ def _already_stored(
     )
     if on_similar != "merge":
         return replace(answer, similar=())
-    answer = replace(answer, summary=summary)
+    answer = replace(answer, outcome=before)
     if dry_run:
         other = near_duplicates.mergeable(runtime, answer.similar, existing)
-        then = f"; it would take in memory {other.id}" if other else ""
-        return replace(answer, summary=f"{summary}{then}; nothing was written")
+        then = outcome("would-take-in", outcome=before, other=other.id) if other else before
+        return replace(answer, outcome=outcome("nothing-written", outcome=then))
     answer = _joined(runtime, answer, existing.id)
     if answer.merged is None:
-        return replace(answer, summary=f"{summary}; there is no other memory to merge it with")
+        return replace(answer, outcome=outcome("nothing-to-merge", outcome=before))
     return replace(answer, vector_status=index_workspace.embed_memory(runtime, existing.id))
 
 
@@ -328,7 +320,7 @@ def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
         return replace(answer, warnings=(*answer.warnings, message), similar=others)
     return replace(
         answer,
-        summary=f"{answer.summary}; it takes in and supersedes memory {other.id}",
+        outcome=outcome("takes-in", outcome=answer.outcome, other=other.id),
         merged=other.id,
         similar=tuple(row for row in others if row.id != other.id),
         triggers=done.memory.attributes.triggers,
@@ -397,18 +389,16 @@ def _session_saved(runtime: Runtime, session_id: str | None) -> None:
 
 def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) -> SaveAnswer:
     memory_id = result.memory_id
-    summary = f"saved {answer.title} as memory {memory_id} in {paths.stored_form(runtime.settings, path)}"
+    done = outcome("saved", title=answer.title, id=memory_id, path=paths.stored_form(runtime.settings, path))
     if result.alias:
-        known = ""
+        done = outcome("saved-as-alias", id=memory_id)
         with suppress(SpecKitMemoryError):  # it is kept by now
-            known = f" ({runtime.store.documents.get(memory_id).path})"
-        summary = f"the same text is memory {memory_id} already{known}; the new file is another name of it"
+            done = outcome("saved-as-alias-of", id=memory_id, path=runtime.store.documents.get(memory_id).path)
     if answer.redacted:
-        count = sum(answer.redacted.values())
-        summary += f"; {counted(count, 'secret was', 'secrets were')} replaced"
+        done = outcome("secrets-replaced", outcome=done, count=sum(answer.redacted.values()))
     return replace(
         answer,
-        summary=summary,
+        outcome=done,
         id=memory_id,
         path=paths.stored_form(runtime.settings, path),
         created=result.created,

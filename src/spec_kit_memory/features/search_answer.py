@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 from spec_kit_memory import answer_json
-from spec_kit_memory.advice import Advice, Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, outcome
 from spec_kit_memory.answers import Card, FlatResult, HeldBack, Result, Rule, SearchAnswer, ShownPassage
 from spec_kit_memory.core import long_lines, markdown, packing, tokens, triggers, words
 from spec_kit_memory.core.folders import clean_folder, near_folders
@@ -20,7 +20,6 @@ from spec_kit_memory.core.long_lines import LineLayout
 from spec_kit_memory.core.memory import ContextType, Document, Filter, Memory, Source, State, StoredPassage, Tier
 from spec_kit_memory.core.packing import MemoryBlock, Packed, Piece, Prices, Shown
 from spec_kit_memory.core.ranking import Scored
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import code_state, sessions
 from spec_kit_memory.features import search as searching
 from spec_kit_memory.features.runtime import MAIN_CHECKOUT, OpenedText, Runtime
@@ -41,7 +40,7 @@ HELD_SHARE = 8
 # A question may be long; the answer repeats as much of it as tells which one it was.
 ECHO_CHARACTERS = 300
 # What is measured otherwise, or stands in the envelope around the data.
-UNMEASURED = frozenset(("summary", "hints", "meta", "results"))
+UNMEASURED = frozenset(("outcome", "hints", "meta", "results"))
 CACHE_SECONDS = 60
 BYTES = tokens.BYTES_PER_TOKEN
 
@@ -104,7 +103,7 @@ def _packed(runtime: Runtime, request: Request, ranking: Ranking) -> SearchAnswe
         hints.append(advise("read-section", count=desk.unfit))
     return replace(
         frame.answer,
-        summary=_summary(request, ranking, candidates, len(results), total),
+        outcome=_outcome(request, ranking, candidates, len(results), total),
         advice=tuple(hints),
         results=tuple(results),
         tokens_saved=desk.saved,
@@ -118,7 +117,7 @@ def _about_itself(
 ) -> SearchAnswer:
     """An answer without its results."""
     return SearchAnswer(
-        summary="",
+        outcome="",
         query=_echo(request),
         method=ranking.method,
         results=(),
@@ -759,15 +758,22 @@ def _neighbours(runtime: Runtime, memory: Memory) -> tuple[Memory | None, Memory
 # --- in words --------------------------------------------------------------------
 
 
-def _summary(request: Request, ranking: Ranking, results: Sequence[RankedMemory], shown_count: int, total: int) -> str:
+def _outcome(
+    request: Request, ranking: Ranking, results: Sequence[RankedMemory], shown_count: int, total: int
+) -> Advice:
     if not results:
-        beside = " beside the rules" if ranking.found else ""
-        return f"nothing found for {request.text[:80]!r}{beside}"
+        return outcome("only-rules-matched" if ranking.found else "nothing-matched", text=repr(request.text[:80]))
     if not shown_count:
-        return f"{counted(total, 'memory')} found, but the token budget has no room for one"
-    what = f"{counted(shown_count, 'passage')} of" if request.group_by == "passage" else f"{shown_count} of"
+        return outcome("no-room", total=total)
     best = results[0]
-    return f"{what} {counted(total, 'memory')}, best: {best.memory.title} ({best.scored.score:.0f}), {ranking.method}"
+    return outcome(
+        "passages-found" if request.group_by == "passage" else "memories-found",
+        shown=shown_count,
+        total=total,
+        title=best.memory.title,
+        score=f"{best.scored.score:.0f}",
+        method=ranking.method,
+    )
 
 
 def _what_brings(request: Request, held_back: HeldBack) -> tuple[Advice, ...]:

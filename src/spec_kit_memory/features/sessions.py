@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import advise, outcome
 from spec_kit_memory.answers import SessionAnswer, Suggestion, TriggerAnswer, TriggeredMemory
 from spec_kit_memory.core import attention, decay, tokens
 from spec_kit_memory.core import triggers as phrases
@@ -131,7 +131,9 @@ def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
     attended = attention.working_memory(current, tiers={memory.id: memory.tier for memory in memories.values()})
     cards = tuple(runtime.card(memories[memory_id]) for memory_id, _ in attended if memory_id in memories)
     return SessionAnswer(
-        summary=f"turn {current.turn}, attending to {len(cards)}", turn=current.turn, working_memory=cards
+        outcome=outcome("session-turn", turn=current.turn, count=len(cards)),
+        turn=current.turn,
+        working_memory=cards,
     )
 
 
@@ -160,9 +162,7 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
         keep_session(runtime, replace(open_session(runtime, session_id), loading=loading))
     hidden = len(matches) - len(first_matches)
     return TriggerAnswer(
-        summary=f"{counted(len(matches), 'memory matches', 'memories match')}"
-        if matches
-        else "no trigger phrase occurs in the prompt",
+        outcome=outcome("triggers-matched", count=len(matches)) if matches else outcome("no-trigger-matched"),
         advice=(advise("raise-limit", count=hidden),) if hidden else (),
         matches=tuple(rows),
         suggestions=tuple(suggested),

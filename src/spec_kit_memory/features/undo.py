@@ -16,7 +16,7 @@ from itertools import count, islice
 from typing import Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import Advice, Value, advise, outcome
 from spec_kit_memory.answers import ChangeRow, ChangesAnswer, UndoAnswer
 from spec_kit_memory.core import front_edit, markdown, operation
 from spec_kit_memory.core.ledger_operations import operation_of
@@ -58,7 +58,7 @@ class _Impossible(Exception):  # noqa: N818  a reason, not an error
 class _Done:
     """What an undo did, in words."""
 
-    summary: str
+    outcome: Advice
     memory_ids: Sequence[int]
     hints: Sequence[str] = ()
 
@@ -93,10 +93,10 @@ def changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
     """What `undo` can take back, newest first, among the latest entries of the ledger."""
     memory_id = request.memory_id
     if memory_id is not None and not _was_changed(runtime, memory_id):
-        return ChangesAnswer(summary="nothing can be taken back", changes=())
+        return ChangesAnswer(outcome=outcome("nothing-to-undo"), changes=())
     fitting = (act for act in acts(runtime, _WAYS, entries=LATEST_ENTRIES) if memory_id in (None, *act.memory_ids))
     rows = [_change_row(act) for act in islice(fitting, request.limit)]
-    return ChangesAnswer(summary=f"{counted(len(rows), 'change')} can be taken back", changes=tuple(rows))
+    return ChangesAnswer(outcome=outcome("changes-to-undo", count=len(rows)), changes=tuple(rows))
 
 
 def _was_changed(runtime: Runtime, memory_id: int) -> bool:
@@ -140,7 +140,7 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
             before = next(walk, None)
         again = f"say it again for the change before: {_name(before)}" if before else "nothing else is left to undo"
         return UndoAnswer(
-            summary=done.summary,
+            outcome=done.outcome,
             advice=(*done.hints, *passed, again),
             undone=_CALLED.get(act.kind, act.kind),
             memory_ids=tuple(dict.fromkeys(done.memory_ids)),
@@ -232,9 +232,9 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
     for memory, copy in zip(beside, copies, strict=True):
         hints.append(f"{memory.path} holds another memory now; this one is in {copy.path}")
     back = [*(memory for _, memory in left), *beside]
-    names = ", ".join(f"{memory.title} (#{memory.id})" for memory in back[:3])
-    what = names if len(back) <= 3 else counted(len(back), "memory")
-    return _Done(f"took back the delete of {what}", [memory.id for memory in back], hints)
+    names = tuple(outcome("named", title=memory.title, id=memory.id) for memory in back[:3])
+    what = names if len(back) <= 3 else outcome("memories-counted", count=len(back))
+    return _Done(outcome("undid-delete", what=what), [memory.id for memory in back], hints)
 
 
 def _beside(runtime: Runtime, memory: Memory) -> file_changes.Write:
@@ -305,7 +305,7 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
     hints += _read_again(runtime, old)
     if not any(former.file.path != old.path for former in formers) and not hints:
         hints.append(f"memory {merge.into} keeps the text that it took over")
-    return _Done(f"took back the merge of #{old.id} into #{merge.into}", [old.id, merge.into], hints)
+    return _Done(outcome("undid-merge", id=old.id, into=merge.into), [old.id, merge.into], hints)
 
 
 def _made_by(link: Link, act: Act) -> bool:
@@ -320,7 +320,7 @@ def _made_by(link: Link, act: Act) -> bool:
 class _Plan:
     """How one step is taken back: its file first, then its rows."""
 
-    summary: str
+    outcome: Advice
     memory_ids: tuple[int, ...]
     apply: Callable[[Change], object]
     files: Callable[[], list[file_changes.Step]] = list
@@ -347,7 +347,7 @@ def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
 
     file_changes.retried(attempt)
     ids = [memory_id for plan in plans for memory_id in plan.memory_ids]
-    return _Done(plans[-1].summary, ids, [*(hint for plan in plans for hint in plan.hints), *hints])
+    return _Done(plans[-1].outcome, ids, [*(hint for plan in plans for hint in plan.hints), *hints])
 
 
 def _live(runtime: Runtime, memory_id: int) -> Memory:
@@ -363,12 +363,12 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
     if step.is_link or step.entry.type not in (Mutation.UPDATE, Mutation.REINDEX):
         return None  # what followed from the file follows again
     memory = _live(runtime, step.memory_id)
-    keys = ", ".join(update.keys)
+    about: dict[str, Value] = {"keys": tuple(update.keys), "title": memory.title, "id": memory.id}
     if update.place == "index":
         old = step.before.get("overrides") or {}
         values = {key: _typed(key, old.get(key)) for key in update.keys}
         return _Plan(
-            f"took back the update of {keys} of {memory.title} (#{memory.id}) in the index",
+            outcome("undid-update-in-index", **about),
             (memory.id,),
             lambda change: runtime.store.record.amend(memory.id, change, overrides=values),
         )
@@ -395,7 +395,7 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
         raise _Impossible(f"{', '.join(changed_since)} of {memory.path} was changed since")
     hints = (f"{', '.join(changed_since)} was changed since in {memory.path} and stays",) if changed_since else ()
     return _Plan(
-        f"took back the update of {keys} of {memory.title} (#{memory.id}) in {memory.path}",
+        outcome("undid-update", **about, path=memory.path),
         (memory.id,),
         index,
         write,
@@ -460,7 +460,7 @@ def _unvalidate(runtime: Runtime, step: UndoStep) -> _Plan:
             runtime.store.record.use({memory.id: -1.0}, memory.last_access)
 
     return _Plan(
-        f"took back the opinion on {memory.title} (#{memory.id})",
+        outcome("undid-opinion", title=memory.title, id=memory.id),
         (memory.id,),
         apply,
     )
@@ -469,7 +469,7 @@ def _unvalidate(runtime: Runtime, step: UndoStep) -> _Plan:
 def _unmark(runtime: Runtime, step: UndoStep) -> _Plan:
     memory, was = _live(runtime, step.memory_id), bool(step.before["outdated"])
     return _Plan(
-        f"{memory.title} (#{memory.id}) is {'outdated' if was else 'not outdated'} again",
+        outcome("outdated-again" if was else "not-outdated-again", title=memory.title, id=memory.id),
         (memory.id,),
         lambda change: runtime.store.record.amend(memory.id, change, outdated=was),
     )
@@ -480,7 +480,7 @@ def _unlink(runtime: Runtime, step: UndoStep) -> _Plan:
     if back is None:
         source, target = step.entry.memory_ids
         raise _Impossible(f"the link between #{source} and #{target} was changed since, or an end of it is gone")
-    return _Plan(back.summary, step.entry.memory_ids, back.apply)
+    return _Plan(back.outcome, step.entry.memory_ids, back.apply)
 
 
 def _untrust(runtime: Runtime, step: UndoStep) -> _Plan | None:
@@ -497,7 +497,9 @@ def _untrust(runtime: Runtime, step: UndoStep) -> _Plan | None:
             runtime.sync.index_file(paths.absolute(runtime.settings, memory.path), change)
 
     return _Plan(
-        f"{memory.title} (#{memory.id}) is {'trusted' if vouched else 'not trusted'} again", (memory.id,), apply
+        outcome("trusted-again" if vouched else "not-trusted-again", title=memory.title, id=memory.id),
+        (memory.id,),
+        apply,
     )
 
 
@@ -535,7 +537,7 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
         for step in files
         if step.change.after is None
     ]
-    return _Done(prepared.summary, sorted(prepared.memory_ids), [*hints, *prepared.hints])
+    return _Done(prepared.outcome, sorted(prepared.memory_ids), [*hints, *prepared.hints])
 
 
 def _is_forgotten(runtime: Runtime, step: file_changes.Step) -> bool:

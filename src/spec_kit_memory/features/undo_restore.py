@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import Advice, advise, outcome
 from spec_kit_memory.core import operation
 from spec_kit_memory.core.memory import Attention, Change, Filter, Presence, Session
 from spec_kit_memory.core.operation import FileChange
@@ -44,10 +44,14 @@ class Prepared:
         return not (self.memory_ids or self.links or self.formers)
 
     @property
-    def summary(self) -> str:
-        counts = ((len(self.memory_ids), "memory"), (len(self.links), "link"), (len(self.formers), "file"))
-        parts = [counted(count, what) for count, what in counts if count]
-        return f"took back the restore of {self.checkpoint}: {', '.join(parts)}"
+    def outcome(self) -> Advice:
+        counts = {
+            "memories-counted": len(self.memory_ids),
+            "links-counted": len(self.links),
+            "files-counted": len(self.formers),
+        }
+        parts = tuple(outcome(code, count=count) for code, count in counts.items() if count)
+        return outcome("undid-restore", checkpoint=self.checkpoint, parts=parts)
 
 
 def prepare(runtime: Runtime, act: Act) -> Prepared:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from spec_kit_memory.advice import Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, outcome
 from spec_kit_memory.answers import ValidateAnswer
 from spec_kit_memory.core import operation, usage
 from spec_kit_memory.core.memory import Memory, Tier
@@ -52,7 +52,7 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
     if offered and not promote:
         hints.append(advise("promote", id=memory_id))
     return ValidateAnswer(
-        summary=_summary(memory, promote),
+        outcome=_outcome(memory, promote),
         advice=tuple(hints),
         id=memory_id,
         confidence=float(memory.confidence),
@@ -93,9 +93,9 @@ def _mark(
         )
 
 
-def _summary(memory: Memory, promoted: bool) -> str:
-    validations = counted(memory.validation_count, "validation")
-    summary = f"{memory.title} (#{memory.id}): confidence {memory.confidence} after {validations}"
+def _outcome(memory: Memory, promoted: bool) -> Advice:
+    confidence, count = str(memory.confidence), memory.validation_count
+    done = outcome("validated", title=memory.title, id=memory.id, confidence=confidence, count=count)
     if promoted:
-        summary += ", promoted to critical"
-    return summary + (", marked outdated" if memory.outdated else "")
+        done = outcome("promoted", outcome=done)
+    return outcome("marked-outdated", outcome=done) if memory.outdated else done

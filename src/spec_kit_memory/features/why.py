@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import Advice, advise, outcome
 from spec_kit_memory.answers import LinkAnswer, WhyAnswer
 from spec_kit_memory.core import links, operation, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SelfLink
 from spec_kit_memory.features import budget
 from spec_kit_memory.features.runtime import Runtime
@@ -41,9 +40,17 @@ def link(runtime: Runtime, request: LinkRequest) -> LinkAnswer:
         written = existing  # nothing changes, so there is nothing to take back either
     else:
         written = runtime.store.record.put_link(planned, runtime.change("link", done))
-    summary = f"{source.title} (#{source_id}) {kind.value} {target.title} (#{target_id}), link {written.id}"
+    linked = outcome(
+        "linked",
+        source=source.title,
+        source_id=source_id,
+        relation=kind.value,
+        target=target.title,
+        target_id=target_id,
+        link=written.id,
+    )
     return LinkAnswer(
-        summary=summary if existing is None else f"{summary}; it was there{_changed(existing, written)}",
+        outcome=linked if existing is None else _linked_before(linked, existing, written),
         advice=_from_file(existing),
         link=written,
         created=existing is None,
@@ -54,13 +61,18 @@ def _first_given(*values: Any) -> Any:
     return next(value for value in values if value is not None)
 
 
-def _changed(old: Link, new: Link) -> str:
+def _linked_before(linked: Advice, old: Link, new: Link) -> Advice:
     """What became of a link that was there already."""
-    changes = [f"strength was {old.strength:g} and is {new.strength:g}"] if old.strength != new.strength else []
-    if old.evidence != new.evidence:
-        changes.append(f"its evidence was {old.evidence!r}" if old.evidence else "it has evidence now")
-    suffix = f" and keeps its strength of {new.strength:g}"
-    return ": " + ", ".join(changes) if changes else suffix
+    changes: list[Advice] = []
+    if old.strength != new.strength:
+        changes.append(outcome("strength-changed", old=f"{old.strength:g}", new=f"{new.strength:g}"))
+    if old.evidence != new.evidence and old.evidence:
+        changes.append(outcome("evidence-changed", old=repr(old.evidence)))
+    elif old.evidence != new.evidence:
+        changes.append(outcome("evidence-added"))
+    if changes:
+        return outcome("link-changed", outcome=linked, changes=tuple(changes))
+    return outcome("linked-already", outcome=linked, strength=f"{new.strength:g}")
 
 
 def _from_file(existing: Link | None) -> tuple[str, ...]:
@@ -76,7 +88,13 @@ def unlink(runtime: Runtime, request: UnlinkRequest) -> LinkAnswer:
     if gone.origin is Origin.FILE:
         hints = ("this link comes from a file; it returns when the file is indexed unless the file changes",)
     return LinkAnswer(
-        summary=f"removed link {link_id}: #{gone.source_id} {gone.relation.value} #{gone.target_id}",
+        outcome=outcome(
+            "unlinked",
+            link=link_id,
+            source_id=gone.source_id,
+            relation=gone.relation.value,
+            target_id=gone.target_id,
+        ),
         advice=hints,
         link=gone,
     )
@@ -99,8 +117,7 @@ def why(runtime: Runtime, request: WhyRequest) -> WhyAnswer:
         hints = (advise("farther-links", count=left),)
     shown_ids = {end for step, _ in fitting for end in (step.from_id, step.to_id)}
     return WhyAnswer(
-        summary=f"{counted(len(steps.steps), 'memory is', 'memories are')} linked to {start.title} (#{memory_id}) "
-        f"within {counted(max_depth, 'step')}",
+        outcome=outcome("links-found", count=len(steps.steps), title=start.title, id=memory_id, steps=max_depth),
         advice=hints,
         memory=runtime.card(start),
         steps=tuple(step for step, _ in fitting),

@@ -44,7 +44,7 @@ def envelope(answer: Answer, *, tool: str = "", characters: int | None = None, s
     """What a caller gets, of at most about so many characters, in its own words. `tokens` counts the data as sent."""
     data = fields(answer, say, without=_OUTSIDE_DATA)
     meta = answer.meta
-    summary, hints = answer.summary, [say(hint) for hint in answer.advice]
+    summary, hints = say(answer.outcome), [say(hint) for hint in answer.advice]
     sent = compact(data)
     if characters is not None:
         left_out: Mapping[str, int] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
+from spec_kit_memory.advice import Value, outcome
 from spec_kit_memory.answers import HeldBack, Rule, SearchAnswer
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features.personal import joined_rules
 
 __all__ = ["joined_projects"]
@@ -30,12 +30,14 @@ def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> Searc
     rules: tuple[Rule, ...] = ()
     for name, answer in answers.items():
         rules = joined_rules(rules, [replace(rule, project=name) for rule in answer.constitutional])
-    told = {name: sum(result.project == name for result in results) for name in answers}
-    parts = ", ".join(f"{count} in {name}" for name, count in told.items() if count)
-    where = f": {parts}" if parts else ""
+    shares = {name: sum(result.project == name for result in results) for name in answers}
+    where = tuple(outcome("in-project", count=count, name=name) for name, count in shares.items() if count)
+    amounts: dict[str, Value] = {"shown": len(results), "projects": len(answers)}
     return replace(
         first,
-        summary=f"{counted(len(results), 'result')} of {counted(len(answers), 'project')}{where}",
+        outcome=outcome("found-in-projects-where", **amounts, where=where)
+        if where
+        else outcome("found-in-projects", **amounts),
         advice=tuple(dict.fromkeys(hint for answer in answers.values() for hint in answer.advice)),
         method="hybrid" if any(answer.method == "hybrid" for answer in answers.values()) else first.method,
         results=results,

@@ -63,7 +63,7 @@ def walk(session: Invocation, *, older_than: int | None = None) -> None:
             if not card.vault and (why := reasons(card, now, older_than=older_than))
         ]
         answer = Candidates(
-            summary=f"{counted(len(candidates), 'memory')} to look at" if candidates else "Nothing to clean up",
+            outcome=f"{counted(len(candidates), 'memory')} to look at" if candidates else "Nothing to clean up",
             candidates=tuple(
                 {"id": card.id, "title": card.title, "path": card.path, "why": why, "created": card.created_at}
                 for card, why in candidates

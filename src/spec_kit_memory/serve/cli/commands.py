@@ -87,7 +87,7 @@ def init(session: Invocation, folder: str | None, project: str | None) -> None:
             'skm save --personal --text "I prefer small commits": write the first one',
             "it is found from every project of yours on this machine, and never leaves it",
         )
-        session.show(CommandAnswer(summary=summary, paths=is_new, advice=hints))
+        session.show(CommandAnswer(outcome=summary, paths=is_new, advice=hints))
         return
     root = Path(folder or session.workspace or ".").expanduser().resolve()
     if not root.is_dir():
@@ -100,7 +100,7 @@ def init(session: Invocation, folder: str | None, project: str | None) -> None:
         summary += f"; it is a checkout of the project {project}, as {joined} says"
     session.show(
         CommandAnswer(
-            summary=summary,
+            outcome=summary,
             paths=tuple(f"{STATE_FOLDER}/{name}" for name in is_new),
             advice=(
                 *(
@@ -359,7 +359,7 @@ def config_show(session: Invocation) -> None:
     changed = sum(row["source"] != "default" for row in rows)
     refused = f"; {counted(len(problems), 'problem')}: nothing works until it is corrected" if problems else ""
     answer = Values(
-        summary=f"{changed} of {counted(len(rows), 'setting')} differ from the default{refused}",
+        outcome=f"{changed} of {counted(len(rows), 'setting')} differ from the default{refused}",
         problems=tuple(problems),
         root=str(loaded.root),
         user_file=str(settings.user_config_file(os.environ) or "none: this user has no home folder"),

@@ -144,7 +144,7 @@ def _list_phrases(session: Invocation) -> None:
         rows = [(phrase, card) for card in every_card(workspace) for phrase in card.triggers]
     rows.sort(key=lambda row: (row[0].casefold(), row[1].id))
     answer = Phrases(
-        summary=counted(len(rows), "trigger phrase"),
+        outcome=counted(len(rows), "trigger phrase"),
         advice=('`skm triggers --id ID --add "…"` adds one, --remove takes one away.',) if session.interactive else (),
         phrases=tuple({"phrase": phrase, "id": card.id, "title": card.title} for phrase, card in rows),
     )

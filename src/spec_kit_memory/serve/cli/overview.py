@@ -26,7 +26,7 @@ class Overview(Answer):
     def of(cls, stats: StatsAnswer, newest: ListAnswer, *, personal: bool = False) -> Overview:
         vault = " --personal" if personal else ""
         return cls(
-            summary=stats.summary,
+            outcome=stats.outcome,
             totals=stats.totals,
             tiers=stats.tiers,
             states=stats.states,

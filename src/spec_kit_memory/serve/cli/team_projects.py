@@ -101,7 +101,7 @@ def add(session: Invocation, name: str, repo: str, branch: str, save_branch: str
         f"the git host may call /hooks/{name} after each push, signed with this secret, which is shown once",
     )
     session.show(
-        ProjectAnswer(summary=summary, advice=advice, project=_row(added.project), hook_secret=added.hook_secret)
+        ProjectAnswer(outcome=summary, advice=advice, project=_row(added.project), hook_secret=added.hook_secret)
     )
     if not session.json:
         session.write(added.hook_secret)
@@ -114,7 +114,7 @@ def remove(session: Invocation, name: str) -> None:
     from spec_kit_memory.team.projects import Projects
 
     gone = Projects(team_database(session)).remove(name)
-    session.show(ProjectAnswer(summary=f"{name} is not served any more", project=_row(gone)))
+    session.show(ProjectAnswer(outcome=f"{name} is not served any more", project=_row(gone)))
 
 
 @command("team list", "The projects that are served, and how each is doing.")
@@ -136,7 +136,7 @@ def list_(session: Invocation) -> None:
         for one in found
     )
     table = Table(("name", "from", "branch", "read", "state"), rows, frozenset())
-    session.show(ProjectListAnswer(summary=counted(len(found), "project"), projects=found), blocks=[table])
+    session.show(ProjectListAnswer(outcome=counted(len(found), "project"), projects=found), blocks=[table])
 
 
 def _state(row: ProjectRow) -> str:
@@ -175,7 +175,7 @@ def sync(session: Invocation, name: str | None, data: str | None, later: bool, r
             projects.want_sync(one)
     if later:
         rows = tuple(SyncRow(project=one, summary="a server reads it soon") for one in names)
-        session.show(SyncAnswer(summary=f"{counted(len(names), 'project')} will be read soon", rounds=rows))
+        session.show(SyncAnswer(outcome=f"{counted(len(names), 'project')} will be read soon", rounds=rows))
         return
     own = settings_module.user_state_folder(otherwise="name a folder with --data")
     settings = settings_module.load(Path(data).resolve() if data else own / "team", overrides=session.flags)
@@ -184,7 +184,7 @@ def sync(session: Invocation, name: str | None, data: str | None, later: bool, r
         rounds = tuple(_round(one, keeper.round(one)) for one in names)
     finally:
         keeper.close()
-    session.show(SyncAnswer(summary="; ".join(f"{one.project}: {one.summary}" for one in rounds), rounds=rounds))
+    session.show(SyncAnswer(outcome="; ".join(f"{one.project}: {one.summary}" for one in rounds), rounds=rounds))
 
 
 def _round(name: str, done: Round | None) -> SyncRow:

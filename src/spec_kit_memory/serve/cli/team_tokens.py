@@ -70,7 +70,7 @@ def create(session: Invocation, user: str, project: tuple[str, ...], role: str, 
     if not session.json:
         session.write(secret)
         return
-    session.show(TokenAnswer(summary=f"a token for {user}", id=made.id, token=secret))
+    session.show(TokenAnswer(outcome=f"a token for {user}", id=made.id, token=secret))
 
 
 @command("team token list", "The tokens there are, without their secrets.")
@@ -84,7 +84,7 @@ def list_(session: Invocation) -> None:
         for one in tokens
     )
     table = Table(("id", "user", "role", "projects", "made", "ends"), rows, frozenset({0}))
-    session.show(TokenListAnswer(summary=counted(len(tokens), "token"), tokens=tokens), blocks=[table])
+    session.show(TokenListAnswer(outcome=counted(len(tokens), "token"), tokens=tokens), blocks=[table])
 
 
 def _ends(token: StaticToken) -> str:
@@ -102,4 +102,4 @@ def revoke(session: Invocation, number: int) -> None:
     from spec_kit_memory.team.static_tokens import Tokens
 
     gone = Tokens(team_database(session)).revoke(number)
-    session.show(TokenAnswer(summary=f"token {gone.id} of {gone.user} is revoked", id=gone.id))
+    session.show(TokenAnswer(outcome=f"token {gone.id} of {gone.user} is revoked", id=gone.id))

@@ -335,7 +335,7 @@ def _plan(
     else:
         summary = f"{said}: {count} changed" if applied else f"{count} to change"
     return InstallPlan(
-        summary=summary,
+        outcome=summary,
         host=host.name,
         scope=place.scope,
         changes=tuple({"path": str(c.path), "action": c.action, "diff": _diff(c)} for c in changes),

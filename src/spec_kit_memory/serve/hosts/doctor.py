@@ -70,7 +70,7 @@ def diagnose(host: Host, *, root: Path, scope: str | None = None) -> Diagnosis:
     bad = [finding for finding in findings if not finding.ok]
     state = "everything is in order" if not bad else f"{len(bad)} of {len(findings)} checks failed"
     return Diagnosis(
-        summary=f"{host.title}, {place.scope}: {state}",
+        outcome=f"{host.title}, {place.scope}: {state}",
         advice=tuple(dict.fromkeys(finding.mend for finding in bad if finding.mend)),
         host=host.name,
         scope=place.scope,

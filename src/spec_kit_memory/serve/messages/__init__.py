@@ -16,6 +16,7 @@ from typing import Any
 from spec_kit_memory.advice import Advice, Text
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.serve.messages import spelling
+from spec_kit_memory.serve.messages.outcomes import OUTCOMES
 from spec_kit_memory.serve.messages.table import TABLE, Words
 
 __all__ = ["Say", "advice_for_python", "for_model", "for_person"]
@@ -70,6 +71,8 @@ class _Reader(Formatter):
 
 @cache
 def _template(edge: spelling.Edge, words: Callable[[Words], str], code: str, *, personal: bool) -> str:
+    if code in OUTCOMES:
+        return OUTCOMES[code]  # it names no call, so there is nothing to spell
     return spelling.spelled(words(TABLE[code]), edge=edge, personal=personal)
 
 

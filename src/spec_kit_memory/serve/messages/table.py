@@ -156,6 +156,12 @@ TABLE: Mapping[str, Words] = {
         "{count:memory was|memories were} tried three times; `health(repair=True)` lets them be tried again"
     ),
     "restore-lost": _alike("what a checkpoint has of it comes back with `checkpoint_restore(NAME)`"),
+    "first-reading": _alike(
+        "the files are being read for the first time, so this is not complete yet: ask again in a moment"
+    ),
+    "reading-again": _alike(
+        "the index was replaced and the files are being read again, so this is not complete yet: ask again in a moment"
+    ),
     # --- links and history
     "link-memories": _alike("link memories with `link(SOURCE, TARGET, RELATION)`, or causal_links in front matter"),
     "farther-links": _alike(
