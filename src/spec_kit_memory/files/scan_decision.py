@@ -23,7 +23,6 @@ class ScanDecision(StrEnum):
     MODIFIED = "modified"
     REINDEX = "reindex"
     DELETED = "deleted"
-    UNKNOWN = "unknown"
 
 
 def decide(file: MemoryFile | None, stored: Stored | None, *, force: bool = False) -> ScanDecision:

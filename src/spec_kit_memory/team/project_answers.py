@@ -11,8 +11,6 @@ from spec_kit_memory.features.personal import joined_rules
 
 __all__ = ["joined_projects"]
 
-HELD_SHOWN = 3
-
 
 def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> SearchAnswer:
     """Scores are 100 · match of the best, so that they can be compared between projects; ties by name and rank.

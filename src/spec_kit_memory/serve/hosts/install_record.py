@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spec_kit_memory import settings
+from spec_kit_memory import filesystem, settings
+from spec_kit_memory.filesystem import Place
 from spec_kit_memory.serve.hosts.edits import Containers
 from spec_kit_memory.serve.hosts.formats import HostPlace
 
@@ -104,22 +103,4 @@ def write_file(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """Replace a file in one step. A link stays a link: what it points to is replaced."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    if mode is None and path.exists():
-        mode = path.stat().st_mode & 0o7777
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, mode if mode is not None else 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    filesystem.replace(Place.of(path), data, mode=mode)

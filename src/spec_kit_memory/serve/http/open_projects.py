@@ -104,13 +104,6 @@ class OpenProjects:
                 gone.append(self._open.pop(name))
         return gone
 
-    def let_go(self, name: str) -> None:
-        """A project that is served no more."""
-        with self._lock:
-            entry = self._open.pop(name, None)
-        if entry is not None:
-            entry.live.close()
-
     def close(self, *, seconds: float = 5.0) -> bool:
         with self._lock:
             entries, self._open = list(self._open.values()), {}

@@ -25,7 +25,6 @@ __all__ = ["HEADERS", "Checked", "Notice", "PageAccess", "Visit"]
 
 SESSION_SECONDS = 12 * 3600
 MOST_SESSIONS = 200
-CHANGING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 
 POLICY = "; ".join(
     (
@@ -94,7 +93,6 @@ class PageAccess:
         self.port = port
         self.secure = secure
         self.open_to_all = open_to_all
-        self.has_token = token is not None
         self._token = None if token is None else _digest(token)
         self._clock = clock
         self._lock = threading.Lock()

@@ -68,7 +68,6 @@ class TeamPageAccess(PageAccess):
         super().__init__(**how)
         self._team = team
         self._rows = Visits(team.database)
-        self.has_token = True
 
     def sign_in(self, token: str) -> str | None:
         known = self._team.checker.token(token)
