@@ -140,8 +140,9 @@ class Front:
         self.parent = os.getppid()  # looked at before imports: it may be gone when they are done
         self._answers = FirstAnswers(lean=lean)
         self._pending: list[bytes] = []  # lines that the SDK has not seen
-        self._answered: set[str] = set()  # requests, as JSON, whose second answer is dropped
-        self._open: set[str] = set()  # requests that the SDK has and has not answered
+        # A client may use an id again, so requests are counted.
+        self._answered: dict[str, int] = {}  # requests, as JSON, whose second answer is dropped
+        self._open: dict[str, int] = {}  # requests that the SDK has and has not answered
         self._all_answered = threading.Condition()
         self._buffer = b""
         self._ended = False
@@ -193,7 +194,7 @@ class Front:
         if needs_server:
             self._pending.append(line)
             if answer is not None:
-                self._answered.add(_request_key(line.decode("utf-8", "replace"), answer=False))
+                _count(self._answered, _request_key(line.decode("utf-8", "replace"), answer=False))
 
     def _send(self, data: bytes) -> None:
         view = memoryview(data)
@@ -226,11 +227,10 @@ class Front:
     def write(self, text: str) -> None:
         """Send a line of the SDK's, unless it answers what was answered."""
         key = _request_key(text, answer=True)
-        if key not in self._answered:
+        if not _discount(self._answered, key):
             self._send(text.encode("utf-8"))
-        self._answered.discard(key)
         with self._all_answered:
-            self._open.discard(key)
+            _discount(self._open, key)
             self._all_answered.notify_all()
 
     def flush(self) -> None:
@@ -239,13 +239,26 @@ class Front:
     def _hand_over(self, line: bytes) -> str:
         text = line.decode("utf-8", "replace")
         with self._all_answered:
-            self._open.add(_request_key(text, answer=False))
-            self._open -= {"", _cancelled_key(text)}
+            if key := _request_key(text, answer=False):
+                _count(self._open, key)
+            self._open.pop(_cancelled_key(text), None)
         return text
 
     def _wait_for_answers(self) -> None:
         with self._all_answered:
             self._all_answered.wait_for(lambda: not self._open, timeout=LAST_ANSWERS_SECONDS)
+
+
+def _count(requests: dict[str, int], key: str) -> None:
+    requests[key] = requests.get(key, 0) + 1
+
+
+def _discount(requests: dict[str, int], key: str) -> bool:
+    """One less of it; False where there was none."""
+    left = requests.pop(key, 0) - 1
+    if left > 0:
+        requests[key] = left
+    return left >= 0
 
 
 def _cancelled_key(line: str) -> str:
