@@ -18,7 +18,8 @@ from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
-from spec_kit_memory.serve.mcp.handshake import LISTS
+from spec_kit_memory.serve.mcp.handshake import BEGINNINGS, LISTS
+from spec_kit_memory.serve.mcp.resources import BEGINNING
 from spec_kit_memory.serve.mcp.server import build_server
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
 from spec_kit_memory.workspace import Workspace
@@ -38,6 +39,7 @@ def handshake(version: str) -> list[dict[str, Any]]:
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         *({"jsonrpc": "2.0", "id": 2 + place, "method": method} for place, method in enumerate((*LISTS, "ping"))),
+        *({"jsonrpc": "2.0", "id": method, "method": method, "params": {"cursor": BEGINNING}} for method in BEGINNINGS),
     ]
 
 
@@ -47,6 +49,10 @@ def modern() -> list[dict[str, Any]]:
         *(
             {"jsonrpc": "2.0", "id": 2 + place, "method": method, "params": {"_meta": ENVELOPE}}
             for place, method in enumerate(LISTS)
+        ),
+        *(
+            {"jsonrpc": "2.0", "id": method, "method": method, "params": {"cursor": BEGINNING, "_meta": ENVELOPE}}
+            for method in BEGINNINGS
         ),
     ]
 
@@ -79,11 +85,11 @@ async def collect(*, lean: bool) -> dict[str, str]:
     for version in HANDSHAKE_PROTOCOL_VERSIONS:
         answers = await conversation(handshake(version), lean=lean)
         results[f"initialize {version}"] = answers["initialize"]
-        results |= {f"{method} {version}": answers[method] for method in LISTS}
+        results |= {f"{method} {version}": answers[method] for method in (*LISTS, *BEGINNINGS)}
         results["ping"] = answers["ping"]
     answers = await conversation(modern(), lean=lean)
     results["server/discover"] = answers["server/discover"]
-    results |= {f"{method} {LATEST_MODERN_VERSION}": answers[method] for method in LISTS}
+    results |= {f"{method} {LATEST_MODERN_VERSION}": answers[method] for method in (*LISTS, *BEGINNINGS)}
     return results
 
 

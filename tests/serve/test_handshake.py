@@ -29,7 +29,14 @@ MODERN_LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_m
 PROMPTS = {"jsonrpc": "2.0", "id": 21, "method": "prompts/list"}
 TEMPLATES = {"jsonrpc": "2.0", "id": 22, "method": "resources/templates/list"}
 MODERN_PROMPTS = {**PROMPTS, "params": {"_meta": ENVELOPE}}
-MODERN_RESOURCES = {"jsonrpc": "2.0", "id": 23, "method": "resources/list", "params": {"_meta": ENVELOPE}}
+RESOURCES = {"jsonrpc": "2.0", "id": 23, "method": "resources/list"}
+MODERN_RESOURCES = {**RESOURCES, "params": {"_meta": ENVELOPE}}
+MODERN_READ = {
+    "jsonrpc": "2.0",
+    "id": 24,
+    "method": "resources/read",
+    "params": {"uri": "memory://constitutional", "_meta": ENVELOPE},
+}
 SEARCH = {"name": "memory_search", "arguments": {"query": "token"}}
 CALL = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": SEARCH}
 MODERN_CALL = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {**SEARCH, "_meta": ENVELOPE}}
@@ -53,10 +60,10 @@ def test_the_answers_that_are_kept_are_the_sdks_own() -> None:
 @pytest.mark.parametrize(
     "messages",
     [
-        [INITIALIZE, INITIALIZED, PROMPTS, TEMPLATES, LIST],
+        [INITIALIZE, INITIALIZED, PROMPTS, TEMPLATES, RESOURCES, LIST],
         [DISCOVER, MODERN_LIST],
         # What the front does not know must not keep it from answering what comes after.
-        [DISCOVER, MODERN_RESOURCES, MODERN_PROMPTS, MODERN_LIST],
+        [DISCOVER, MODERN_READ, MODERN_RESOURCES, MODERN_PROMPTS, MODERN_LIST],
     ],
     ids=["older", "newer", "newer, tools last"],
 )
@@ -76,7 +83,7 @@ def test_hosts_are_answered_though_the_sdk_is_not_there_yet(
     )
     try:
         say(process, *messages)
-        wanted = [message["id"] for message in messages if "id" in message and message is not MODERN_RESOURCES]
+        wanted = [message["id"] for message in messages if "id" in message and message is not MODERN_READ]
         answers = [hear(process.stdout) for _ in wanted]
         assert [answer["id"] for answer in answers] == wanted
         assert len(answers[-1]["result"]["tools"]) == 21
@@ -123,6 +130,21 @@ def test_every_request_is_answered_exactly_once(root: Path, messages: list[dict[
     assert sorted(str(answer["id"]) for answer in heard) == sorted(str(each["id"]) for each in messages if "id" in each)
     found = next(answer for answer in heard if answer["id"] == 3)
     assert "Token decision" in found["result"]["content"][0]["text"]
+
+
+def test_resources_are_heard_of_at_once_and_the_folders_when_a_host_asks_again(root: Path) -> None:
+    """Claude Code does not offer our tools to its model before it has heard of the resources."""
+    (root / "specs/001-first").mkdir(parents=True)
+    (root / "specs/001-first/spec.md").write_text("# First\n\nSomething.\n")
+    process = started(root)
+    say(process, INITIALIZE, INITIALIZED, RESOURCES)
+    assert hear(process.stdout)["id"] == 1
+    assert [each["uri"] for each in hear(process.stdout)["result"]["resources"]] == ["memory://constitutional"]
+    say(process, CALL)
+    assert hear(process.stdout)["id"] == 3
+    say(process, {**RESOURCES, "id": 25})
+    (again,) = ended(process)
+    assert "memory://folder/001-first" in [each["uri"] for each in again["result"]["resources"]]
 
 
 def test_a_version_that_nobody_speaks_is_refused_as_the_sdk_refuses_it(root: Path) -> None:

@@ -21,10 +21,13 @@ import sys
 import threading
 from collections.abc import Sequence
 
-__all__ = ["FirstAnswers", "Front", "running", "start", "wants_stdio"]
+__all__ = ["BEGINNINGS", "LISTS", "FirstAnswers", "Front", "running", "start", "wants_stdio"]
 
 # Which lists are the same in every workspace? Hosts ask for them at once, and some go on without what comes late.
 LISTS = ("tools/list", "prompts/list", "resources/templates/list")
+# Of the resources a host hears at once what every workspace has, and the folders when it asks again. Claude Code offers
+# no tools before it has heard of resources, and on a machine under load it does not wait for that.
+BEGINNINGS = ("resources/list",)
 HEAD_START_SECONDS = 0.02  # imports wait this long for the host's first message, which is mostly there already
 CHUNK_BYTES = 65_536
 # Whoever pipes requests in and closes the pipe still wants their answers; whoever wants an end at once sends a signal.
@@ -92,14 +95,15 @@ class FirstAnswers:
         modern = self._is_modern(params)
         if method == "server/discover" and modern and self._version == self._modern:
             return "server/discover"
-        if method in LISTS and modern and self._version in (None, self._modern):
+        listing = method in LISTS or method in BEGINNINGS
+        if listing and modern and self._version in (None, self._modern):
             self._version = self._modern
             return f"{method} {self._modern}"
         # A host may ask for progress (Codex does); there is none to report on what is answered at once.
         plain = not params or (isinstance(params, dict) and set(params) == {"_meta"} and not _names_version(params))
         if self._version not in self._handshakes or not plain:
             return None
-        if method in LISTS:
+        if listing:
             return f"{method} {self._version}"
         return "ping" if method == "ping" else None
 

@@ -15,13 +15,25 @@ from spec_kit_memory.errors import BadParameter, BadSpecFolder, MissingParameter
 if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["PROMPTS", "TEMPLATES", "Prompt", "complete", "listed", "prompt_text", "read"]
+__all__ = [
+    "ALWAYS_LISTED",
+    "BEGINNING",
+    "PROMPTS",
+    "TEMPLATES",
+    "Prompt",
+    "complete",
+    "listed",
+    "prompt_text",
+    "read",
+]
 
 RULES = "memory://constitutional"
 # Enough of a memory for any reader of a resource; longer ones are read in parts with memory_load.
 RESOURCE_TOKENS = 100_000
 LEAST_TOKENS = 100
 LISTED_FOLDERS = 50
+# The place in the list before the folders: what every workspace has, for the answer to a host that asks too early.
+BEGINNING = "beginning"
 
 TEMPLATES: tuple[tuple[str, str, str], ...] = (
     ("memory://{id}", "memory", "One memory's text"),
@@ -96,11 +108,13 @@ def prompt_text(name: str, arguments: Mapping[str, str], workspace: Workspace) -
 # --- resources ------------------------------------------------------------------------------
 
 
+ALWAYS_LISTED: tuple[tuple[str, str, str], ...] = ((RULES, "constitutional", "The rules that always hold"),)
+
+
 def listed(workspace: Workspace) -> list[tuple[str, str, str]]:
     """URI, name and description of what is worth listing; single memories come by template."""
-    rows = [(RULES, "constitutional", "The rules that always hold")]
     folders = workspace.stats(folder_ranking="recency", limit=LISTED_FOLDERS).folders
-    return rows + [
+    return [*ALWAYS_LISTED] + [
         (f"memory://folder/{quote(folder.name)}", folder.name, counted(folder.count, "memory")) for folder in folders
     ]
 

@@ -197,7 +197,8 @@ class Served:
     async def list_resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
         from spec_kit_memory.serve.mcp import resources
 
-        rows = await self._offered(ctx, resources.listed)
+        begins = params is not None and params.cursor == resources.BEGINNING
+        rows = resources.ALWAYS_LISTED if begins else await self._offered(ctx, resources.listed)
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=name, description=about, mime_type="text/markdown")
