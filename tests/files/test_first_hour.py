@@ -91,6 +91,50 @@ def test_progress_counts_passages_that_share_their_words_and_ends_where_it_said(
     assert steps[-1] == (12, 12)
 
 
+def test_progress_foretells_the_whole_though_the_newest_notes_are_much_shorter_than_the_rest(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_queue, "ROUND", 8)
+    monkeypatch.setattr(vector_queue, "BATCH", 2)
+    for number in range(28):
+        words = " ".join(f"word{number}x{place}" for place in range(100 if number < 20 else 5))
+        note(root, f"n{number}", f"# Note {number}\n\n{words}", day=number + 1)
+    embedder = Noting()
+    marks: list[tuple[int, int, int]] = []
+
+    def progress(stage: str, done: int, total: int) -> None:
+        if stage == "vectors":
+            marks.append((sum(map(len, embedder.texts)), done, total))
+
+    with opened(root, embedder) as workspace:
+        workspace.index(embed=False)
+        workspace.index(progress=progress)
+    whole = sum(map(len, embedder.texts))
+    assert marks[-1] == (whole, 28, 28)
+    for cost, done, total in marks[5:]:  # by then the newest are done: a third of the notes, a fiftieth of the work
+        assert cost / whole == pytest.approx(done / total, abs=1.5 / total)
+
+
+def test_what_comes_while_vectors_are_made_is_counted_too(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_queue, "ROUND", 2)
+    monkeypatch.setattr(vector_queue, "BATCH", 1)
+    for number in range(6):
+        note(root, f"n{number}", f"# Note {number}\n\nWhat happened at {number}.", day=number + 1)
+    steps: list[tuple[int, int]] = []
+    with opened(root, Noting()) as workspace:
+        workspace.index(embed=False)
+
+        def progress(stage: str, done: int, total: int) -> None:
+            if not steps:
+                note(root, "late", "# Late\n\nWhat came later.", day=20)
+                workspace._runtime.sync.index_file(root / "memory/late.md", workspace._runtime.change("test"))
+            steps.append((done, total))
+
+        vector_queue.embed_pending(workspace._runtime.whole, Noting(), settings=workspace.settings, progress=progress)
+    assert steps[0][1] == 6
+    assert steps[-1] == (7, 7)
+
+
 def test_batches_are_of_like_length_and_the_pace_of_the_first_is_that_of_the_rest() -> None:
     work = [VectorWork(1, str(n), "x" * n) for n in range(1, 641)]
     batches = list(vector_queue._batches(list(work)))

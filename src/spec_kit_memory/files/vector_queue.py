@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from spec_kit_memory.core import long_lines
+from spec_kit_memory.core import long_lines, tokens
 from spec_kit_memory.core.memory import VectorStatus, embedded
 from spec_kit_memory.embed import Embedder, Embedding
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
@@ -105,31 +105,48 @@ def _rounds(
                     return
                 _give_way(busy)
                 failed |= _embed(store, embedder, batch, done)
-                course.made(len(batch))
+                course.made(batch)
 
 
 class _Course:
-    """How far it is, in passages. Words that several passages have are made once, so each round looks what is left."""
+    """How far it is: in passages, each counted by its length, as that is what it costs.
+
+    What is done first (used most, newest) may be much shorter than the rest, and its pace would promise too much. Words
+    that several passages have are made once, so each round looks what is left.
+    """
 
     def __init__(self, store: Index, progress: Progress | None) -> None:
         self._store = store
         self._progress = progress
-        self._total = self._done = 0
+        self._passages = 0  # in all
+        self._others = -1  # had a vector when it began
+        self._made = self._left = 0  # tokens
 
     def round_begins(self) -> None:
         if self._progress is None:
             return
-        left = int(self._store.care.stats().get("pending_passages", 0))
-        self._total = max(self._total, self._done + left)  # more may have come meanwhile
-        self._done = self._total - left
-        if self._done:
-            self._progress("vectors", self._done, self._total)
+        self._left = self._store.vectors.waiting_tokens()
+        stats = self._store.care.stats()
+        if self._others < 0:
+            self._others = int(stats["passages"]) - int(stats["pending_passages"])
+        self._passages = max(1, int(stats["passages"]) - self._others)  # with what came meanwhile
+        if self._made:
+            self._tell()
 
-    def made(self, passages: int) -> None:
-        self._done += passages
-        self._total = max(self._total, self._done)
+    def made(self, batch: Sequence[VectorWork]) -> None:
+        if self._progress is None:
+            return
+        cost = min(sum(tokens.count(item.embedded) for item in batch), self._left)
+        self._made += cost
+        self._left -= cost
+        self._tell()
+
+    def _done(self) -> int:
+        return self._passages * self._made // (self._made + self._left) if self._left else self._passages
+
+    def _tell(self) -> None:
         if self._progress is not None:
-            self._progress("vectors", self._done, self._total)
+            self._progress("vectors", self._done(), self._passages)
 
 
 def _batches(work: list[VectorWork]) -> Iterator[list[VectorWork]]:

@@ -470,6 +470,10 @@ class Vectors(Protocol):
         the newest by its own date."""
         ...
 
+    def waiting_tokens(self) -> int:
+        """How long all of that `work` is, about."""
+        ...
+
     def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
         """passage hash -> (float32 little-endian vector, token states or None)."""
         ...
