@@ -81,6 +81,14 @@ class Figures:
     seconds_vectors: float = 0.0
     embedded: int = 0
     questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Of the questions with texts that help: what they find alone, and with them.
+    alone: list[dict[str, float]] = field(default_factory=list)
+    helped: list[dict[str, float]] = field(default_factory=list)
+
+    def add_pair(self, question: Row, alone: Sequence[str], helped: Sequence[str]) -> None:
+        if question["relevant"]:
+            self.alone.append(scoring.measure(question["relevant"], alone))
+            self.helped.append(scoring.measure(question["relevant"], helped))
 
     def add(self, question: Row, ranked: Sequence[str]) -> None:
         self.run.append({"id": question["id"], "ranked": list(ranked)})
@@ -222,13 +230,19 @@ class Options:
     questions: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of the documents' own, by document id
     also: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
+    helped_only: bool = False
+
     def help_for(self, question: Row) -> Sequence[str]:
-        return self.also.get(str(question["id"])) or self.also.get(str(question["text"])) or ()
+        return help_for(self.also, str(question["id"]), str(question["text"]))
 
 
 def read_also(path: Path | None) -> dict[str, list[str]]:
     """Question id or question text -> the same in other words."""
     return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def help_for(also: Mapping[str, Sequence[str]], id_: str, text: str) -> Sequence[str]:
+    return also.get(id_) or also.get(text) or ()
 
 
 def groups_of(folder: Path, options: Options) -> Iterator[tuple[str, list[Row], list[Row]]]:
@@ -238,6 +252,8 @@ def groups_of(folder: Path, options: Options) -> Iterator[tuple[str, list[Row], 
         documents[str(document["group"])].append(document)
     questions: dict[str, list[Row]] = defaultdict(list)
     for question in rows_of(folder, "queries")[: options.most]:
+        if options.helped_only and not options.help_for(question):
+            continue
         questions[str(question["group"])].append(question)
     for group, asked in questions.items():
         yield group, documents[group], asked
@@ -266,15 +282,19 @@ def _measure(shelf: Shelf, asked: Sequence[Row], figures: Figures, options: Opti
     figures.embedded += shelf.embedder.computed if shelf.embedder else 0
     shelf.workspace.search("warm up", group_by="passage", mode=options.mode)
     for question in asked:
-        figures.add(question, list(_answer(shelf, question, figures, options)))
+        texts = options.help_for(question)
+        ranked = list(_answer(shelf, question, texts, figures, options))
+        figures.add(question, ranked)
+        if texts:
+            figures.add_pair(question, list(_answer(shelf, question, (), figures, options)), ranked)
 
 
-def _answer(shelf: Shelf, question: Row, figures: Figures, options: Options) -> Iterator[str]:
+def _answer(shelf: Shelf, question: Row, texts: Sequence[str], figures: Figures, options: Options) -> Iterator[str]:
     started = time.perf_counter()
     try:
         answer = shelf.workspace.search(
             str(question["text"]),
-            also=options.help_for(question),
+            also=texts,
             group_by="passage",
             limit=DEPTH,
             mode=options.mode,
@@ -299,6 +319,8 @@ def show(figures: Figures) -> None:
         f"{told['documents_per_second_text']} documents/s until text is searchable, "
         f"vectors {told['seconds_vectors']} s ({told['embedded_now']} embedded now, the rest from the cache)"
     )
+    if figures.helped:
+        show_help(figures.alone, figures.helped)
     if figures.unmapped:
         print(f"  {figures.unmapped} documents could not be placed; they count as not found")
     if len(figures.by_category) > 1:
@@ -307,6 +329,17 @@ def show(figures: Figures) -> None:
                 f"{name} {scoring.average(rows, name):.3f}" for name in ("recall@5", "recall@10", "ndcg@10")
             )
             print(f"  {category:28} n={len(rows):4} {parts}")
+
+
+def show_help(alone: Sequence[Mapping[str, float]], helped: Sequence[Mapping[str, float]]) -> None:
+    print(f"  {len(helped)} questions with texts: alone, with them, and the difference of each question")
+    for name in scoring.MEASURES:
+        gains = [{name: after[name] - before[name]} for before, after in zip(alone, helped, strict=True)]
+        parts = []
+        for rows in (alone, helped, gains):
+            low, high = scoring.interval(rows, name)
+            parts.append(f"{scoring.average(rows, name):7.4f} ({low:.3f} to {high:.3f})")
+        print(f"  {name:10} {'   '.join(parts)}")
 
 
 def main() -> None:
@@ -318,6 +351,7 @@ def main() -> None:
     parser.add_argument("--role-prior", action="append", default=[], metavar="SPEAKER=NUMBER")
     parser.add_argument("--cache", type=Path, default=default_folder(), help="where embeddings are kept between runs")
     parser.add_argument("--also", type=Path, metavar="FILE", help="JSON: question id or text -> texts that help")
+    parser.add_argument("--helped", action="store_true", help="ask only the questions that --also has texts for")
     parser.add_argument("--most", type=int, help="ask only the first so many questions")
     parser.add_argument("--questions", type=Path, help="questions of the documents' own: lines of {id, questions[]}")
     parser.add_argument("--json", action="store_true")
@@ -325,7 +359,8 @@ def main() -> None:
     prior = {name: float(number) for name, number in (pair.split("=", 1) for pair in given.role_prior)}
     lines = given.questions.read_text(encoding="utf-8").splitlines() if given.questions else []
     own = {row["id"]: row["questions"] for row in map(json.loads, lines)}
-    options = Options(given.mode, given.fusion, prior, given.cache, given.most, own, read_also(given.also))
+    also = read_also(given.also)
+    options = Options(given.mode, given.fusion, prior, given.cache, given.most, own, also, helped_only=given.helped)
     for folder in given.datasets:
         figures = run(folder, options)
         if given.run:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from benchmarks.questions import wording
-from benchmarks.questions.__main__ import SETS, Outcome, Question, read_questions
+from benchmarks.questions.__main__ import HERE, SETS, Outcome, Question, read_questions
+from benchmarks.retrieval import help_for
 
-QUESTIONS = {name: read_questions(path) for name, path in SETS.items()}
+QUESTIONS = {name: read_questions(name) for name in SETS}
+PHRASINGS = HERE.parent / "phrasings"
 ALL = [question for each in QUESTIONS.values() for question in each]
 
 
@@ -78,7 +81,7 @@ def test_names_are_found_in_folders_and_files_but_everyday_nouns_are_free() -> N
 
 
 def test_a_question_counts_as_found_by_its_best_answer_within_the_first_five() -> None:
-    question = Question("Which?", ("specs/b.md", "specs/f.md"), "b", "both")
+    question = Question("fifty-1", "Which?", ("specs/b.md", "specs/f.md"), "b", "both")
     assert question.place_in(["specs/a.md", "specs/b.md", "specs/f.md"]) == 2
     assert question.place_in(["specs/a.md"]) is None
     outcome = Outcome("fifty", "hybrid", True, places=[1, 5, 6, None])
@@ -86,3 +89,27 @@ def test_a_question_counts_as_found_by_its_best_answer_within_the_first_five() -
     assert outcome.share(5) == 0.5
     low, high = outcome.interval()
     assert 0 <= low < 0.5 < high <= 1
+
+
+def test_texts_that_help_are_found_by_the_id_of_a_question_and_by_its_text() -> None:
+    question = QUESTIONS["held-out"][3]
+    assert question.id == "held-out-4"
+    assert help_for({"held-out-4": ["by id"]}, question.id, question.text) == ["by id"]
+    assert help_for({question.text: ["by text"]}, question.id, question.text) == ["by text"]
+    assert help_for({"held-out-5": ["another"]}, question.id, question.text) == ()
+
+
+@pytest.mark.parametrize("path", sorted(PHRASINGS.glob("*.json")), ids=lambda path: path.stem)
+def test_phrasings_are_a_few_keywords_and_a_sentence_for_each_question(path: Path) -> None:
+    texts = json.loads(path.read_text(encoding="utf-8"))
+    assert len(texts) >= 25
+    for keywords, sentence in texts.values():
+        assert 2 <= len(keywords.split()) <= 16, keywords
+        assert len(sentence.split()) >= 4, sentence
+        assert sentence[-1] in ".!?", sentence
+
+
+def test_every_question_about_spec_folders_has_phrasings_that_are_not_its_own_words() -> None:
+    texts = json.loads((PHRASINGS / "spec_folders.json").read_text(encoding="utf-8"))
+    assert texts.keys() == {question.id for question in ALL}
+    assert not {question.text for question in ALL} & {text for pair in texts.values() for text in pair}

@@ -21,6 +21,9 @@ their number is said. Lines are {question, path, note, judgement}:
 The held-out questions were made from the session files in `memory` folders, in the order of
 random.Random(20261116).shuffle over their sorted paths: the first 135 less those that answer one of the fifty, those
 of test fixtures, and those that hold nothing of their own (empty sessions, tool logs, copies of another session).
+
+FILE is JSON: question -> list of texts that say it in other words, as an agent gives them. A question is named by its
+text, or by its set and its line there (fifty-1 to fifty-50, held-out-1 and so on). Ours are in benchmarks/phrasings.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from typing import Any
 from benchmarks import scoring
 from benchmarks.caching import CachingEmbedder, default_folder
 from benchmarks.questions import wording
-from benchmarks.retrieval import read_also
+from benchmarks.retrieval import help_for, read_also
 from spec_kit_memory.answers import Result
 from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.settings import Semantic, Settings
@@ -56,6 +59,7 @@ BUDGET = 100_000  # tokens: enough that an answer is never cut before DEPTH
 
 @dataclass(frozen=True)
 class Question:
+    id: str  # the name of its set and its line there: fifty-1, held-out-40
     text: str
     paths: tuple[str, ...]
     note: str
@@ -99,9 +103,12 @@ class Outcome:
         }
 
 
-def read_questions(path: Path) -> list[Question]:
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [Question(row["question"], tuple(row["path"]), row["note"], row["judgement"]) for row in rows]
+def read_questions(name: str) -> list[Question]:
+    rows = [json.loads(line) for line in SETS[name].read_text(encoding="utf-8").splitlines()]
+    return [
+        Question(f"{name}-{number}", row["question"], tuple(row["path"]), row["note"], row["judgement"])
+        for number, row in enumerate(rows, 1)
+    ]
 
 
 def copy(source: Path, target: Path, *, only: str, without: Sequence[str]) -> None:
@@ -133,7 +140,7 @@ def run(
         for outcome in _rows(sets, modes):
             workspace.search("warm up", mode=outcome.mode)
             for question in sets[outcome.questions]:
-                _ask(workspace, question, outcome, also.get(question.text, ()))
+                _ask(workspace, question, outcome, help_for(also, question.id, question.text))
             outcomes.append(outcome)
     return outcomes, {"memories": totals["memories"], "passages": totals["passages"]}
 
@@ -202,7 +209,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("all", "memory"), default="all", help="memory: leave spec documents out")
     parser.add_argument("--without", action="append", default=[], metavar="FOLDER", help="leave a folder out")
     parser.add_argument("--cache", type=Path, default=default_folder(), help="where embeddings are kept between runs")
-    parser.add_argument("--also", type=Path, metavar="FILE", help="JSON: question text -> texts that help")
+    parser.add_argument("--also", type=Path, metavar="FILE", help="JSON: question id or text -> texts that help")
     parser.add_argument("--misses", action="store_true", help="name the questions that were missed")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -210,7 +217,7 @@ def main() -> None:
         root = Path(place).resolve()
         copy(given.workspace, root, only=given.only, without=given.without)
         texts = {path.relative_to(root).as_posix(): path.read_text("utf-8", "replace") for path in root.rglob("*.md")}
-        asked = {name: read_questions(path) for name, path in SETS.items()}
+        asked = {name: read_questions(name) for name in SETS}
         sets = {name: [each for each in all_ if texts.keys() & set(each.paths)] for name, all_ in asked.items()}
         outcomes, totals = run(
             root, sets, modes=given.mode or list(MODES), cache=given.cache, also=read_also(given.also)
