@@ -111,7 +111,7 @@ def ask(workspace: Workspace, text: str, relevant: Sequence[str], places: Places
 def questions_of(folder: Path) -> list[Row]:
     if not (folder / "specs").is_dir():
         return rows_of(folder, "queries")
-    asked = [each for file in spec_questions.SETS.values() for each in spec_questions.read_questions(file)]
+    asked = [each for name in spec_questions.SETS for each in spec_questions.read_questions(name)]
     return [{"group": folder.name, "text": each.text, "relevant": list(each.paths)} for each in asked]
 
 

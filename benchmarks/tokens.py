@@ -287,8 +287,8 @@ def _run_workspace(folder: Path, options: Options, figures: Figures) -> None:
         settings = Settings(root=root, semantic=Semantic(model="local"), watch="off")
         with Workspace(settings, embedder=CachingEmbedder(LocalEmbedder(), options.cache)) as workspace:
             workspace.index()
-            for name, file in spec_questions.SETS.items():
-                asked = spec_questions.read_questions(file)
+            for name in spec_questions.SETS:
+                asked = spec_questions.read_questions(name)
                 print(f"  {folder.name} {name}: {len(asked)} questions", file=sys.stderr)
                 library = Library(
                     workspace, {path: [(1, sys.maxsize, path)] for each in asked for path in each.paths}, archived=True
