@@ -112,6 +112,39 @@ def test_claude_ai_is_read_with_its_text_blocks(tmp_path: Path) -> None:
     assert (conversation.id, conversation.title, conversation.origin) == ("u-1", "Sessions", "claude.ai")
 
 
+def claude_tree(*links: tuple[str, str], leaf: str | None = None) -> dict[str, Any]:
+    messages = [
+        {
+            "uuid": id_,
+            "parent_message_uuid": parent,
+            "sender": ("human", "assistant")[number % 2],
+            "text": f"Said in {id_}.",
+            "created_at": f"2026-01-02T03:{number:02d}:00Z",
+        }
+        for number, (id_, parent) in enumerate(links)
+    ]
+    tree = {"uuid": "c1", "name": "Otters", "chat_messages": messages}
+    return tree if leaf is None else {**tree, "current_leaf_message_uuid": leaf}
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        (claude_tree(("a", "root"), ("b", "a"), ("c", "root"), ("d", "c")), ["c", "d"]),
+        (claude_tree(("a", "root"), ("b", "a"), ("c", "root"), ("d", "c"), leaf="b"), ["a", "b"]),
+        (claude_tree(("a", "root"), ("b", "a"), ("c", "b"), ("d", "a"), ("e", "d")), ["a", "d", "e"]),
+        (claude_tree(("a", "root"), ("b", "a"), leaf="of another one"), ["a", "b"]),
+        (claude_tree(("a", "b"), ("b", "a")), ["a", "b"]),  # a circle
+        (claude_tree(("a", "root"), ("b", "root")), ["a", "b"]),  # nobody follows anybody
+    ],
+)
+def test_claude_ai_tells_the_branch_that_was_last_shown(tmp_path: Path, tree: dict[str, Any], said: list[str]) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([tree]), encoding="utf-8")
+    (conversation,) = read_conversations(path)
+    assert [turn.text for turn in conversation.turns] == [f"Said in {id_}." for id_ in said]
+
+
 def test_a_zip_is_read_as_it_was_downloaded_in_one_part_or_several(tmp_path: Path) -> None:
     one = zipped(tmp_path, {"conversations.json": [TREE], "user.json": {"id": "x"}, "chat.html": b"<html>"})
     assert said(one) == [SPOKEN]

@@ -225,8 +225,25 @@ def _parts(content: Mapping[str, Any]) -> list[str]:
 
 
 def claude_messages(entry: Mapping[str, Any]) -> Iterator[ExportedMessage]:
-    for message in entry["chat_messages"]:
-        if isinstance(message, dict):
-            content = message.get("content")
-            texts = content if isinstance(content, list) and content else message.get("text")
-            yield ExportedMessage(message.get("sender"), texts, message.get("created_at"))
+    messages = [message for message in entry["chat_messages"] if isinstance(message, dict)]
+    for message in _last_thread(messages, entry.get("current_leaf_message_uuid")):
+        content = message.get("content")
+        texts = content if isinstance(content, list) and content else message.get("text")
+        yield ExportedMessage(message.get("sender"), texts, message.get("created_at"))
+
+
+def _last_thread(messages: list[dict[str, Any]], current: object) -> list[dict[str, Any]]:
+    """Without what was edited or answered again, where messages tell which one they follow; else all of them."""
+    followed = {message.get("uuid"): message.get("parent_message_uuid") for message in messages if _is_placed(message)}
+    if len(followed) < len(messages) or not any(parent in followed for parent in followed.values()):
+        return messages
+    at = current if isinstance(current, str) and current in followed else messages[-1].get("uuid")
+    thread: set[object] = set()
+    while at in followed and at not in thread:
+        thread.add(at)
+        at = followed[at]
+    return [message for message in messages if message.get("uuid") in thread]
+
+
+def _is_placed(message: Mapping[str, Any]) -> bool:
+    return all(isinstance(message.get(name), str) for name in ("uuid", "parent_message_uuid"))
