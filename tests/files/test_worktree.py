@@ -85,6 +85,50 @@ def test_what_is_only_in_main_is_found_and_marked_and_ones_own_file_of_the_same_
     assert found["specs/001-core/memory/shared.md"].checkout is None
 
 
+def test_ones_own_file_stands_for_words_that_main_has_under_another_name(
+    main: Path, feature: Path, opened: list[Workspace]
+) -> None:
+    workspace = start(opened, feature)
+    folder = feature / "specs/001-core/memory"
+    (folder / "shared.md").rename(folder / "renamed.md")
+    workspace.index()
+    found = found_by(workspace)
+    own = found["specs/001-core/memory/renamed.md"]
+    assert own.checkout is None
+    assert (main / "specs/001-core/memory/shared.md").as_posix() not in found
+    workspace.index()
+    assert found_by(workspace).keys() == found.keys()
+    workspace.update(own.id, title="Renamed here")
+    assert "Renamed here" in (folder / "renamed.md").read_text(encoding="utf-8")
+    (folder / "renamed.md").unlink()
+    workspace.index()
+    assert (main / "specs/001-core/memory/shared.md").as_posix() in found_by(workspace)
+
+
+def test_a_workspace_that_is_a_folder_of_a_worktree_sees_that_folder_of_main_and_no_more(
+    main: Path, feature: Path, opened: list[Workspace]
+) -> None:
+    for checkout, name in ((main, "theirs"), (feature, "own")):
+        path = checkout / f"services/dock/specs/004-quay/memory/{name}.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"# {name}\n\nThe harbour quay.\n", encoding="utf-8")
+    found = found_by(start(opened, feature / "services/dock"))
+    theirs = (main / "services/dock/specs/004-quay/memory/theirs.md").as_posix()
+    assert set(found) == {"specs/004-quay/memory/own.md", theirs}
+    assert found[theirs].checkout == "main"
+
+
+def test_a_link_in_main_in_place_of_that_folder_is_not_followed(main: Path, feature: Path, tmp_path: Path) -> None:
+    (feature / "services/dock").mkdir(parents=True)
+    (tmp_path / "outside/dock").mkdir(parents=True)
+    assert worktree.main_checkout(feature / "services/dock") is None
+    (main / "services").symlink_to(tmp_path / "outside")
+    assert worktree.main_checkout(feature / "services/dock") is None
+    (main / "services").unlink()
+    (main / "services/dock").mkdir(parents=True)
+    assert worktree.main_checkout(feature / "services/dock") == main / "services/dock"
+
+
 def test_a_worktree_inside_the_main_checkout_works_alike(main: Path, opened: list[Workspace]) -> None:
     inside = main / ".worktrees/inner"
     git(main, "worktree", "add", "-q", "-b", "inner", str(inside))

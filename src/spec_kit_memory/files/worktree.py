@@ -20,29 +20,31 @@ __all__ = ["is_memory_place", "main_checkout", "with_twins"]
 
 
 def main_checkout(root: Path) -> Path | None:
-    """The folder of the main checkout that this workspace is a worktree of, or a folder of one."""
-    try:
-        stamp = filesystem.look(Place(root, (".git",)))
-    except OSError:
-        return None  # most workspaces: decided by one look
-    return _believed(root) if stat.S_ISREG(stamp.st_mode) else None
-
-
-def _believed(root: Path) -> Path | None:
+    """The folder of the main checkout that stands for this workspace: a worktree of it, or a folder of one."""
     located = git.located(root)
-    if located is None or located.folder == located.common or located.top != root:
+    if located is None or located.folder == located.common:
+        return None  # most workspaces: decided by a look or two
+    try:
+        is_file = stat.S_ISREG(filesystem.look(Place(located.top, (".git",))).st_mode)
+    except OSError:
         return None
+    return _believed(root, located) if is_file else None
+
+
+def _believed(root: Path, located: git.Located) -> Path | None:
     common = located.common.path
     if common.name != ".git" or located.folder.path.parent != common / "worktrees":
         return None  # a submodule, or a bare repository without a checkout
-    main = common.parent
+    folders = root.relative_to(located.top).parts
+    main = common.parent.joinpath(*folders)
     if main == root or root in main.parents:
         return None  # what lies in this checkout is found, or not, by where it lies
+    places = [Place(root), Place(located.top), Place(common.parent, folders), Place(common.parent), Place(common)]
     try:
-        owners = {filesystem.look(Place(folder)).st_uid for folder in (root, main, common)}
+        facts = [filesystem.look(place) for place in places]
     except OSError:
         return None
-    return main if len(owners) == 1 else None
+    return main if len({fact.st_uid for fact in facts}) == 1 and all(stat.S_ISDIR(f.st_mode) for f in facts) else None
 
 
 def with_twins(root: Path, changed: Collection[Path]) -> list[Path]:

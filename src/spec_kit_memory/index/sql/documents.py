@@ -10,6 +10,7 @@ import json
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
 from spec_kit_memory.core.citations import Citations
@@ -261,6 +262,8 @@ def _still_alias(memory: Memory, entry: Entry, *, explicit: bool) -> bool:
     """A person who names a copy of something forgotten wants it back; a copy of something gone takes its place."""
     if memory.presence is Presence.GONE or (explicit and memory.presence is Presence.FORGOTTEN):
         return False
+    if memory.presence is Presence.LIVE and _outranks(entry, memory):
+        return False
     return entry.fingerprint != "" and memory.fingerprint == entry.fingerprint and _same_place(memory, entry)
 
 
@@ -311,9 +314,17 @@ def _by_fingerprint(connection: Connection, scope: Scope | None, entry: Entry, *
     for presence in (Presence.LIVE, Presence.GONE, Presence.FORGOTTEN):
         for memory in alike:
             if memory.presence is presence:
+                if presence is Presence.LIVE and _outranks(entry, memory):
+                    return _Place(memory)
                 forgotten = presence is Presence.FORGOTTEN and not explicit
                 return _Place(memory, alias=presence is Presence.LIVE or forgotten, stays_forgotten=forgotten)
     return _Place()
+
+
+def _outranks(entry: Entry, memory: Memory) -> bool:
+    """A file of this checkout stands for its words, and one of the main checkout is the copy: only the first is ever
+    written."""
+    return memory.elsewhere and not PurePath(entry.path).is_absolute()
 
 
 def _same_place(memory: Memory, entry: Entry) -> bool:
