@@ -118,18 +118,19 @@ class _Course:
     def __init__(self, store: Index, progress: Progress | None) -> None:
         self._store = store
         self._progress = progress
-        self._passages = 0  # in all
-        self._others = -1  # had a vector when it began
+        self._passages = self._told = 0  # in all, and as many were told: what is counted anew takes nothing back
         self._made = self._left = 0  # tokens
+        self._others: tuple[int, int] | None = None  # passages and tokens that had vectors when it began
 
     def round_begins(self) -> None:
         if self._progress is None:
             return
-        self._left = self._store.vectors.waiting_tokens()
         stats = self._store.care.stats()
-        if self._others < 0:
-            self._others = int(stats["passages"]) - int(stats["pending_passages"])
-        self._passages = max(1, int(stats["passages"]) - self._others)  # with what came meanwhile
+        passages, whole, self._left = stats["passages"], stats["tokens"], stats["pending_tokens"]
+        if self._others is None:
+            self._others = passages - stats["pending_passages"], whole - self._left
+        self._passages = max(1, passages - self._others[0])  # with what came meanwhile
+        self._made = max(0, whole - self._others[1] - self._left)
         if self._made:
             self._tell()
 
@@ -146,7 +147,8 @@ class _Course:
 
     def _tell(self) -> None:
         if self._progress is not None:
-            self._progress("vectors", self._done(), self._passages)
+            self._told = min(max(self._told, self._done()), self._passages)
+            self._progress("vectors", self._told, self._passages)
 
 
 def _batches(work: list[VectorWork]) -> Iterator[list[VectorWork]]:

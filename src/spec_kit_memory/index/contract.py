@@ -470,10 +470,6 @@ class Vectors(Protocol):
         the newest by its own date."""
         ...
 
-    def waiting_tokens(self) -> int:
-        """How long all of that `work` is, about."""
-        ...
-
     def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
         """passage hash -> (float32 little-endian vector, token states or None)."""
         ...
@@ -495,7 +491,7 @@ class Care(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """Counts: memories, gone, forgotten, passages, tokens, triggers, aliases, outdated, pending_passages,
-        failed_passages;
+        pending_tokens (about), failed_passages;
         per tiers, sources, context_types, vectors (by status); model, dimensions, weights_hash; failures (reason ->
         passages), provider_failure (a reason or None); size_bytes, last_indexed. Cheap while nothing changed."""
         ...

@@ -84,13 +84,17 @@ def _size(connection: Connection, scope: Scope | None) -> int:
     return int(first(connection, sql, bound)[0])
 
 
+_TOTALS = ("passages", "tokens", "pending_passages", "pending_tokens", "failed_passages", "outdated")
+
+
 def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, Any]:
     """All that can be had from one pass over the memories."""
     found = fetch(
         connection,
         "SELECT presence, tier, source, context_type, coalesce(vector_status, 'pending'), count(*),"
         " CAST(coalesce(sum(passages), 0) AS bigint), CAST(coalesce(sum(tokens), 0) AS bigint),"
-        " CAST(coalesce(sum(passages - embedded), 0) AS bigint), sum(CASE WHEN outdated THEN 1 ELSE 0 END)"
+        " CAST(coalesce(sum(passages - embedded), 0) AS bigint), sum(CASE WHEN outdated THEN 1 ELSE 0 END),"
+        " CAST(coalesce(sum(tokens * (passages - embedded) / nullif(passages, 0)), 0) AS bigint)"
         " FROM memory LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
         f" WHERE memory.project_id = @p AND {seen} GROUP BY 1, 2, 3, 4, 5",
         bound,
@@ -99,11 +103,14 @@ def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, An
     groups: dict[str, Counter[str]] = {
         name: Counter() for name in ("tiers", "sources", "context_types", "vectors", "presence")
     }
-    for presence, tier, source, context, status, count, passages, tokens, without, outdated in found:
+    for presence, tier, source, context, status, count, passages, tokens, without, outdated, tokens_without in found:
         groups["presence"][presence] += count
         if presence == "live":
             totals.update(passages=passages, tokens=tokens, outdated=outdated)
-            totals.update({"pending_passages" if status in ("pending", "retry") else "failed_passages": without})
+            if status in ("pending", "retry"):
+                totals.update(pending_passages=without, pending_tokens=tokens_without)
+            else:
+                totals.update(failed_passages=without)
             for name, value in (("tiers", tier), ("sources", source), ("context_types", context), ("vectors", status)):
                 groups[name][value] += count
     present = groups.pop("presence")
@@ -111,7 +118,7 @@ def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, An
         "memories": present["live"],
         "gone": present["gone"],
         "forgotten": present["forgotten"],
-        **{name: totals[name] for name in ("passages", "tokens", "pending_passages", "failed_passages", "outdated")},
+        **{name: totals[name] for name in _TOTALS},
         **{name: dict(sorted(group.items())) for name, group in groups.items()},
     }
 

@@ -80,20 +80,6 @@ class Vectors(View):
                     work.setdefault(passage.hash, VectorWork(memory_id, passage.hash, words))
         return list(work.values())
 
-    def waiting_tokens(self) -> int:
-        seen, bound = conditions.visible(self._scope)
-        sql = (
-            "SELECT CAST(coalesce(sum(tokens), 0) AS bigint) FROM ("
-            "SELECT max(passage.tokens + length(passage.headings) / 4) AS tokens FROM document"
-            " JOIN memory ON memory.project_id = @p AND memory.id = document.memory_id"
-            " JOIN passage ON passage.project_id = @p AND passage.memory_id = memory.id"
-            " LEFT JOIN failure ON failure.project_id = @p AND failure.hash = passage.hash"
-            " WHERE document.project_id = @p AND vector_status IN ('retry', 'pending') AND memory.presence = 'live'"
-            f" AND vector_id IS NULL AND coalesce(tries, 0) < ? AND {seen} GROUP BY passage.hash) AS waiting"
-        )
-        with self._database.reading() as connection:
-            return int(first(connection, sql, (_MOST_TRIES, *bound))[0])
-
     def put(self, vectors: Mapping[str, tuple[bytes, bytes | None]]) -> None:
         if not vectors:
             return
