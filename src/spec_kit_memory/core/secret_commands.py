@@ -75,6 +75,13 @@ _PROGRAMS: Mapping[str, str] = {
     "create secret": r"--from-literal[ =][\"']?[\w.-]{1,80}=(?:([^\s\"']{2,400})|[\"']([^\"'\n]{2,400})[\"'])",
     "convertto-securestring": r"^\S+(?i:[ \t]+-string)?[ \t]+(?:\"([^\"\n]{3,2000})\"|'([^'\n]{3,2000})')",
     "vault login": r"^vault login[ \t]+(?:-\S+[ \t]+){0,4}((?=\S{0,40}\d)[\w.-]{16,200})",
+    "snmpget |snmpwalk |snmpset |snmpbulkwalk |snmptrap ": _options("-A", "-X"),
+    "config http-basic.": rf"^config http-basic[.]\S{{1,80}}[ \t]+[^\s-]\S{{0,80}}[ \t]+{_VALUE}",
+    "user-secrets set": (
+        r"^user-secrets set[ \t]+(?:[\"'][^\"'\n]{0,100}|\S{0,100})(?i:password|secret|key|token)[\"']?[ \t]+"
+        rf"{_VALUE}"
+    ),
+    "mount ": r"(?<=\s)-o[ ]?[^\s\"']{0,400}(?<![a-z])pass(?:word)?=([^\s,\"']{3,200})",
     "schtasks ": rf"(?<=\s)/RP[ \t]+{_VALUE}",
     "cmdkey ": rf"/pass:{_VALUE}",
 }
@@ -106,6 +113,7 @@ STATEMENTS: Mapping[str, Pattern] = {
     "with password": Pattern(r"[ \t]*+=?[ \t]*+N?'([^'\n]{3,2000})'", re.IGNORECASE),
     "login password": Pattern(r"[ \t]+'([^'\n]{3,2000})'", re.IGNORECASE),
     "encrypted password": Pattern(r"[ \t]+'([^'\n]{3,2000})'", re.IGNORECASE),
+    "password 7": Pattern(r"[ \t]+([0-9A-Fa-f]{8,80})(?![^\s])"),  # how routers write one that can be turned back
     "set password": Pattern(r"[^\n;'\"]{0,60}=[ \t]*(?:password\()?'([^'\n]{3,2000})'", re.IGNORECASE),
 }
 

@@ -38,6 +38,9 @@ _SSH2_KEY = Pattern(
     r"---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----(?P<body>(?:[^-]++|-(?!---))*+)"
     r"---- END SSH2 (?:ENCRYPTED )?PRIVATE KEY ----"
 )
+_STATIC_KEY = Pattern(
+    r"-----BEGIN OpenVPN Static key V1-----(?P<body>(?:[^-]++|-(?!----))*+)-----END OpenVPN Static key V1-----"
+)
 # A mention of header and footer is no key: there must be a run of base64 between them.
 _KEY_MATERIAL = Pattern(r"[A-Za-z0-9+/]{24}")
 _ENCODED_KEY = Pattern(
@@ -70,7 +73,7 @@ _PGPASS = Pattern(r"^[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*.-]{1,80}:[\w*.-]{1,80}:(
 
 
 def private_key(text: str, start: int) -> Iterator[Span]:
-    for pattern in (_PRIVATE_KEY, _SSH2_KEY):
+    for pattern in (_PRIVATE_KEY, _SSH2_KEY, _STATIC_KEY):
         match = pattern.match(text, start, start + _PRIVATE_KEY_CHARACTERS)
         if match is not None and (match["body"] is None or _KEY_MATERIAL.search(match["body"])):
             yield match.start(), match.end(), "private-key"

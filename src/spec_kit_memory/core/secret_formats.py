@@ -134,6 +134,8 @@ _CLOUDS = (
         "tailscale-key", ("tskey-", "(?:auth|client|api|scim|webhook)-[A-Za-z0-9]{8,20}(?:CNTRL)?-[A-Za-z0-9]{20,60}")
     ),
     *_plain("age-key", ("AGE-SECRET-KEY-1", "[A-Z0-9]{58}")),
+    *_word("nostr-key", ("nsec1", "[023456789ac-hj-np-z]{58}")),
+    *_word("jetbrains-token", ("perm:", "[A-Za-z0-9+/=_-]{4,80}[.][A-Za-z0-9+/=_-]{4,80}[.][A-Za-z0-9]{20,80}")),
     *_plain("cloudflare-key", ("v1.0-", f"{_HEX}{{24}}-{_HEX}{{100,160}}")),
 )
 

@@ -62,6 +62,7 @@ _ELSEWHERE = (
         "hasło",
         "haslo",
     ),
+    *("κωδικός πρόσβασης", "κωδικος προσβασης"),
     *("parola", "şifre", "sifre", "пароль", "密码", "密碼", "パスワード", "비밀번호"),
 )
 
@@ -99,6 +100,7 @@ _SHORT = Pattern(r"(?:pass|pw|psk)(?![a-z])", re.IGNORECASE)
 _DECLARES = Pattern(
     r"\b(?:char|string|str|var|let|const|val|auto|export|set|my|final|define|and|with)[ \t*]{1,3}\Z", re.IGNORECASE
 )
+_ENDS_SO = Pattern(r"[a-z](?:Password|Passphrase)\Z|[a-z]-(?:password|passphrase)\Z")  # of Gradle, of Lisp
 _MARK = "[REDACTED:"
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "_.$-"
 _TAIL_WORD = (
@@ -111,7 +113,7 @@ _CLOSERS = Pattern(r"(?:\\{0,3}[\"'`]|&quot;|&#3[49];|%2[27]|\]|\)|\*{1,2}|_{1,2
 _SIGN = Pattern(
     # a type between name and sign
     r"(?::[ \t]{0,4}&?(?:'static )?[A-Za-z][\w.\[\]|?]{0,40}(?:<\w{1,20}>)?[ \t]{0,4}(?==(?![=>])))?"
-    r"(?P<sign>:=|=>|={1,3}|!==?|:-|:|：|＝|%3[DA]|\|\||\?\?|\||->|→|⇒)[*_]{0,2}[ \t]{0,8}"
+    r"(?P<sign>:=|=>|::(?=[ \t])|={1,3}|!==?|:-|:|：|＝|%3[DA]|\|\||\?\?|\||->|→|⇒)[*_]{0,2}[ \t]{0,8}"
     # the value on the next line, in YAML and JSON
     r"(?:[>|][+-]?[ \t]{0,4}\r?\n[ \t>]{1,40}|\r?\n[ \t>]{1,40}(?=[\"']))?"
 )
@@ -494,7 +496,7 @@ def _declared(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span
             declared
             or directive
             or (
-                low in ("password", "passphrase", "passwd")
+                (low in ("password", "passphrase", "passwd") or _ENDS_SO.search(name.text))
                 and (phrase or values.is_clear_password(value) or value.isalpha())
             )
         )

@@ -539,13 +539,18 @@ _ignore = lru_cache(maxsize=8)(Ignore)
 
 
 def areas(settings: Settings) -> tuple[Path, ...]:
-    """The real folders that exist now and below which a memory can be, for the watcher."""
+    """The real folders that exist now and below which a memory can be, for the watcher.
+
+    A link out of the workspace is no area: `specs` may lead to the root of the disk, and all of it would be watched.
+    """
     fixed = ("specs", ".opencode/specs", "memory", "constitutional", ".specify/memory")
     roots = [root for root in (settings.root, worktree.main_checkout(settings.root)) if root is not None]
     candidates = [root / folder for root in roots for folder in fixed]
     candidates += [folder for root in roots for folder in (root / ".opencode").glob("skill*")]
-    candidates += paths.extra_bases(settings)
-    real = {Path(os.path.realpath(folder)) for folder in candidates if folder.is_dir()}
+    extra = paths.extra_bases(settings)
+    allowed = {Path(os.path.realpath(folder)) for folder in (*roots, *extra)}
+    found = {Path(os.path.realpath(folder)) for folder in (*candidates, *extra) if folder.is_dir()}
+    real = {folder for folder in found if allowed.intersection((folder, *folder.parents))}
     return tuple(sorted(folder for folder in real if not real.intersection(folder.parents)))
 
 

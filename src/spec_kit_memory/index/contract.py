@@ -244,6 +244,11 @@ class Index(Protocol):
         """
         ...
 
+    def require_sense(self) -> None:
+        """Raise DatabaseCorrupt if a row holds a value that is never written: to be asked where something failed that
+        nobody can explain."""
+        ...
+
 
 class Outbox(Protocol):
     """Changes of files that are accepted here and written to git by a worker."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -176,8 +175,8 @@ class _Look:
     def at_texts(self) -> None:
         for hash_, blob in self.recorded.texts():
             try:
-                good = hashlib.sha256(zlib.decompress(blob)).hexdigest() == hash_
-            except (zlib.error, TypeError):
+                good = hashlib.sha256(rows.unpacked(blob)).hexdigest() == hash_
+            except ValueError:
                 good = False
             if not good:
                 whose = self.recorded.memories_with(hash_)

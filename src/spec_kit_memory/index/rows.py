@@ -37,7 +37,7 @@ from spec_kit_memory.core.memory import (
     VectorStatus,
     Warning_,
 )
-from spec_kit_memory.errors import DatabaseCorrupt
+from spec_kit_memory.errors import DatabaseCorrupt, TooLarge
 
 __all__ = [
     "ATTRIBUTES",
@@ -64,6 +64,7 @@ __all__ = [
     "plain",
     "state_of",
     "unpack",
+    "unpacked",
     "when",
 ]
 
@@ -119,15 +120,33 @@ def clean(text: str) -> str:
     return text.replace("\x00", "\ufffd") if "\x00" in text else text
 
 
+LONGEST_TEXT = 64 * 1024 * 1024  # of one memory, in bytes
+
+
 def pack(text: str) -> bytes:
     """Level 1: a third of the time of level 6 for a tenth more space, and a scan waits for it."""
-    return zlib.compress(text.encode("utf-8", "replace"), 1)
+    data = text.encode("utf-8", "replace")
+    if len(data) > LONGEST_TEXT:
+        raise TooLarge(f"a text of {len(data) // 1024**2} MB is too long for one memory", hint="split it into several")
+    return zlib.compress(data, 1)
+
+
+def unpacked(blob: bytes) -> bytes:
+    """ValueError: it is damaged. An index may have come with a repository: a row can be a bomb."""
+    try:
+        reader = zlib.decompressobj()
+        data = reader.decompress(blob, LONGEST_TEXT + 1)
+    except (zlib.error, TypeError) as error:
+        raise ValueError(str(error)) from error
+    if len(data) > LONGEST_TEXT or not reader.eof or reader.unused_data:
+        raise ValueError("it is incomplete, or longer than a text can be")
+    return data
 
 
 def unpack(blob: bytes) -> str:
     try:
-        return zlib.decompress(blob).decode("utf-8")
-    except (zlib.error, UnicodeDecodeError, TypeError) as error:
+        return unpacked(blob).decode("utf-8")
+    except ValueError as error:
         raise DatabaseCorrupt(f"a recorded text is damaged: {error}", hint=REBUILD) from error
 
 

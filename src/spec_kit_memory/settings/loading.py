@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -63,6 +64,7 @@ RESERVED_VARIABLES = frozenset(
     PREFIX + name for name in ("WORKSPACE", "USER_CONFIG", "TOKEN", "TOOLS", "SESSION_ID", "DEBUG")
 )
 SHOWN_PROBLEMS = 20
+_SYSTEM = 0  # root may change everything anyway
 
 
 # --- where the workspace is ------------------------------------------------------
@@ -71,7 +73,11 @@ SHOWN_PROBLEMS = 20
 def find_root(
     start: Path | None = None, *, workspace: str | Path | None = None, environ: Mapping[str, str] | None = None
 ) -> Path:
-    """The named workspace, else the environment's, else the nearest folder upwards that looks like one."""
+    """The named workspace, else the environment's, else the nearest folder upwards that looks like one.
+
+    What makes it look like one belongs to this user, to the system, or to whoever owns the folder that one works in:
+    in a folder that everybody may write to, like /tmp, somebody else could lay out rules for all who work below it.
+    """
     named_folder = workspace or (os.environ if environ is None else environ).get(PREFIX + "WORKSPACE")
     if named_folder:
         root = expanded(named_folder)
@@ -86,12 +92,20 @@ def find_root(
     except FileNotFoundError:
         raise FileMissing("The working directory does not exist any more.", hint=advise("name-workspace")) from None
     for folder in (here, *here.parents):
-        if any((folder / mark).exists() for mark in ROOT_MARKS):
+        if any(_is_believed(folder / mark, here) for mark in ROOT_MARKS):
             return folder
     raise FileMissing(
         f"No workspace at {str(here)!r} or above: nothing there has {', '.join(ROOT_MARKS)}.",
         hint=("Name a project's root.", advise("make-workspace")),
     )
+
+
+def _is_believed(mark: Path, here: Path) -> bool:
+    try:
+        owners = {os.lstat(mark).st_uid, mark.stat().st_uid}
+        return sys.platform == "win32" or owners <= {os.geteuid(), _SYSTEM, here.stat().st_uid}
+    except OSError:
+        return False
 
 
 # --- loading ---------------------------------------------------------------------

@@ -61,3 +61,6 @@ class PostgresIndex(TableIndex):
 
     def require_sound(self, *, quick: bool = False) -> None:
         """The server checks its own pages, and says so where it reads a damaged one."""
+
+    def require_sense(self) -> None:
+        """The server takes no value that its column cannot have."""

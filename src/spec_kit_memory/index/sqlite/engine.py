@@ -57,3 +57,6 @@ class SqliteIndex(TableIndex):
 
     def require_sound(self, *, quick: bool = False) -> None:
         self._shared.soundness.require(quick=quick)
+
+    def require_sense(self) -> None:
+        self._shared.soundness.require_sense()

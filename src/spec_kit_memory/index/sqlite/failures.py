@@ -19,7 +19,7 @@ __all__ = ["CANNOT_BE_SHARED", "FOREIGN", "as_ours", "damaged", "note_errno", "s
 # What is not of this package when it comes out of the database: turned into an error of ours.
 FOREIGN = (apsw.Error, OSError, UnicodeDecodeError, zlib.error)
 # What rows make of our code that are not as we wrote them: an unknown tier, half a list, a vector of another length.
-_SENSELESS = (ValueError, TypeError, LookupError, ArithmeticError)
+_SENSELESS = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 _OF_ARGUMENTS = (UnicodeEncodeError, OverflowError)  # the caller's, which SQLite cannot take
 # Opening a file for several processes needs room and rights beside it; without them it can still be read.
 CANNOT_BE_SHARED = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)

@@ -34,6 +34,7 @@ from spec_kit_memory.index.sql.repair import (
     old_sessions,
 )
 from spec_kit_memory.index.sqlite.connection import Connection, Database
+from spec_kit_memory.index.sqlite.misfits import misfits
 from spec_kit_memory.index.sqlite.schema import RECORDED
 from spec_kit_memory.index.sqlite.soundness import SECONDS, Watch, integrity, integrity_of
 from spec_kit_memory.index.sqlite.view import SqliteShared
@@ -101,7 +102,8 @@ class Care(Repairs):
         found["ledger"] = self._ledger(watch)
         if not quick:
             with self._database.apart() as fresh:
-                found["record"] = record_check.check(Recorded(fresh))
+                found["integrity"] += misfits(fresh)
+                found["record"] = [] if found["integrity"] else record_check.check(Recorded(fresh))
         with self._database.reading() as connection:
             _count(connection, watch, found, _SLOW_FAULTS)
         if not watch.endless:

@@ -19,6 +19,7 @@ import apsw
 
 from spec_kit_memory.errors import DatabaseCorrupt
 from spec_kit_memory.index.sqlite import schema
+from spec_kit_memory.index.sqlite.misfits import is_too_large
 from spec_kit_memory.index.sqlite.pages import (
     INDEX_INTERIOR,
     INDEX_LEAF,
@@ -40,7 +41,8 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "TEXT": (str,),
     "BLOB": (bytes,),
 }
-UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, DatabaseCorrupt)  # what reading such a row ends in
+# What reading such a row ends in.
+UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, DatabaseCorrupt)
 _INDEXES = "SELECT name, rootpage FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?"
 _SCHEMA_COLUMNS = 5  # type, name, table, root page, SQL
 
@@ -82,6 +84,8 @@ class Layout:
                 raise ValueError(f"{self.name}.{column.name} is empty")
             if value is not None and not isinstance(value, column.kinds):
                 raise ValueError(f"{self.name}.{column.name} is {type(value).__name__}")
+            if is_too_large(column.name, value):
+                raise ValueError(f"{self.name}.{column.name} is beyond all numbers")
             record[column.name] = value
         return record
 

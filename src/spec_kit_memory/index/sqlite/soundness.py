@@ -11,6 +11,7 @@ import apsw
 from spec_kit_memory.index.sql.dialect import fetch
 from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.failures import damaged
+from spec_kit_memory.index.sqlite.misfits import misfits
 
 __all__ = ["SECONDS", "Soundness", "Watch", "integrity", "integrity_of"]
 
@@ -56,6 +57,11 @@ class Soundness:
                 if faults:
                     raise damaged(self._database.path, faults[0])
                 self._checked_at[table] = time.monotonic()
+
+    def require_sense(self) -> None:
+        with self._database.apart() as connection:
+            if found := misfits(connection):
+                raise damaged(self._database.path, found[0])
 
 
 class Watch:

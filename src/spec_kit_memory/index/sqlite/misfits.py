@@ -1,0 +1,76 @@
+"""Which rows hold values that we never write: text in place of a number, JSON that is none, a time in no year?
+
+SQLite takes any value in any column, so a damaged file, another program or an index that came with a repository may
+hold them. Looked for where something failed for no other reason, and by the full check of health.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spec_kit_memory.index.sql.dialect import fetch
+from spec_kit_memory.index.sqlite.connection import Connection
+
+__all__ = ["is_too_large", "misfits"]
+
+_TABLES = (
+    *("counter", "content", "memory", "usage", "override", "citation", "link", "history", "ledger", "session"),
+    *("document", "alias", "passage", "trigger", "claim", "model", "vector", "token_state", "failure", "bad_file"),
+)
+_JSON = {
+    ("memory", "triggers"): "array",
+    ("override", "attributes"): "object",
+    ("citation", "files"): "array",
+    ("history", "before"): "object",
+    ("history", "after"): "object",
+    ("ledger", "memory_ids"): "array",
+    ("ledger", "operation"): "object",
+    ("session", "attention"): "array",
+    ("session", "sent"): "array",
+    ("document", "said"): "object",
+    ("document", "warnings"): "array",
+    ("alias", "triggers"): "array",
+}
+_KINDS = {"INTEGER": "'integer'", "REAL": "'real', 'integer'", "TEXT": "'text'", "BLOB": "'blob'"}
+_LAST_MOMENT = 253_402_300_799_999_999  # of the year 9999 in microseconds; counts and ids are far below
+_LAST_NS = 9_000_000_000_000_000_000
+_LARGEST_REAL = 1e300
+
+
+def _most(column: str) -> int:
+    """The largest whole number that a column can have."""
+    return _LAST_NS if column.endswith("_ns") else _LAST_MOMENT
+
+
+def is_too_large(column: str, value: object) -> bool:
+    """Is it a number beyond all that we write, or none at all?"""
+    if isinstance(value, int):
+        return abs(value) > _most(column)
+    return isinstance(value, float) and not abs(value) <= _LARGEST_REAL
+
+
+def misfits(connection: Connection) -> list[str]:
+    """One sentence for each column that has such a value."""
+    return [said for table in _TABLES for said in _of(connection, table)]
+
+
+def _of(connection: Connection, table: str) -> Iterator[str]:
+    for _, name, kind, required, _, key in fetch(connection, f'PRAGMA table_info("{table}")'):
+        if kind not in _KINDS:
+            continue
+        unfit = _unfit(table, str(name), str(kind))
+        empty = f'"{name}" IS NULL OR ' if required or key else ""
+        sql = f'SELECT 1 FROM "{table}" WHERE {empty}("{name}" IS NOT NULL AND ({unfit})) LIMIT 1'
+        if fetch(connection, sql):
+            yield f"{table}.{name} holds a value that it cannot have"
+
+
+def _unfit(table: str, name: str, kind: str) -> str:
+    wrong = f'typeof("{name}") NOT IN ({_KINDS[kind]})'
+    if kind == "INTEGER":
+        return f'{wrong} OR "{name}" NOT BETWEEN -{_most(name)} AND {_most(name)}'
+    if kind == "REAL":
+        return f'{wrong} OR abs("{name}") > {_LARGEST_REAL}'
+    if shape := _JSON.get((table, name)):
+        return f'{wrong} OR CASE WHEN json_valid("{name}") THEN json_type("{name}") <> \'{shape}\' ELSE 1 END'
+    return wrong
