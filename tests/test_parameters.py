@@ -24,6 +24,7 @@ from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.parameters import Edge, Parameter, Request, from_call, parameter, python_edge, read, signature
 from spec_kit_memory.requests import (
     CheckpointCreateRequest,
+    GetRequest,
     LinkRequest,
     ListRequest,
     LoadRequest,
@@ -360,6 +361,35 @@ def test_no_parameters_stand_in_a_second_table() -> None:
         (ListRequest, {"sortBy": "createdAt"}, ListRequest()),
         (ListRequest, {"sortBy": "Importance Weight"}, ListRequest(sort_by="importance_weight")),
         (LinkRequest, {"from": 1, "to": "2", "relation": "Derived-From"}, LinkRequest(1, 2, Relation.DERIVED_FROM)),
+        (LinkRequest, {"from": "[1]", "to": "memory 2", "relation": "caused"}, LinkRequest(1, 2, Relation.CAUSED)),
+        (LoadRequest, {"id": "ID: 18"}, LoadRequest(18)),
+        (LoadRequest, {"id": "(#18)"}, LoadRequest(18)),
+        (SearchRequest, {"prompt": "x", "tier": "all", "stateFilter": "any"}, SearchRequest("x")),
+        (SearchRequest, {"query": "x", "contextType": "Decisions"}, SearchRequest("x", context_type="decision")),
+        (SearchRequest, {"query": "x", "source": "memories"}, SearchRequest("x", source="memory")),
+        (
+            SearchRequest,
+            {"query": "x", "anchors": "state, decisions"},
+            SearchRequest("x", anchors=("state", "decisions")),
+        ),
+        (UpdateRequest, {"id": 1, "triggers": "a b, c d"}, UpdateRequest(1, trigger_phrases=("a b", "c d"))),
+        (UpdateRequest, {"id": 1, "triggers": ["a, b"]}, UpdateRequest(1, trigger_phrases=("a, b",))),
+        (
+            SaveRequest,
+            {"sessionSummary": "x", "next_steps": ["y"]},
+            SaveRequest(context={"sessionSummary": "x", "next_steps": ["y"]}),
+        ),
+        (
+            SaveRequest,
+            {"context": '{"title": "T"}', "summary": "x"},
+            SaveRequest(context={"title": "T", "summary": "x"}),
+        ),
+        (
+            CheckpointCreateRequest,
+            {"name": "a", "metadata": "why"},
+            CheckpointCreateRequest("a", metadata={"note": "why"}),
+        ),
+        (GetRequest, {"path": "a.md", "lines": [3, 9]}, GetRequest("a.md", "3-9")),
         (WhyRequest, {"id": "3", "relations": "caused, SUPPORTS"}, WhyRequest(3, relations=["caused", "supports"])),
         (ValidateRequest, {"memory_id": "3", "useful": "FALSE"}, ValidateRequest(3, was_useful=False)),
         (CheckpointCreateRequest, {"name": "a", "metadata": "{}"}, CheckpointCreateRequest("a", metadata={})),
@@ -406,6 +436,7 @@ def test_values_are_of_their_own_kinds_whatever_was_given() -> None:
         (SaveRequest, {"context": '{"sessionSummary": '}, "E030", ["'context' must be an object"]),
         (SaveRequest, {"context": "[1]"}, "E030", ["'context' must be an object"]),
         (LinkRequest, {"sourceId": 1, "targetId": 2, "relation": "cause"}, "E102", ["Did you mean caused?"]),
+        (LinkRequest, {"sourceId": 1, "targetId": 2, "relation": "caused_by"}, "E102", ["Exchange the two memories"]),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_nearest(

@@ -70,6 +70,7 @@ _SHOWN_CHARACTERS = 60
 _LARGEST_BUDGET = 1_000_000
 # Patterns are compiled when first used: most callers write numbers as numbers.
 _WHOLE = r"[+-]?\d{1,400}(?:\.0*)?"
+_ID = r"[\[(]?(?:(?:memory|link)(?:\s*id)?|id)?(?:://|[\s:]\s*)?#?(\d{1,400})[\])]?"
 _DECIMAL = r"[+-]?(?:\d{1,400}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?"
 
 _Request = TypeVar("_Request", bound="Request")
@@ -103,6 +104,10 @@ class Parameter:
         identifies: bool = False,
         alone: str = "",
         plain: str = "",
+        fields: Callable[[str], bool] | None = None,
+        divided: bool = False,
+        filters: bool = False,
+        joined: str = "",
     ) -> None:
         self.kind = kind
         self.default = default
@@ -126,6 +131,10 @@ class Parameter:
         self.identifies = identifies  # a number that is a name: #18 is one, 018 is none (see `memory_id`)
         self.alone = alone  # where one plain text, too few for this list, belongs
         self.plain = plain  # the key of an object that a text which is no JSON is meant for
+        self.fields = fields  # is a name that no parameter has that of a field of this object?
+        self.divided = divided  # one text is a list with commas between its items
+        self.joined = joined  # what a list of numbers for this text is joined with
+        self.filters = filters  # "all" and "any" filter nothing
         self.argument = self.annotation = ""  # its name and type in Python, from where it stands
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -409,7 +418,7 @@ def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) 
     """The request that arguments by name mean at an edge."""
     values: dict[str, Any] = {}
     problems: list[_Problem] = []
-    for name, value in (arguments or {}).items():
+    for name, value in _gathered(kind, arguments or {}, edge).items():
         declared = _meant(kind, name, edge)
         if declared is None:
             problems.append(_unknown(name, edge.sees(kind), edge))
@@ -432,6 +441,25 @@ def read(kind: type[_Request], arguments: Mapping[str, Any] | None, edge: Edge) 
     if problems:
         raise _error(problems, edge, edge.sees(kind))
     return kind(**values)
+
+
+def _gathered(kind: type[Request], arguments: Mapping[str, Any], edge: Edge) -> Mapping[str, Any]:
+    """Fields of an object that were given beside it, or in place of it, as what they are."""
+    for holder in edge.sees(kind):
+        if holder.fields is None:
+            continue
+        loose = {name: value for name, value in arguments.items() if _is_field(kind, holder, name, edge)}
+        given_name = next((name for name in arguments if _meant(kind, name, edge) is holder), holder.name)
+        held = _from_json(arguments[given_name]) if isinstance(arguments.get(given_name), str) else None
+        held = held if held is not None else arguments.get(given_name)
+        if loose and (held is None or isinstance(held, Mapping)) and not loose.keys() & (held or {}).keys():
+            others = {name: value for name, value in arguments.items() if name not in loose and name != given_name}
+            return {**others, given_name: {**(held or {}), **loose}}
+    return arguments
+
+
+def _is_field(kind: type[Request], holder: Parameter, name: str, edge: Edge) -> bool:
+    return _meant(kind, name, edge) is None and holder.fields is not None and holder.fields(str(name))
 
 
 def _meant(kind: type[Request], name: object, edge: Edge) -> Parameter | None:
@@ -550,12 +578,16 @@ def _clean(declared: Parameter, value: Any, edge: Edge) -> Any:
         return _clean(declared, value[0], edge)  # a list of the one value that is wanted
     if isinstance(value, str) and not value.strip() and not declared.blank:
         return _LEFT_OUT
+    if declared.filters and isinstance(value, str) and value.strip().casefold() in ("all", "any", "*"):
+        return _LEFT_OUT
     return _CLEANERS[declared.kind](declared, value, edge)
 
 
 def _text(declared: Parameter, value: Any, edge: Edge) -> str:
     if type(value) in (int, float) and not declared.choices:
         value = str(value)
+    if declared.joined and isinstance(value, list | tuple) and all(map(_is_whole, value)):
+        value = declared.joined.join(map(str, value))
     if declared.is_prose and isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
         value = " ".join(value)
     if not isinstance(value, str):
@@ -581,9 +613,14 @@ def _choice(declared: Parameter, value: str, edge: Edge) -> str:
     by_form = {squashed(choice): choice for choice in declared.choices}
     if declared.choice_type is ContextType:
         by_form = CONTEXT_ALIASES | by_form
+    if word not in by_form and word.endswith("s"):
+        word = word[:-3] + "y" if word.endswith("ies") else word[:-1]
     if word not in by_form:
         close = nearest(value, declared.choices)
         kind = UnknownRelation if declared.choice_type is Relation else BadParameter
+        if passive := _PASSIVE.get(word):
+            text = f"{edge.spelled(declared)} is {_short(value)}, and links go the other way"
+            raise _Problem(kind, text, declared, f"Exchange the two memories, and call it {passive}.")
         raise _Problem(
             kind,
             f"{edge.spelled(declared)} must be {' or '.join(declared.choices)}, not {_short(value)}",
@@ -617,8 +654,11 @@ def memory_id(text: str) -> int | None:
 
 
 def _bare_number(value: Any) -> Any:
-    """An id without the signs that we and others write before it."""
-    return value.strip().removeprefix("memory://").removeprefix("#") if isinstance(value, str) else value
+    """An id without what we and others write around it: #18, [18], memory 18, id: 18."""
+    if not isinstance(value, str):
+        return value
+    marked = re.fullmatch(_ID, value.strip(), re.IGNORECASE)
+    return marked[1] if marked else value.strip()
 
 
 def _whole(declared: Parameter, value: Any, edge: Edge) -> int:
@@ -704,8 +744,8 @@ def _items(declared: Parameter, value: Any, edge: Edge) -> list[Any]:
         parsed = _from_json(value) if value.lstrip().startswith("[") else None
         if isinstance(parsed, list):
             value = parsed
-        elif declared.choices or (declared.minimum or 0) > 1:
-            value = [part.strip() for part in re.split(r"[,;\n]", value)]  # one item cannot be meant
+        elif declared.divided or declared.choices or (declared.minimum or 0) > 1:
+            value = [part.strip() for part in re.split(r"[,;\n]", value)]
         else:
             value = [value]
     elif type(value) in (int, float) or (isinstance(value, os.PathLike) and declared.kind == "paths"):
@@ -761,6 +801,15 @@ _CLEANERS: Mapping[Kind, Callable[[Parameter, Any, Edge], Any]] = {
     "object": _object,
     "reference": _reference,
     "function": _function,
+}
+# What reads the other way round in a link.
+_PASSIVE: Mapping[str, str] = {
+    "causedby": "caused",
+    "enabledby": "enabled",
+    "supersededby": "supersedes",
+    "replacedby": "supersedes",
+    "contradictedby": "contradicts",
+    "supportedby": "supports",
 }
 _TRUTHS: Mapping[str, bool] = {
     **dict.fromkeys(("true", "yes", "y", "on", "1"), True),

@@ -31,31 +31,46 @@ OBJECT_LENGTH = 1_000_000
 LARGEST_COUNT = 2**31
 
 
+def _is_session_field(name: str) -> bool:
+    from spec_kit_memory.core.session_data import is_field  # not to be read for every other tool
+
+    return is_field(name)
+
+
 # --- find and read ----------------------------------------------------------------------
 
 
 class SearchRequest(Request, verb="search", needs=("query", "concepts"), without=NothingToSearch):
     """Find memories by text and meaning, best first. Without arguments: an overview."""
 
-    query: str | None = parameter("text", default=None, kw_only=False, about="In natural language", length=QUERY_LENGTH)
+    query: str | None = parameter(
+        "text",
+        default=None,
+        kw_only=False,
+        about="In natural language",
+        length=QUERY_LENGTH,
+        aliases=("prompt",),
+    )
     concepts: Sequence[str] = parameter(
         "texts", default=(), about="2 to 5 terms that must all match", least=2, most=5, alone="query"
     )
     also: Sequence[str] = also_parameter()
     spec_folder: str | None = folder_parameter(default=None)
     tier: Tier | str | None = parameter(
-        "text", default=None, choices=Tier, help="Only this importance", aliases=("importanceTier",)
+        "text", default=None, choices=Tier, help="Only this importance", aliases=("importanceTier",), filters=True
     )
     context_type: ContextType | str | None = parameter(
-        "text", default=None, choices=ContextType, help="Only this kind of content", aliases=("type",)
+        "text", default=None, choices=ContextType, help="Only this kind of content", aliases=("type",), filters=True
     )
     source: Source | str | None = parameter(
         "text", default="all", choices=Source, also=("all",), help="Only what came from there"
     )
     state_filter: State | str | None = parameter(
-        "text", default=None, choices=State, about="Only this state", aliases=("state",)
+        "text", default=None, choices=State, about="Only this state", aliases=("state",), filters=True
     )
-    min_state: State | str | None = parameter("text", default=None, choices=State, about="This state or fresher")
+    min_state: State | str | None = parameter(
+        "text", default=None, choices=State, about="This state or fresher", filters=True
+    )
     include_archived: bool = parameter("boolean", default=False, help="Also what is in state ARCHIVED")
     limit: int = limit_parameter(default=10)
     max_results: int | None = parameter(
@@ -72,7 +87,12 @@ class SearchRequest(Request, verb="search", needs=("query", "concepts"), without
     )
     max_tokens: int | None = budget_parameter("Budget (4000)", default=None)
     anchors: Sequence[str] = parameter(
-        "texts", default=(), about="Only these sections, e.g. decisions", most=50, aliases=("anchor", "anchorId")
+        "texts",
+        default=(),
+        about="Only these sections, e.g. decisions",
+        most=50,
+        aliases=("anchor", "anchorId"),
+        divided=True,
     )
     include_content: bool = parameter("boolean", default=False, about="Whole texts")
     include_constitutional: bool = parameter("boolean", default=True, about="Rules on top")
@@ -99,7 +119,14 @@ class SearchRequest(Request, verb="search", needs=("query", "concepts"), without
 class ContextRequest(Request, verb="context"):
     """What an agent should know when it starts: rules, matches, state and next steps."""
 
-    prompt: str | None = parameter("text", default=None, kw_only=False, about="The user's message", length=QUERY_LENGTH)
+    prompt: str | None = parameter(
+        "text",
+        default=None,
+        kw_only=False,
+        about="The user's message",
+        length=QUERY_LENGTH,
+        aliases=("query", "message"),
+    )
     also: Sequence[str] = also_parameter()
     spec_folder: str | None = folder_parameter(default=None)
     session_id: str | None = session_parameter(default=None)
@@ -121,7 +148,7 @@ class GetRequest(Request, verb="get"):
     path: str = parameter(
         "path", kw_only=False, about="e.g. memory/decisions.md", length=PATH_LENGTH, aliases=("filePath",)
     )
-    lines: str | None = parameter("text", default=None, kw_only=False, about="e.g. 42-56", length=64)
+    lines: str | None = parameter("text", default=None, kw_only=False, about="e.g. 42-56", length=64, joined="-")
     from_: int | None = parameter("integer", default=None, about="First line, with count", least=1, most=LARGEST_COUNT)
     count: int | None = parameter("integer", default=None, help="How many lines", least=1, most=LARGEST_COUNT)
 
@@ -131,7 +158,7 @@ class ListRequest(Request, verb="list"):
 
     spec_folder: str | None = folder_parameter("Exactly this spec folder", default=None)
     tier: Tier | str | None = parameter(
-        "text", default=None, choices=Tier, help="Only this importance", aliases=("importanceTier",)
+        "text", default=None, choices=Tier, help="Only this importance", aliases=("importanceTier",), filters=True
     )
     source: Source | str | None = parameter(
         "text", default="all", choices=Source, also=("all",), help="Only what came from there"
@@ -158,7 +185,14 @@ class ListRequest(Request, verb="list"):
 class TriggersRequest(Request, verb="triggers"):
     """Memories whose trigger phrases occur in a prompt. Without a prompt: all phrases."""
 
-    prompt: str = parameter("text", kw_only=False, about="The user's message", length=QUERY_LENGTH, blank=True)
+    prompt: str = parameter(
+        "text",
+        kw_only=False,
+        about="The user's message",
+        length=QUERY_LENGTH,
+        blank=True,
+        aliases=("query", "message"),
+    )
     limit: int = limit_parameter(default=3, most=50)
     session_id: str | None = session_parameter("Adds attention and linked memories", default=None)
     turn_number: int | None = parameter(
@@ -191,6 +225,7 @@ class SaveRequest(Request, verb="save", needs=("file_path", "context", "text")):
         "contextType, title, links{}, sessionId; or userPrompts[], observations[], recentContext[]",
         length=OBJECT_LENGTH,
         plain="sessionSummary",
+        fields=_is_session_field,
     )
     text: str | None = parameter(
         "text", default=None, help="Remember this one fact", length=OBJECT_LENGTH, reach="command"
@@ -238,12 +273,23 @@ class UpdateRequest(
         help="The new phrases: they replace all there are",
         most=100,
         aliases=("triggers", "trigger"),
+        divided=True,
     )
     add_trigger_phrases: Sequence[str] | None = parameter(
-        "texts", default=None, help="Phrases beside those there are", most=100, aliases=("addTriggers", "addTrigger")
+        "texts",
+        default=None,
+        help="Phrases beside those there are",
+        most=100,
+        aliases=("addTriggers", "addTrigger"),
+        divided=True,
     )
     remove_trigger_phrases: Sequence[str] | None = parameter(
-        "texts", default=None, help="Phrases to take away", most=100, aliases=("removeTriggers", "removeTrigger")
+        "texts",
+        default=None,
+        help="Phrases to take away",
+        most=100,
+        aliases=("removeTriggers", "removeTrigger"),
+        divided=True,
     )
     importance_weight: float | None = parameter(
         "number", default=None, least=0, most=1, help="The new weight", aliases=("weight",)
@@ -352,7 +398,7 @@ class CheckpointCreateRequest(Request, verb="checkpoint_create"):
     spec_folder: str | None = folder_parameter("Only this spec folder", default=None)
     description: str | None = parameter("text", default=None, help="What the snapshot is for", length=PROSE_LENGTH)
     metadata: Mapping[str, Any] | None = parameter(
-        "object", default=None, help="Anything to keep with it", length=QUERY_LENGTH
+        "object", default=None, help="Anything to keep with it", length=QUERY_LENGTH, plain="note"
     )
 
 

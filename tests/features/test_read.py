@@ -121,3 +121,25 @@ def test_a_line_that_is_too_long_for_what_is_left_is_shown_as_far_as_it_goes(pla
     alone = workspace.get("specs/001-core/memory/long.md", lines="3-3")
     assert line.startswith(alone.text.rstrip("…"))
     assert len(alone.text) > 10 * len(loaded.text)
+
+
+@pytest.mark.parametrize(
+    ("path", "lines"),
+    [
+        ("memory/a.md", "L2-L3"),
+        ("memory/a.md", "2:3"),
+        ("memory/a.md", "2, 3"),
+        ("memory/a.md", "2 to 3"),
+        ("memory/a.md:2-3", None),
+        ("memory/a.md#L2-L3", None),
+        ("memory://1", "2-3"),
+        ("#1", "2-3"),
+    ],
+)
+def test_lines_and_paths_are_understood_as_editors_and_links_write_them(
+    place: Place, path: str, lines: str | None
+) -> None:
+    place.write("memory/a.md", "# A\n\nSecond and third.\nFourth.\n")
+    workspace = place.open()
+    answer = workspace.get(path, lines)
+    assert (answer.path, answer.lines, answer.text) == ("memory/a.md", "2-3", "\nSecond and third.")

@@ -497,6 +497,9 @@ def test_passages_are_explained_too() -> None:
     assert "relevance 0.5" in drawn(answer)
 
 
+LINK = {"source_id": 1, "target_id": 2, "relation": "supports", "strength": 1.0, "evidence": ""}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -506,6 +509,10 @@ def test_passages_are_explained_too() -> None:
             "file, validation count",
         ),
         ({"presence": "forgotten", "title": "Kiln"}, {"presence": "live", "title": "Kiln"}, "Kiln"),
+        ({"presence": "forgotten"}, {"presence": "live"}, "is there again"),
+        ({}, {"link": LINK}, "link: #1 supports #2 added"),
+        ({"link": LINK}, {}, "link: #1 supports #2 removed"),
+        ({"link": LINK}, {"link": LINK | {"strength": 0.2}}, "link: #1 supports #2, strength changed"),
     ],
 )
 def test_history_names_what_changed_in_words(before: dict[str, object], after: dict[str, object], said: str) -> None:

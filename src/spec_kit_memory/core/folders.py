@@ -28,6 +28,10 @@ def near_folders(name: str, folders: Collection[str]) -> list[str]:
     names, parts = sorted(folders), name.split("/")
     word = parts[-1].split("-", 1)[-1]
     begun = [folder for folder in names if _begins(folder.split("/"), parts)]
+    if not begun and parts[0].split("-")[0].isdecimal():  # 7 for 007
+        number, *rest = parts[0].split("-", 1)
+        numbered = ["-".join([number.zfill(3), *rest]), *parts[1:]]
+        begun = [folder for folder in names if _begins(folder.split("/"), numbered)]
     within = [folder for folder in names if len(word) >= TELLING_CHARACTERS and word in folder]
     return list(dict.fromkeys([*begun, *close_names(name, names), *within]))[:NEAREST]
 

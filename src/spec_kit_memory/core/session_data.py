@@ -77,6 +77,7 @@ _CONTENT = (
     "recent",
     "state",
 )
+_NAMES = ("triggers", "files")  # of these, one text is several with commas between
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff]")
 _LINE_ENDS = re.compile("\r\n?|\x85|\u2028|\u2029")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -239,6 +240,10 @@ def _did_you_mean(value: str, kinds: Iterable[str]) -> str:
 
 def _squash(key: str) -> str:
     return key.replace("_", "").replace("-", "").replace(" ", "").casefold()
+
+
+def is_field(name: str) -> bool:
+    return _squash(name) in _FIELDS
 
 
 class _Reader:
@@ -415,6 +420,8 @@ class _Reader:
         items: list[T] = []
         for key, raw in self._values.get(name, []):
             value = _listed(raw)
+            if name in _NAMES and isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+                value = re.split(r"[,;\n]", value[0]) if value[0] == raw else value  # a text in place of a list
             if not isinstance(value, list | tuple):
                 self.problems.append(f"{key} is {_kind(value)}, not a list")
                 continue

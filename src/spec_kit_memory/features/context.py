@@ -135,7 +135,7 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
         sessions.remember_told(runtime, told_rules)
     return ContextAnswer(
         outcome=_outcome(page, folder, loading),
-        advice=tuple(_hints(offers, loading, page)),
+        advice=(*_no_folder(runtime, folder), *_hints(offers, loading, page)),
         text="\n\n".join(page.text),
         parts=tuple(page.parts),
         loading=loading,
@@ -338,6 +338,12 @@ def _outcome(page: _Page, folder: str | None, loading: str) -> Advice:
         return outcome("context-folder-empty", folder=folder) if folder else outcome("context-empty")
     code = "context-fresh-start" if loading == "skip" else "context-pieces"
     return outcome(code, count=len(page.parts), kinds=tuple(sorted(kinds)))
+
+
+def _no_folder(runtime: Runtime, folder: str | None) -> tuple[Text, ...]:
+    if folder is None or runtime.store.documents.count(Filter(spec_folder=folder)):
+        return ()
+    return (f"no memory is in the spec folder {folder}", runtime.meant_folder(folder))
 
 
 def _hints(offers: Sequence[Offer], loading: str, page: _Page) -> list[Text]:

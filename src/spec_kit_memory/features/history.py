@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.advice import advise, outcome
+from spec_kit_memory.advice import Text, advise, outcome
 from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer
 from spec_kit_memory.core import ledger as chain
 from spec_kit_memory.core.folders import clean_folder
@@ -42,7 +42,7 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
         changes = outcome("changes-of-workspace", count=len(entries))
     return HistoryAnswer(
         outcome=outcome("the-last", outcome=changes) if request.latest else changes,
-        advice=cut if entries or memory_id is None else (advise("nothing-recorded"),),
+        advice=cut if entries else _when_nothing(runtime, memory_id, folder),
         entries=tuple(fitting),
         counts=totals,
         ledger=_verified(runtime) if memory_id is None and not request.latest else {},
@@ -52,6 +52,12 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
         if request.titles
         else {},
     )
+
+
+def _when_nothing(runtime: Runtime, memory_id: int | None, folder: str | None) -> tuple[Text, ...]:
+    if memory_id is not None:
+        return (advise("nothing-recorded"),)
+    return (runtime.meant_folder(folder),) if folder else ()
 
 
 def _difference(entry: HistoryEntry) -> HistoryEntry:

@@ -24,10 +24,13 @@ from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound,
 from spec_kit_memory.features import budget, code_state, freshness, git_status, remarks
 from spec_kit_memory.features.personal import PERSONAL, is_personal
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.parameters import memory_id
 from spec_kit_memory.requests import GetRequest, ListRequest, LoadRequest
 
 GET_TOKENS = 25_000  # of one call; what is longer is read in parts
-_RANGE = re.compile(r"^\s*(\d{1,9})(?:\s*-\s*(\d{0,9}))?\s*$")
+# "42-56", and as editors, links and lists write it: L42-L56, 42:56, 42..56, [42, 56].
+_RANGE = re.compile(r"\s*[\[(]?\s*L?(\d{1,9})(?:\s*(-|–|:|,|\.\.|to)\s*L?(\d{0,9}))?\s*[\])]?\s*", re.IGNORECASE)
+_PLACE = re.compile(r"(.+?\.\w+)(?::|#)(L?\d{1,9}(?:-L?\d{0,9})?)")
 
 
 def load(runtime: Runtime, request: LoadRequest) -> LoadAnswer:
@@ -138,6 +141,7 @@ def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple
 
 def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     """Exactly those lines of a memory, redacted as search shows them."""
+    request = _spelled_out(runtime, request)
     stored = freshness.stored_path(runtime, request.path)
     older = freshness.refresh(runtime, stored)
     memory = runtime.store.documents.get(path=stored)
@@ -165,14 +169,24 @@ def get(runtime: Runtime, request: GetRequest) -> GetAnswer:
     )
 
 
+def _spelled_out(runtime: Runtime, request: GetRequest) -> GetRequest:
+    """Path and lines, also where the path is an id, or says the lines too: memory/on-call.md:3-9."""
+    if id_ := memory_id(request.path):
+        return request.replace(path=runtime.store.documents.get(id_).path)
+    place = _PLACE.fullmatch(request.path) if request.lines is None and request.from_ is None else None
+    if place and runtime.store.documents.get(path=freshness.stored_path(runtime, request.path)) is None:
+        return request.replace(path=place[1], lines=place[2])
+    return request
+
+
 def _requested_lines(request: GetRequest, total: int) -> tuple[int, int]:
     if request.lines is not None:
         lines = request.lines
-        parsed = _RANGE.match(lines)
+        parsed = _RANGE.fullmatch(lines)
         if not parsed:
             raise BadParameter(f"lines is {lines!r}", hint='write it as search shows it, e.g. "42-56"')
         first = int(parsed[1])
-        last = int(parsed[2]) if parsed[2] else total if "-" in lines else first
+        last = int(parsed[3]) if parsed[3] else total if parsed[2] else first
     else:
         first = request.from_ or 1
         last = first + request.count - 1 if request.count else total

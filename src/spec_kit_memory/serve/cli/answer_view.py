@@ -448,10 +448,25 @@ def _chain(ledger: Mapping[str, Any]) -> str:
 def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
     """The fields that changed; of what came, went or came back, its title."""
     if before is None or after is None or before.get("presence") != after.get("presence"):
-        return str((after or before or {}).get("title") or "")
+        came_back = "is there again" if (after or {}).get("presence") == "live" else ""
+        return str((after or before or {}).get("title") or came_back)
+    if "link" in before or "link" in after:
+        return _changed_link(before.get("link"), after.get("link"))
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     words = [{"content_hash": "file"}.get(name, name.replace("_", " ")) for name in changed if name != "fingerprint"]
     return ", ".join(words[:6])
+
+
+def _changed_link(before: object, after: object) -> str:
+    """Which link came, went or was made stronger."""
+    link = after or before
+    if not isinstance(link, Mapping):
+        return "link"
+    told = f"link: #{link.get('source_id')} {link.get('relation')} #{link.get('target_id')}"
+    if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
+        return f"{told} {'added' if after else 'removed'}"
+    changed = [name for name in ("strength", "evidence") if before.get(name) != after.get(name)]
+    return f"{told}, {' and '.join(changed) or 'origin'} changed"
 
 
 def _checkpoints(answer: answers.CheckpointListAnswer, *, now: datetime) -> Iterator[Block]:
