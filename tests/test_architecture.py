@@ -76,6 +76,7 @@ LATE: dict[str, str] = {
     # Of our own.
     f"{PACKAGE}.core.words": "patterns for every script, which only writing and searching need",
     f"{PACKAGE}.core.markdown": "only a file that is read anew",
+    f"{PACKAGE}.core.session_data": "only a call of `save` whose fields stand beside its context",
     f"{PACKAGE}.core.redact": "patterns of secrets, which only writing and failing need",
     f"{PACKAGE}.embed": "one provider, the one that is set",
     f"{PACKAGE}.features": "each verb loads what it does; all together cost as much as the fastest command",

@@ -515,3 +515,35 @@ def test_of_tens_of_thousands_of_passwords_none_is_left(crowd: str) -> None:
 def test_a_crowd_of_addresses_is_not_a_crowd_of_secrets() -> None:
     text = "".join(f"- https://example.org/page/{number}\n" for number in range(30_000))
     assert redact(text).text == text
+
+
+OLD_AND_NEW = "the password was changed from {} to {}"
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets"),
+    [
+        (OLD_AND_NEW, ("Sunflower7", "Moonlight8")),
+        ("password changed from {} to {}.", ("Sunflower7", "Moonlight8")),
+        ('we changed the password from "{}" to "{}"', ("sunflower7", "moonlight8")),
+        ("rotated the admin password from {} to {} on Friday", ("Sunflower7", "Moonlight8")),
+        ("privateKeyId: {}", ("daa5e1a5fb5ac23df4f44202419a0170b64a420b",)),
+        ("private-key-id: {}", ("daa5e1a5fb5ac23df4f44202419a0170b64a420b",)),
+    ],
+)
+def test_the_value_before_a_change_goes_as_the_one_after_it(text: str, secrets: tuple[str, ...]) -> None:
+    clean = redact(text.format(*secrets)).text
+    assert not [secret for secret in secrets if secret in clean]
+    assert clean.count("[REDACTED:") == len(secrets)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password was changed from the console to avoid lockouts",
+        "we changed the password from 8 to 12 characters",
+        "password reset from the admin page to the login page",
+    ],
+)
+def test_from_one_place_to_another_is_no_secret(text: str) -> None:
+    assert redact(text).text == text

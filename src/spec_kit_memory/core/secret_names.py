@@ -106,9 +106,8 @@ _NAME_CHARACTERS = string.ascii_letters + string.digits + "_.$-"
 _TAIL_WORD = (
     "key|value|string|text|secret|token|base64|b64|prod|production|dev|test|live|staging|plain|data|base|\\d{1,3}"
 )
-_TAIL = Pattern(
-    rf"(?:[_-]?(?:{_TAIL_WORD})(?![a-z])){{0,2}}(?:(?<=private_key)_id|(?<=secret)_id)?(?![A-Za-z0-9])", re.IGNORECASE
-)
+_KEY_ID = "(?<=private_key)_id|(?<=private-key)-id|(?<=private key) id|(?<=privateKey)Id|(?<=secret)_id"
+_TAIL = Pattern(rf"(?:[_-]?(?:{_TAIL_WORD})(?![a-z])){{0,2}}(?:{_KEY_ID})?(?![A-Za-z0-9])", re.IGNORECASE)
 _CLOSERS = Pattern(r"(?:\\{0,3}[\"'`]|&quot;|&#3[49];|%2[27]|\]|\)|\*{1,2}|_{1,2}){0,4}[ \t]{0,8}")
 _SIGN = Pattern(
     # a type between name and sign

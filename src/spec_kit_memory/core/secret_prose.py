@@ -72,6 +72,9 @@ _IS = Pattern(
 )
 _SPACE = Pattern(r"\s{1,20}")
 _TO = Pattern(rf"{_QUALIFIED}[ \t]to[ \t]{{1,3}}", re.IGNORECASE)
+_FROM = Pattern(
+    r"[ \t](?:(?:was|is|has[ \t]been|got)[ \t])?(?P<verb>changed|rotated|reset)?[ \t]?from[ \t]{1,3}", re.IGNORECASE
+)
 _CHANGES = Pattern(
     r"\b(?:set|sets|setting|change|changed|changing|reset|update|updated|rotate|rotated)\b[^\n.;:]{0,40}\Z",
     re.IGNORECASE,
@@ -146,7 +149,12 @@ def sentence(text: str, start: int, end: int, kind: str) -> Iterator[Span]:
     """The password that a sentence tells; the noun stands from `start` to `end`."""
     if in_mark(text, start) or (text[end - 1].isascii() and text[end : end + 1].isalpha() and text[end] not in "sS"):
         return
-    for span in (_labelled(text, start, end, kind), _changed(text, start, end, kind), _reversed(text, start, kind)):
+    for span in (
+        _labelled(text, start, end, kind),
+        _changed(text, start, end, kind),
+        *_replaced(text, start, end, kind),
+        _reversed(text, start, kind),
+    ):
         if span is not None:
             yield span
 
@@ -171,9 +179,24 @@ def _is_introduced(text: str, start: int) -> bool:
 
 def _changed(text: str, start: int, end: int, kind: str) -> Span | None:
     match = _TO.match(text, end)
-    if match is None or _CHANGES.search(text, max(0, start - 60), start) is None:
+    if match is None or not (
+        _CHANGES.search(text, max(0, start - 60), start) or _CHANGES.search(text, end, match.end())
+    ):
         return None
     return _value(text, match.end(), kind, plain=False)
+
+
+def _replaced(text: str, start: int, end: int, kind: str) -> Iterator[Span | None]:
+    """The one before, and the one after: "the password was changed from A to B"."""
+    match = _FROM.match(text, end)
+    if match is None or not (match["verb"] or _CHANGES.search(text, max(0, start - 60), start)):
+        return
+    before = _value(text, match.end(), kind, plain=False)
+    yield before
+    quote = before is not None and text[before[1] : before[1] + 1] in tuple("\"'`»”’")
+    then = _TO.match(text, before[1] + quote) if before is not None else None
+    if then is not None:
+        yield _value(text, then.end(), kind, plain=False)
 
 
 def _value(text: str, at: int, kind: str, *, plain: bool) -> Span | None:
