@@ -433,7 +433,12 @@ def test_values_are_of_their_own_kinds_whatever_was_given() -> None:
         (SearchRequest, {"concepts": ["one"]}, "E032", ["'concepts' has 1 item; it takes 2 to 5"]),
         (SearchRequest, {"query": " "}, "E040", ["'query' or 'concepts' is needed"]),
         (SearchRequest, {"query": "x", "concepts": "one"}, "E032", ["'concepts' has 1 item; it takes 2 to 5"]),
-        (SaveRequest, {"context": '{"sessionSummary": '}, "E030", ["'context' must be an object"]),
+        (
+            SaveRequest,
+            {"context": '{"sessionSummary": '},
+            "E030",
+            ["'context' must be an object; the text given is no JSON"],
+        ),
         (SaveRequest, {"context": "[1]"}, "E030", ["'context' must be an object"]),
         (LinkRequest, {"sourceId": 1, "targetId": 2, "relation": "cause"}, "E102", ["Did you mean caused?"]),
         (LinkRequest, {"sourceId": 1, "targetId": 2, "relation": "caused_by"}, "E102", ["Exchange the two memories"]),

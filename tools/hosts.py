@@ -508,6 +508,8 @@ Known limits:
 
 - Claude Code puts all tools but `memory_context`, `memory_search` and `memory_save` behind a search of its own; Qwen \
 Code does it with all of them. Its search finds `memory_search` by "memory decisions".
+- Claude Code offers our tools only after it has heard of tools, prompts and resources, and `-p` does not wait long \
+for that: all three are among the answers that are sent before anything heavy is imported.
 - Codex, Copilot CLI, Gemini CLI and Qwen Code read a project's configuration only in folders that are trusted, and \
 Codex asks before it runs new hooks.
 - Cline gives a server three seconds and has no hooks that could add to a prompt.

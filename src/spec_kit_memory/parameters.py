@@ -759,6 +759,8 @@ def _object(declared: Parameter, value: Any, edge: Edge) -> Any:
     data = _from_json(value) if isinstance(value, str) else value
     if data is None and declared.plain and not value.lstrip().startswith(("{", "[")):
         data = {declared.plain: value}
+    if isinstance(value, str) and data is None:
+        raise _broken_json(declared, value, edge)
     if not isinstance(data, Mapping):
         raise _wrong(declared, value, edge)
     if edge.bounded:
@@ -834,6 +836,24 @@ def _wrong(declared: Parameter, value: object, edge: Edge, expected: str = "") -
     name = edge.spelled(declared)
     step = f"Give {name} {words}."
     return _Problem(BadParameter, f"{name} must be {words}, not {_short(value)}", declared, step=step)
+
+
+def _broken_json(declared: Parameter, text: str, edge: Edge) -> _Problem:
+    """Where a text that was meant to be JSON stops being it."""
+    name, reason = edge.spelled(declared), "it is nested too deep"
+    try:
+        json.loads(text)
+    except ValueError as error:
+        reason = str(error)
+    except RecursionError:
+        pass
+    step = f"Give {name} {_WORDS[declared.kind]} itself, or correct the JSON."
+    return _Problem(
+        BadParameter,
+        f"{name} must be {_WORDS[declared.kind]}; the text given is no JSON: {reason}",
+        declared,
+        step=step,
+    )
 
 
 def _short(value: object) -> str:

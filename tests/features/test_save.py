@@ -18,6 +18,7 @@ from spec_kit_memory.core.memory import Tier, VectorStatus
 from spec_kit_memory.errors import (
     BadParameter,
     DatabaseBusy,
+    FileMissing,
     Invalid,
     MissingParameter,
     OutsideScope,
@@ -240,6 +241,13 @@ def test_one_of_three_is_given(place: Place) -> None:
 
 
 # --- where it goes and what it is called ----------------------------------------------------
+
+
+def test_a_file_that_is_not_there_is_answered_with_what_saves_without_one(place: Place) -> None:
+    workspace = place.open()
+    with pytest.raises(FileMissing) as refused:
+        workspace.save(file_path="memory/decision.md")
+    assert "`save()` with its text" in refused.value.hint
 
 
 def test_without_specs_memories_go_to_the_root(place: Place) -> None:

@@ -561,7 +561,7 @@ def locate(settings: Settings, path: str | Path, *, scope: Scope) -> MemoryFile:
     """The one file that a caller named, if it may be read and a rule makes it a memory."""
     real = paths.contained(settings, path, scope=scope)
     if not real.exists():
-        raise FileMissing(f"{path} does not exist", hint="check the path", path=str(path))
+        raise FileMissing(f"{path} does not exist", hint=advise("name-a-file"), path=str(path))
     return locate_real(settings, path, real)
 
 

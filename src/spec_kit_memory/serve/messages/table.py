@@ -232,6 +232,7 @@ TABLE: Mapping[str, Words] = {
     "move-folder-away": _alike("a folder is in the index's place: move it away and run `index()`"),
     "make-writable": _alike("make the folder writable and run `index()`"),
     "who-holds-locks": _alike("try again; `health()` names the processes that hold locks"),
+    "name-a-file": _alike("name a file that is there; what has no file yet is saved by `save()` with its text"),
     "check-path": _alike("check the path; `list()` shows what is indexed"),
     "ledger-damaged": _alike("restore index.sqlite from a backup; `ledger_verify()` checks it"),
     "set-dimensions": _alike("set semantic.dimensions to what the model gives, then run `index()`"),
