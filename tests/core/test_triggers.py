@@ -71,6 +71,9 @@ def found(phrase: str, prompt: str) -> bool:
         ("--flag", "run it with --flag=1"),
         # What is written in several ways.
         ("ｆｕｌｌ width", "FULL WIDTH"),
+        ("don't panic", "please don’t panic"),
+        ("l’atelier du port", "à l'atelier du port"),
+        ("spec-kit", "use spec\u2011kit, please"),
         ("ΣΊΣΥΦΟΣ", "σίσυφος"),
         ("Ångström", "A\u030angstro\u0308m"),
         ("محمد", "مُحَمَّد"),

@@ -62,6 +62,10 @@ _LOADING: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# What phones and word processors put in place of an apostrophe and a hyphen.
+_TYPOGRAPHIC = {0x2018: "'", 0x2019: "'", 0x02BC: "'", 0x2010: "-", 0x2011: "-"}
+
+
 @cache
 def _pattern(source: str) -> re.Pattern[str]:
     """Compiled when a text beyond ASCII comes: it takes longer than matching, and a hook runs once per prompt."""
@@ -100,7 +104,7 @@ def fold(text: str) -> str:
         return " ".join(text.lower().split())
     folded = normalize("NFKC", normalize("NFKC", text).casefold())
     # The dotted capital has become an i and a dot above.
-    folded = folded.replace("i\u0307", "i").replace("\u0131", "i")
+    folded = folded.replace("i\u0307", "i").replace("\u0131", "i").translate(_TYPOGRAPHIC)
     return " ".join(_pattern(_UNSPOKEN).sub("", folded).split())
 
 
