@@ -120,17 +120,16 @@ class _Course:
         self._progress = progress
         self._passages = self._told = 0  # in all, and as many were told: what is counted anew takes nothing back
         self._made = self._left = 0  # tokens
-        self._others: tuple[int, int] | None = None  # passages and tokens that had vectors when it began
+        self._others: int | None = None  # passages that had vectors when it began
 
     def round_begins(self) -> None:
         if self._progress is None:
             return
         stats = self._store.care.stats()
-        passages, whole, self._left = stats["passages"], stats["tokens"], stats["pending_tokens"]
+        passages, self._left = stats["passages"], stats["pending_tokens"]
         if self._others is None:
-            self._others = passages - stats["pending_passages"], whole - self._left
-        self._passages = max(1, passages - self._others[0])  # with what came meanwhile
-        self._made = max(0, whole - self._others[1] - self._left)
+            self._others = passages - stats["pending_passages"]
+        self._passages = max(1, passages - self._others)  # with what came meanwhile
         if self._made:
             self._tell()
 
