@@ -796,3 +796,40 @@ def test_opencodes_plugin_runs_each_hook_once_though_it_is_installed_twice(
     sources = [json.loads(line.split(" ", 4)[4])["source"] for line in calls if line.startswith("hook session-start")]
     assert sources == ["startup", "compact", "resume"]
     assert sum(line.startswith("hook session-end") for line in calls) == 1
+
+
+@EVERY_HOST
+def test_nothing_is_written_through_the_link_of_a_folder_that_a_repository_brought(
+    host: str, root: Path, home: Path
+) -> None:
+    """`.claude` may lead to the user's own `~/.claude`, so that an install for one project is one for all."""
+    plan = hosts.install(host, root=root, scope="project")
+    changed = [Path(change["path"]) for change in plan.changes]
+    paths = [path.relative_to(root) for path in changed if path.is_relative_to(root)]  # Cline has its own for each user
+    victim = home / "victim"
+    for name in sorted({path.parts[0] for path in paths if len(path.parts) > 1}):
+        victim.mkdir(exist_ok=True)
+        (root / name).symlink_to(victim)
+        for verb in (hosts.install, hosts.uninstall):
+            with pytest.raises(Invalid, match="leads out of the project"):
+                verb(host, root=root, scope="project", apply=True)
+            assert everything(victim) == {}
+        (root / name).unlink()
+    assert everything(root) == {}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such pipes")
+def test_a_pipe_in_place_of_a_configuration_is_not_waited_for(root: Path) -> None:
+    os.mkfifo(root / ".mcp.json")
+    with pytest.raises(Invalid, match="not a regular file"):
+        hosts.install("claude-code", root=root, scope="project", apply=True)
+
+
+def test_a_link_within_the_project_is_kept_and_what_it_leads_to_is_written(root: Path) -> None:
+    (root / ".shared").mkdir()
+    (root / ".claude").symlink_to(".shared")
+    hosts.install("claude-code", root=root, scope="project", apply=True)
+    assert (root / ".claude").is_symlink()
+    assert (root / ".shared" / "settings.json").exists()
+    hosts.uninstall("claude-code", root=root, scope="project", apply=True)
+    assert not list((root / ".shared").rglob("*.json"))

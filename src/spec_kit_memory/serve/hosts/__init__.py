@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -44,6 +44,7 @@ class FileEdit:
     before: bytes | None
     after: bytes | None
     kept: OriginalFile | None = None  # to be remembered
+    within: Path | None = None  # it must not leave this folder by a link
 
     @property
     def action(self) -> Literal["create", "edit", "delete"]:
@@ -59,12 +60,12 @@ def install(
     record = install_record.read(host, place)
     changes, untouched = [], []
     shared: dict[Path, OriginalFile] = {}
-    for file, current in _read(files):
+    for file, current in _read(files, place):
         if file.form == "text" and not _may_replace(file, current, record):
             untouched.append(str(file.path))
             continue
         change = _installed(file, current, record.files.get(file.path))
-        changes += [change] if change else []
+        changes += [replace(change, within=_bounds(file.path, place))] if change else []
         also = None if change or file.path in record.files else _of_another(file.path, host, place)
         shared |= {file.path: also} if also else {}
     notes = team_entry.remote_notes(chosen, place) if url else chosen.notes(place)
@@ -96,11 +97,11 @@ def uninstall(host: str, *, root: Path, scope: str | None = None, apply: bool = 
         if path not in {file.path for file in files} and _of_another(path, host, place) is None
     ]
     changes, untouched = [], []
-    for file, current in _read([*files, *gone]):
+    for file, current in _read([*files, *gone], place):
         entry = record.files.get(file.path)
         change = _uninstalled(file, current, entry, host)
         if change:
-            changes.append(change)
+            changes.append(replace(change, within=_bounds(file.path, place)))
         elif entry and current is not None and file.form == "text":
             untouched.append(str(file.path))
     hints = [f"{path} was edited since and stays." for path in untouched]
@@ -151,18 +152,24 @@ def _others(host: str, place: HostPlace) -> list[InstallRecord]:
     return [install_record.read(other, place) for other in HOSTS if other != host]
 
 
-def _read(files: list[File]) -> Iterator[tuple[File, bytes | None]]:
+def _read(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes | None]]:
     """Each file with its bytes. All that cannot be read as what they are, are told at once."""
     problems: list[str] = []
     contents: list[tuple[File, bytes | None]] = []
     for file in files:
-        problem = edits.problem_of(file)
+        problem = install_record.obstacle(file.path, within=_bounds(file.path, place)) or edits.problem_of(file)
         if problem:
             problems.append(f"{file.path} {problem}.")
         else:
             contents.append((file, file.path.read_bytes() if file.path.is_file() else None))
     _refuse(problems)
     return iter(contents)
+
+
+def _bounds(path: Path, place: HostPlace) -> Path | None:
+    """The project that the folder of a file must not leave: a repository brings its own links. A file itself may be a
+    link, as dotfiles are; the user's own folders may lead where they like."""
+    return place.root if place.scope == "project" and path.is_relative_to(place.root) else None
 
 
 def _refuse(problems: list[str]) -> None:
@@ -279,11 +286,11 @@ def _apply(changes: list[FileEdit], remembered: InstallRecord | None) -> list[Pa
     try:
         backups = install_record.write(remembered) if remembered else []
         for change in changes:
-            _write(change.path, change.after)
+            _write(change, change.after)
             done.append(change)
     except OSError as error:
         for change in done:
-            _write(change.path, change.before)
+            _write(change, change.before)
         raise AccessDenied(
             f"{error.filename or 'A file'} cannot be written: {error.strerror}. Nothing was changed.",
             hint="Check who may write there.",
@@ -311,11 +318,11 @@ def _still_as_read(changes: list[FileEdit]) -> None:
             )
 
 
-def _write(path: Path, data: bytes | None) -> None:
+def _write(change: FileEdit, data: bytes | None) -> None:
     if data is None:
-        path.resolve().unlink(missing_ok=True)
+        install_record.remove_file(change.path, within=change.within)
     else:
-        install_record.write_file(path, data)
+        install_record.write_file(change.path, data, within=change.within)
 
 
 def _plan(

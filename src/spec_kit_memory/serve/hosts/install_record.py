@@ -13,11 +13,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spec_kit_memory import filesystem, settings
-from spec_kit_memory.filesystem import Place
+from spec_kit_memory.filesystem import Place, Redirected
 from spec_kit_memory.serve.hosts.edits import Containers
 from spec_kit_memory.serve.hosts.formats import HostPlace
 
-__all__ = ["InstallRecord", "OriginalFile", "digest", "forget", "read", "write", "write_file"]
+__all__ = [
+    "InstallRecord",
+    "OriginalFile",
+    "digest",
+    "forget",
+    "obstacle",
+    "read",
+    "remove_file",
+    "write",
+    "write_file",
+]
 
 FORMAT = 1
 
@@ -99,8 +109,37 @@ def remove_empty(folders: Iterable[Path]) -> None:
             continue  # not empty, or gone already
 
 
-def write_file(path: Path, data: bytes, *, mode: int | None = None) -> None:
+def obstacle(path: Path, *, within: Path | None) -> str:
+    """Why a file can be neither read nor written; empty where nothing stands in the way."""
+    if within is not None and not path.parent.resolve().is_relative_to(within.resolve()):
+        return "is reached through a link that leads out of the project"
+    if path.exists() and not path.is_file():
+        return "is not a regular file"
+    return ""
+
+
+def _inside(path: Path, within: Path) -> Place:
+    """Links to folders of the project were followed by now; one that is swapped in from here on is refused."""
+    root, folder = within.resolve(), path.parent.resolve()
+    if not folder.is_relative_to(root):
+        raise Redirected(path)
+    return Place(root, (*folder.relative_to(root).parts, path.name))
+
+
+def remove_file(path: Path, *, within: Path | None) -> None:
+    if within is None or path.is_symlink():
+        path.resolve().unlink(missing_ok=True)
+    else:
+        filesystem.remove(_inside(path, within))
+
+
+def write_file(path: Path, data: bytes, *, mode: int | None = None, within: Path | None = None) -> None:
     """Replace a file in one step. A link stays a link: what it points to is replaced."""
+    if within is not None and not path.is_symlink():
+        place = _inside(path, within)
+        filesystem.make_folders(place.parent)
+        filesystem.replace(place, data, mode=mode)
+        return
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     filesystem.replace(Place.of(path), data, mode=mode)
