@@ -8,11 +8,14 @@ import json
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from spec_kit_memory.serve.page import document, views
+from spec_kit_memory.core.memory import Scope
+from spec_kit_memory.files import activity, set_aside
+from spec_kit_memory.serve.page import document, jinja, views
 from tests.serve.page.conftest import Page, written
 
 STATIC = Path(views.__file__).parent / "static"
@@ -156,6 +159,38 @@ def test_an_empty_workspace_says_what_to_do(tmp_path: Path) -> None:
         page.text("/time")
 
 
+@pytest.mark.parametrize(
+    ("passage", "shown"),
+    [
+        ("# Title\n\nThe **retained** messages are `off`.", "The retained messages are off."),
+        ("| kind | delay |\n|---|---|\n| polling | 5 s |", "kind · delay\npolling · 5 s"),
+        ("- [x] one\n- two * 3 ** 4", "one\ntwo * 3 ** 4"),
+        ("# Title…", ""),
+        ("## Another heading", "Another heading"),
+        ("<!-- ANCHOR:a -->\nsaid\n---", "said"),
+        ("", ""),
+    ],
+)
+def test_an_excerpt_is_words_without_markup(passage: str, shown: str) -> None:
+    assert jinja._excerpt(passage, "Title") == shown
+
+
+def test_a_heading_that_repeats_the_title_is_heard_and_not_seen(page: Page) -> None:
+    assert 'class="prose titled"' in page.text(f"/memory/{id_of(page, 'The van')}")
+    written(page.root, "memory/other.md", "---\ntitle: Its title\n---\n# Its heading\n\nText.\n")
+    page.workspace.index()
+    assert 'class="prose"' in page.text(f"/memory/{id_of(page, 'Its title')}")
+
+
+def test_searches_and_uses_by_day_are_told(page: Page) -> None:
+    now = datetime.now(UTC)
+    rows = [activity.DayTally(now.date(), activity.SENT, verb, 3, 900) for verb in ("search", "load")]
+    activity.add(page.workspace.settings, rows, now=now)
+    shown = page.text("/numbers")
+    assert 'data-chart="use"' in shown
+    assert re.search(rf"{now:%Y-%m-%d}</td><td class=\"num\">0</td><td class=\"num\">3</td><td class=\"num\">1,800<", shown)
+
+
 # --- changes by forms alone
 
 
@@ -182,6 +217,61 @@ def test_a_form_that_changes_nothing_writes_nothing(page: Page) -> None:
     form = {"title": "Docks keep an MQTT connection", "tier": "important", "type": "general", "phrases": "mqtt\nbroker"}
     assert "Nothing was changed" in page.post(f"/memory/{id_}/update", after=f"/memory/{id_}", **form).text
     assert page.workspace.ledger_head().summary == before
+
+
+def test_what_a_form_does_not_send_stays_as_it_is(page: Page) -> None:
+    id_ = id_of(page, "Docks keep an MQTT connection")
+    page.post(f"/memory/{id_}/update", tier="critical")
+    card = page.workspace.examine(id_).memory
+    assert (card.title, card.tier, list(card.triggers)) == (
+        "Docks keep an MQTT connection",
+        "critical",
+        ["mqtt", "broker"],
+    )
+    assert "title is missing" in page.post(f"/memory/{id_}/update", after=f"/memory/{id_}", title=" ").text
+
+
+def take_back(page: Page, shown: str) -> None:
+    """Send the form of the notice, as its button would."""
+    form = re.search(r'<form method="post" action="([^"]+)" class="inline">((?:<input[^>]*>)+)<button class="undo"', shown)
+    assert form, "no undo is offered"
+    fields = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', form[2]))
+    assert page.client.post(form[1], data=fields).status_code == 200
+
+
+def test_every_change_can_be_taken_back_where_it_was_made(page: Page) -> None:
+    """Of each kind one: the page that follows has the button, and with it all is as it was."""
+    van, docks = id_of(page, "The van"), id_of(page, "Docks keep an MQTT connection")
+    written(page.root, "memory/van-again.md", "# The van again\n\nThe van charges forty bicycles at night.\n")
+    page.workspace.index()
+    again = id_of(page, "The van again")
+    link = page.workspace.link(docks, again, "enabled").link.id
+
+    def state() -> object:
+        cards = sorted((c.id, c.title, c.tier, c.triggers, c.confidence) for c in page.workspace.list(limit=50).memories)
+        links = sorted((step.link.source_id, step.link.relation) for step in page.workspace.why(docks).steps)
+        checkpoints = [row["name"] for row in page.workspace.checkpoint_list().checkpoints]
+        aside = sorted(set_aside.read(page.workspace.settings, scope=Scope()))
+        return cards, links, checkpoints, aside, page.workspace.examine(van).outdated
+
+    before = state()
+    for address, form in {
+        f"/memory/{van}/update": {"title": "The lorry", "tier": "critical", "type": "decision", "phrases": "van"},
+        f"/memory/{van}/judge": {"verdict": "outdated"},
+        f"/memory/{docks}/judge": {"verdict": "useful"},
+        f"/memory/{again}/forget": {},
+        f"/memory/{again}/merge": {"into": str(van)},
+        f"/memory/{docks}/link": {"target": str(van), "relation": "supports"},
+        f"/link/{link}/remove": {},
+        f"/memory/{docks}/phrase/remove": {"phrase": "mqtt"},
+        "/care/keep": {"key": "unused:1.12345678"},
+        "/time/checkpoint": {"name": "before"},
+    }.items():
+        shown = page.post(address, after="/folders", **form).text
+        assert 'class="notice"' in shown, address
+        take_back(page, shown)
+        after = state()
+        assert after == before, address
 
 
 def test_a_rule_is_made_only_with_the_tick(page: Page) -> None:

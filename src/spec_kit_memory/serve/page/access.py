@@ -58,6 +58,9 @@ class Notice:
     hints: tuple[str, ...] = ()
     operation: str = ""  # for undo
     failed: bool = False
+    # The form that takes back what is no operation of the ledger: its address and what it sends.
+    back_to: str = ""
+    back_form: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from spec_kit_memory.errors import BadParameter, MissingParameter
 from spec_kit_memory.serve.messages import for_person
@@ -71,16 +72,14 @@ def _sentence(answer: Answer) -> str:
 
 
 def update(workspace: Workspace, sent: Sent) -> ChangeDone:
-    """Only what differs from what is there is written."""
+    """Only what was sent, and differs from what is there, is written."""
     card = workspace.examine(sent.id).memory
     values: dict[str, Any] = {}
-    if (title := sent.needed("title")) != card.title:
-        values["title"] = title
-    if (tier := sent.needed("tier")) != card.tier:
-        values["importance_tier"] = tier
-    if (kind := sent.needed("type")) != card.context_type:
-        values["context_type"] = kind
-    if (phrases := sent.lines("phrases")) != list(card.triggers):
+    there = {"title": card.title, "tier": card.tier, "type": card.context_type}
+    for name, value in there.items():
+        if name in sent.form and (wanted := sent.needed(name)) != value:
+            values[{"tier": "importance_tier", "type": "context_type"}.get(name, name)] = wanted
+    if "phrases" in sent.form and (phrases := sent.lines("phrases")) != list(card.triggers):
         values["trigger_phrases"] = phrases
     if not values:
         return ChangeDone(Notice("Nothing was changed: everything is as it was."))
@@ -133,13 +132,9 @@ def undo(workspace: Workspace, sent: Sent) -> ChangeDone:
 
 def keep(workspace: Workspace, sent: Sent) -> ChangeDone:
     answer = workspace.keep(sent.needed("key"), kept=sent.text("kept") != "0")
-    return ChangeDone(
-        Notice(
-            answer.summary[:1].upper()
-            + answer.summary[1:]
-            + ("; it is among what was set aside" if answer.kept else "")
-        )
-    )
+    said = _sentence(answer) + ("; it is among what was set aside" if answer.kept else "")
+    back = {"key": answer.key, "kept": "0" if answer.kept else "1"}
+    return ChangeDone(Notice(said, back_to="/care/keep", back_form=back))
 
 
 def remove_phrase(workspace: Workspace, sent: Sent) -> ChangeDone:
@@ -147,8 +142,9 @@ def remove_phrase(workspace: Workspace, sent: Sent) -> ChangeDone:
 
 
 def checkpoint_create(workspace: Workspace, sent: Sent) -> ChangeDone:
-    answer = workspace.checkpoint_create(sent.needed("name"), description=sent.text("description") or None)
-    return _notice(workspace, answer, None)
+    answer = workspace.checkpoint_create(name := sent.needed("name"), description=sent.text("description") or None)
+    back = f"/time/checkpoint/{quote(name, safe='')}/delete"
+    return ChangeDone(Notice(_sentence(answer), back_to=back, back_form={"confirm": "1"}))
 
 
 def checkpoint_restore(workspace: Workspace, sent: Sent) -> ChangeDone:

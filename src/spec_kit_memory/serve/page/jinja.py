@@ -37,6 +37,10 @@ SIGNS = {
 }
 
 
+_RULE = re.compile(r"#|<!--|---|```|\|[\s:|-]+$")  # begins a line of markdown that says nothing by itself
+_SIGNS = re.compile(r"\*\*(?=\S)|(?<=\S)\*\*|`+|^[-*+] (?:\[[ xX]\] )?|^\| *| *\|$")
+
+
 def html(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
@@ -61,6 +65,7 @@ def _environment() -> Environment:
         "json": _json,
         "advice": _advice,
         "excerpt": _excerpt,
+        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
         "address": lambda name: quote(str(name), safe="/"),
     }
     environment.globals |= {"static": address, "counted": counted, "with_query": _with_query, "signs": SIGNS}
@@ -82,11 +87,13 @@ def _advice(text: str) -> str:
     return " ".join(clauses).rstrip(":;. ")
 
 
-def _excerpt(text: str) -> str:
-    """The words of a passage: without headings and tags, unless there is nothing else."""
-    lines = [line for line in str(text).split("\n") if line.strip()]
-    plain = [line for line in lines if not line.lstrip().startswith(("#", "<!--", "---", "```"))]
-    return "\n".join(plain or lines)
+def _excerpt(text: str, title: str = "") -> str:
+    """The words of a passage, without the signs of its markup, and without a heading unless it says something new."""
+    lines = [line.strip() for line in str(text).split("\n") if line.strip()]
+    headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
+    told = [line for line in lines if not _RULE.match(line)]
+    told = told or [heading for heading in headings if heading.rstrip("…") != title]
+    return "\n".join(_SIGNS.sub("", line).replace(" | ", " · ") for line in told)
 
 
 def _with_query(path: str, query: Mapping[str, str], **changed: str | None) -> str:

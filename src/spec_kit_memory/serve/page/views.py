@@ -144,6 +144,7 @@ def memory(workspace: Workspace, request: PageRequest) -> PageView:
     plain = request.flag("plain") or answer.memory.source is Source.CHAT
     values = {
         "tab": "text",
+        "titled": body.lstrip().startswith(f"# {answer.memory.title}\n"),  # its first heading says the same
         "plain": plain,
         "body": body,
         "cut": not plain and len(body) > document.LONGEST,
@@ -292,11 +293,17 @@ def numbers(workspace: Workspace, request: PageRequest) -> PageView:
 
 def _use_chart(answer: Any) -> dict[str, Any]:
     days = [day.day for day in answer.use]
-    tokens = dict.fromkeys(days, 0)
+    tokens, searches = dict.fromkeys(days, 0), dict.fromkeys(days, 0)
     for row in answer.sent:
         if row.day in tokens:
             tokens[row.day] += row.tokens
-    return {"days": days, "uses": [day.uses for day in answer.use], "tokens": list(tokens.values())}
+            searches[row.day] += row.answers if row.verb == "search" else 0
+    return {
+        "days": days,
+        "uses": [day.uses for day in answer.use],
+        "searches": [searches[day] for day in days],
+        "tokens": list(tokens.values()),
+    }
 
 
 def _curves(answer: Any) -> dict[str, Any]:

@@ -213,8 +213,8 @@
     use: (values) => [
       { scales: { x: { time: true }, tokens: { range: (_, least, most) => [0, Math.max(most, 1)] }, y: { range: (_, least, most) => [0, Math.max(most, 1)] } },
         axes: [axis(), { ...axis(), label: "uses", labelSize: 18 }, { ...axis(), scale: "tokens", side: 1, label: "tokens", labelSize: 18, size: 60, grid: { show: false } }],
-        series: [{ value: "{YYYY}-{MM}-{DD}" }, { label: "uses", stroke: colour("--part-relevance"), width: 2, points: { show: false } }, { label: "tokens sent", scale: "tokens", stroke: colour("--part-recency"), width: 1.5, dash: [5, 4], points: { show: false } }] },
-      [values.days.map(day), values.uses, values.tokens],
+        series: [{ value: "{YYYY}-{MM}-{DD}" }, { label: "uses", stroke: colour("--part-relevance"), width: 2, points: { show: false } }, { label: "searches", stroke: colour("--part-tier"), width: 1.5, dash: [2, 3], points: { show: false } }, { label: "tokens sent", scale: "tokens", stroke: colour("--part-recency"), width: 1.5, dash: [5, 4], points: { show: false } }] },
+      [values.days.map(day), values.uses, values.searches, values.tokens],
     ],
     decay: (values) => {
       const data = [[...values.days]];
@@ -242,7 +242,7 @@
     if (!window.uPlot) return;
     const [options, data] = plots[box.dataset.chart](JSON.parse(box.dataset.values));
     box.replaceChildren();
-    const line = (plot, at) => ((plot.series[at].dash ?? []).length ? ["dashed", "dotted"][(at + 1) % 2] : "solid");
+    const line = (plot, at) => { const [drawn] = plot.series[at].dash ?? []; return !drawn ? "solid" : drawn > 2 ? "dashed" : "dotted"; };
     new window.uPlot({ width: box.clientWidth, height: 240, legend: { markers: { width: 2, dash: line } }, ...options }, data, box);
   });
   draw();
@@ -260,18 +260,20 @@
     parent.append(made);
     return made;
   };
-  const short = (text) => (text.length > 34 ? `${text.slice(0, 33)}…` : text);
+  const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
   document.querySelectorAll("[data-graph]").forEach((box) => {
     if (!window.d3?.forceSimulation) return;
     const { centre, nodes, links } = JSON.parse(box.dataset.graph);
     const width = box.clientWidth, height = box.clientHeight;
+    const edge = Math.min(110, width / 6);
+    const letters = Math.round(Math.min(34, width / 14));
     nodes.forEach((node) => { if (node.id === centre) { node.fx = width / 2; node.fy = height / 2; } });
     window.d3.forceSimulation(nodes).stop()
       .force("link", window.d3.forceLink(links).id((node) => node.id).distance(Math.min(170, width / 4)))
       .force("charge", window.d3.forceManyBody().strength(-900))
-      .force("x", window.d3.forceX(width / 2).strength(0.05)).force("y", window.d3.forceY(height / 2).strength(0.2))
-      .force("room", window.d3.forceCollide(40)).tick(300);
-    nodes.forEach((node) => { node.x = Math.min(width - 110, Math.max(110, node.x)); node.y = Math.min(height - 26, Math.max(18, node.y)); });
+      .force("x", window.d3.forceX(width / 2).strength(width < height * 1.5 ? 0.3 : 0.05)).force("y", window.d3.forceY(height / 2).strength(width < height * 1.5 ? 0.02 : 0.2))
+      .force("room", window.d3.forceCollide(Math.min(60, width / 8))).tick(300);
+    nodes.forEach((node) => { node.x = Math.min(width - edge, Math.max(edge, node.x)); node.y = Math.min(height - 26, Math.max(18, node.y)); });
     const picture = make(box, "svg", { viewBox: `0 0 ${width} ${height}` });
     links.forEach(({ source, target, relation }) => {
       make(picture, "line", { x1: source.x, y1: source.y, x2: target.x, y2: target.y });
@@ -280,7 +282,7 @@
     nodes.forEach((node) => {
       const link = make(picture, "a", { href: `${base}/memory/${node.id}`, class: node.id === centre ? "centre" : "", tabindex: "-1" });
       make(link, "circle", { cx: node.x, cy: node.y, r: node.id === centre ? 8 : 6 });
-      make(link, "text", { x: node.x, y: node.y + 20, "text-anchor": "middle" }, short(node.title));
+      make(link, "text", { x: node.x, y: node.y + 20, "text-anchor": node.x < 100 ? "start" : node.x > width - 100 ? "end" : "middle" }, short(node.title, letters));
       make(link, "title", {}, node.title);
     });
   });
