@@ -10,6 +10,7 @@ from decimal import Decimal
 import pytest
 
 from spec_kit_memory.core import ledger, operation
+from spec_kit_memory.core.citations import Citations, CitedFile
 from spec_kit_memory.core.memory import (
     Actor,
     Attention,
@@ -20,6 +21,7 @@ from spec_kit_memory.core.memory import (
     LinkClaim,
     Origin,
     Relation,
+    Scope,
     Session,
     Stamp,
     Tier,
@@ -122,8 +124,21 @@ def test_history_is_found_by_folder_and_limited(store: Index) -> None:
     store.documents.put(entry("specs/002-b/memory/x.md", "b", spec_folder="002-b"), BY_USER)
     assert [one.memory_id for one in store.record.history(spec_folder="002-b")] == [2]
     assert [one.memory_id for one in store.record.history(limit=1)] == [2]
+    assert store.record.history(spec_folder="001-a", limit=9) == store.record.history(spec_folder="001-a")
     with pytest.raises(MemoryNotFound):
         store.record.history(77)
+
+
+def test_the_memories_that_name_files_are_listed_newest_first(store: Index) -> None:
+    for number in range(1, 5):
+        store.documents.put(entry(f"memory/{number}.md", f"text {number}"), BY_USER)
+    files = (CitedFile("src/login.py", "a" * 64, 3, ""),)
+    named = {1: files, 2: (), 3: files}
+    store.documents.scanned(cited={id_: Citations(sha(f"text {id_}")[:16], of) for id_, of in named.items()})
+    assert store.care.citing() == [3, 1]
+    store.documents.forget(3, BY_USER)
+    assert store.care.citing() == [1]
+    assert store.within(Scope(prefixes=("specs",))).care.citing() == []
 
 
 def test_an_entry_carries_its_operation_and_its_history_row_names_it(store: Index) -> None:

@@ -55,6 +55,7 @@ def warm(runtime: Runtime) -> None:
             ranking.read_ahead(memory.attributes)
         if len(memories) < _AT_ONCE:
             break
+    runtime.matcher()
     gc.collect()
     gc.freeze()
 

@@ -89,9 +89,8 @@ def _unvouched(runtime: Runtime) -> Iterator[CareItem]:
 
 def _stale(runtime: Runtime) -> Iterator[CareItem]:
     """What names files of the project that are not what they were when it was written."""
-    naming = [
-        memory for memory in runtime.store.documents.find(limit=LOOKED_AT) if memory.cited and not memory.outdated
-    ]
+    citing = runtime.store.care.citing()[:LOOKED_AT]
+    naming = [memory for memory in runtime.store.documents.many(citing) if not memory.outdated]
     code_by_id = code_state.of(runtime, naming)
     for memory in naming:
         code = code_by_id.get(memory.id)
@@ -159,8 +158,9 @@ def _unused(runtime: Runtime) -> Iterator[CareItem]:
 
 
 def _failures(runtime: Runtime) -> Iterator[CareItem]:
-    failed = {remark.memory_id: remark.message for remark in runtime.store.care.remarks() if remark.kind == "vector"}
-    for memory in runtime.store.documents.many(list(failed)) if runtime.meaning.wanted else ():
+    remarks = runtime.store.care.failed_vectors() if runtime.meaning.wanted else ()
+    failed = {remark.memory_id: remark.message for remark in remarks}
+    for memory in runtime.store.documents.many(list(failed)):
         if memory.vector_status in (VectorStatus.FAILED, VectorStatus.PARTIAL):
             yield CareItem(
                 key=_key("vectors", memory),

@@ -37,7 +37,7 @@ from spec_kit_memory.settings import Settings
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from spec_kit_memory.answers import NumbersAnswer, SearchAnswer
+    from spec_kit_memory.answers import ChangesAnswer, NumbersAnswer, SearchAnswer
     from spec_kit_memory.core.alignment import Profile
     from spec_kit_memory.core.operation import Operation
     from spec_kit_memory.features.background import Background
@@ -259,6 +259,7 @@ class ScopeView:
         # What was compared so far to find near-duplicates; see `near_duplicates.comparison`.
         self.comparison: object | None = None
         self.numbers: tuple[object, NumbersAnswer] | None = None  # see `features.numbers`
+        self.changes: tuple[object, ChangesAnswer] | None = None  # see `features.undo`
         self.sync: Sync | None = None
         self._matcher: tuple[int, Matcher] | None = None
         self._rules: tuple[int, list[Memory]] | None = None

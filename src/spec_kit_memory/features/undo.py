@@ -94,6 +94,16 @@ def changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
     memory_id = request.memory_id
     if memory_id is not None and not _was_changed(runtime, memory_id):
         return ChangesAnswer(outcome=outcome("nothing-to-undo"), changes=())
+    head = next(runtime.whole.record.ledger(last=True), None)
+    key = (memory_id, request.limit, head.hash if head else "")  # an undo is an entry, too
+    cached = runtime.view.changes
+    if cached is None or cached[0] != key:
+        cached = runtime.view.changes = (key, _changes(runtime, request))
+    return cached[1]
+
+
+def _changes(runtime: Runtime, request: ChangesRequest) -> ChangesAnswer:
+    memory_id = request.memory_id
     fitting = (act for act in acts(runtime, _WAYS, entries=LATEST_ENTRIES) if memory_id in (None, *act.memory_ids))
     rows = [_change_row(act) for act in islice(fitting, request.limit)]
     return ChangesAnswer(outcome=outcome("changes-to-undo", count=len(rows)), changes=tuple(rows))

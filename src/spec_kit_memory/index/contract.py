@@ -505,6 +505,14 @@ class Care(Protocol):
         """Of live memories, or of these, ordered by path."""
         ...
 
+    def failed_vectors(self) -> list[Remark]:
+        """Those of the remarks that say which passages have no vector, and why."""
+        ...
+
+    def citing(self) -> list[int]:
+        """The live memories whose texts name files of the project, newest first."""
+        ...
+
     def bad_files(self) -> list[BadFile]: ...
     def snapshot(self, where: Filter = EVERYTHING) -> Generator[Mapping[str, Any], None, None]:
         """Everything of one moment, row by row. Close it: until then the log cannot be cut back."""

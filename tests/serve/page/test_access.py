@@ -20,9 +20,10 @@ from tests.serve.page.conftest import NAMES, Page, made, written
 
 TOKEN = "correct-horse-battery-staple"
 PAGES = sorted(
-    path.replace("{id:int}", "1").replace("{name:path}", "001-docks").replace("{name}", "x") for path in views.PAGES
+    path.replace("{id:int}", "1").replace("checkpoint/{name:path}", "checkpoint/x").replace("{name:path}", "001-docks")
+    for path in views.PAGES
 )
-CHANGES = sorted(path.replace("{id:int}", "1").replace("{name}", "x") for path in changes.CHANGES)
+CHANGES = sorted(path.replace("{id:int}", "1").replace("{name:path}", "x") for path in changes.CHANGES)
 
 
 class Clock:

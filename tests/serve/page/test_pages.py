@@ -188,7 +188,9 @@ def test_searches_and_uses_by_day_are_told(page: Page) -> None:
     activity.add(page.workspace.settings, rows, now=now)
     shown = page.text("/numbers")
     assert 'data-chart="use"' in shown
-    assert re.search(rf"{now:%Y-%m-%d}</td><td class=\"num\">0</td><td class=\"num\">3</td><td class=\"num\">1,800<", shown)
+    assert re.search(
+        rf"{now:%Y-%m-%d}</td><td class=\"num\">0</td><td class=\"num\">3</td><td class=\"num\">1,800<", shown
+    )
 
 
 # --- changes by forms alone
@@ -233,7 +235,9 @@ def test_what_a_form_does_not_send_stays_as_it_is(page: Page) -> None:
 
 def take_back(page: Page, shown: str) -> None:
     """Send the form of the notice, as its button would."""
-    form = re.search(r'<form method="post" action="([^"]+)" class="inline">((?:<input[^>]*>)+)<button class="undo"', shown)
+    form = re.search(
+        r'<form method="post" action="([^"]+)" class="inline">((?:<input[^>]*>)+)<button class="undo"', shown
+    )
     assert form, "no undo is offered"
     fields = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', form[2]))
     assert page.client.post(form[1], data=fields).status_code == 200
@@ -248,7 +252,9 @@ def test_every_change_can_be_taken_back_where_it_was_made(page: Page) -> None:
     link = page.workspace.link(docks, again, "enabled").link.id
 
     def state() -> object:
-        cards = sorted((c.id, c.title, c.tier, c.triggers, c.confidence) for c in page.workspace.list(limit=50).memories)
+        cards = sorted(
+            (c.id, c.title, c.tier, c.triggers, c.confidence) for c in page.workspace.list(limit=50).memories
+        )
         links = sorted((step.link.source_id, step.link.relation) for step in page.workspace.why(docks).steps)
         checkpoints = [row["name"] for row in page.workspace.checkpoint_list().checkpoints]
         aside = sorted(set_aside.read(page.workspace.settings, scope=Scope()))
@@ -325,6 +331,16 @@ def test_a_checkpoint_is_made_compared_restored_and_deleted(page: Page) -> None:
     assert page.workspace.examine(id_).memory.title == "The van"
     page.post("/time/checkpoint/before/delete", confirm="1")
     assert "before" not in [row["name"] for row in page.workspace.checkpoint_list().checkpoints]
+
+
+def test_a_checkpoint_of_any_name_is_seen_and_deleted(page: Page) -> None:
+    for name in ("release/1.2", "before 10 % off?", "été#1", "a.b"):
+        shown = page.post("/time/checkpoint", after="/time", name=name).text
+        link = next(found for found in re.findall(r'href="(/time/checkpoint/[^"]+)"', shown))
+        assert "Everything is as it was then." in page.text(link)
+        assert page.get(f"{link}.json").json()["diff"]["data"]["name"]
+        page.post(f"{link}/delete", confirm="1")
+        assert page.workspace.checkpoint_list().checkpoints == ()
 
 
 def test_two_versions_of_a_memory_are_shown_as_a_diff(page: Page) -> None:

@@ -60,6 +60,20 @@ class Statistics(View):
             ]
         return sorted(found, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
 
+    def failed_vectors(self) -> list[Remark]:
+        seen, bound = conditions.visible(self._scope)
+        with self._database.reading(own=True) as connection:
+            return _failed_passages(connection, f"memory.presence = 'live' AND {seen}", bound)
+
+    def citing(self) -> list[int]:
+        seen, bound = conditions.visible(self._scope)
+        sql = (
+            f"SELECT memory.id FROM memory {conditions.CITED} WHERE memory.project_id = @p"
+            f" AND memory.presence = 'live' AND citation.files <> '[]' AND {seen} ORDER BY memory.id DESC"
+        )
+        with self._database.reading() as connection:
+            return [id_ for (id_,) in fetch(connection, sql, bound)]
+
     def bad_files(self) -> list[BadFile]:
         with self._database.reading() as connection:
             found = fetch(

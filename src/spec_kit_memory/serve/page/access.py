@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import threading
 import time
@@ -38,6 +39,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+_HOST = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d{1,5})?", re.ASCII)  # a name and a port, and nothing else
 LONGEST_ADDRESS = 4096  # Python reads no number of more than 4,300 digits, and fails
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
@@ -150,15 +152,14 @@ class PageAccess:
 
     def is_named(self, host: str) -> bool:
         """Is it one of our own names? A name that an attacker points at this machine is not."""
-        return _name_of(f"//{host}") in self.names
+        return _HOST.fullmatch(host) is not None and _name_of(f"//{host}") in self.names
 
     def is_from_here(self, headers: Mapping[str, str]) -> bool:
         """Does a change come from a page of ours? Browsers say so; what says nothing has no cookie to abuse."""
         origin = headers.get("origin")
         if origin is not None:
-            parts = urlsplit(origin)
-            same = parts.scheme in ("http", "https") and parts.netloc.lower() == headers.get("host", "").lower()
-            if not same or _name_of(origin) not in self.names:
+            scheme, _, place = origin.lower().partition("://")
+            if scheme not in ("http", "https") or place != headers.get("host", "").lower() or not self.is_named(place):
                 return False
         return headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ class Sent:
 
     def number(self, name: str) -> int:
         text = self.needed(name).removeprefix("#")
-        if not text.isdigit() or len(text) > 15:
+        if not re.fullmatch(r"[0-9]{1,15}", text):
             raise BadParameter(f"{name.replace('_', ' ')} is {text!r}.", hint="Give a memory's number.")
         return int(text)
 
@@ -184,8 +185,8 @@ CHANGES: Mapping[str, Callable[[Workspace, Sent], ChangeDone]] = {
     "/undo": undo,
     "/care/keep": keep,
     "/time/checkpoint": checkpoint_create,
-    "/time/checkpoint/{name}/restore": checkpoint_restore,
-    "/time/checkpoint/{name}/delete": checkpoint_delete,
+    "/time/checkpoint/{name:path}/restore": checkpoint_restore,
+    "/time/checkpoint/{name:path}/delete": checkpoint_delete,
     "/index": index,
     "/repair": repair,
 }

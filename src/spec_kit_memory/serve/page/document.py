@@ -47,7 +47,7 @@ def html_of(text: str, *, sections: Sequence[Section] = (), first_line: int = 1)
     reader = _reader()
     tokens = reader.parse(visible(text[:LONGEST]))
     _name_sections(tokens, sections, first_line)
-    return nh3.clean(
+    clean = nh3.clean(
         reader.renderer.render(tokens, reader.options, {}),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
@@ -55,6 +55,8 @@ def html_of(text: str, *, sections: Sequence[Section] = (), first_line: int = 1)
         url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
     )
+    # No attribute begins so: it is a text that speaks of an address of ours, and stays as it was written.
+    return clean.replace('="/', "=&quot;/")
 
 
 def _allowed_attribute(tag: str, name: str, value: str) -> str | None:
@@ -64,7 +66,7 @@ def _allowed_attribute(tag: str, name: str, value: str) -> str | None:
         return value if value == "wide" else None
     if name == "tabindex":
         return "0"
-    return value
+    return value if name in ("id", "start", "rel") else None
 
 
 def _name_sections(tokens: Sequence[Any], sections: Sequence[Section], first_line: int) -> None:

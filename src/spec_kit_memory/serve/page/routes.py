@@ -98,7 +98,8 @@ class Page:
     async def front(self, request: Request) -> Response:
         """The address that was printed leads here, with its token; who is in already goes on to search."""
         token = request.query_params.get("token")
-        if token is not None:
+        # Programs that look ahead at a link ask for its head; that uses nothing up.
+        if token is not None and request.method == "GET":
             value = self._access.exchange(token)
             if value is not None:
                 return self._let_in(value)
@@ -150,7 +151,15 @@ class Page:
         theme = request.query_params.get("to", "")
         answer = RedirectResponse(_local(request.query_params.get("next", "")), status_code=303)
         if theme in THEMES:
-            answer.set_cookie("skm_theme", theme, max_age=THEME_SECONDS, samesite="lax", httponly=True, path="/")
+            answer.set_cookie(
+                "skm_theme",
+                theme,
+                max_age=THEME_SECONDS,
+                samesite="lax",
+                httponly=True,
+                secure=self._access.secure,
+                path="/",
+            )
         return answer
 
     # --- pages

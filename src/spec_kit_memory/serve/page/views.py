@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ class PageRequest:
 
     def number(self, name: str) -> int | None:
         text = self.text(name)
-        if text and not text.lstrip("-").isdigit():
+        if text and not re.fullmatch(r"-?[0-9]{1,15}", text):
             raise BadParameter(f"{name} is {text!r}, and must be a whole number.", hint="Correct the address.")
         return int(text) if text else None
 
@@ -341,7 +342,7 @@ PAGES: Mapping[str, Callable[[Workspace, PageRequest], PageView]] = {
     "/care": care,
     "/time": time,
     "/time/ledger": ledger,
-    "/time/checkpoint/{name}": checkpoint,
+    "/time/checkpoint/{name:path}": checkpoint,
     "/numbers": numbers,
     "/numbers/health": health,
     "/folders": folders,

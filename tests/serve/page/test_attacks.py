@@ -1,0 +1,298 @@
+"""Who wishes the page ill: odd names, odd methods, odd numbers, and hostile words in every place that has words."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from spec_kit_memory.serve.page import changes, document, views
+from spec_kit_memory.serve.page.access import HEADERS
+from spec_kit_memory.serve.page.routes import below
+from tests.serve.page.conftest import Page, written
+
+MARK = "<b data-evil=1>\"'`x`"  # whatever is put in unescaped is seen by it
+ENDS = ("", "?plain=1", "/links", "/similar?with=1", "/versions")  # of a memory's address
+BAD_TEXTS = (
+    "<math><mtext><table><mglyph><style><!--</style><img title=\"--&gt;&lt;img src=1 onerror=alert(1)&gt;\">",
+    "<svg></p><style><a id=\"</style><img src=1 onerror=alert(1)>\">",
+    "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
+    "<template><script>alert(1)</script></template>",
+    "<form><input name=attributes><input name=parentNode></form>",
+    "[x](&#106;avascript:alert(1))",
+    "[x](java&NewLine;script:alert(1))",
+    "[x](<java\tscript:alert(1)>)",
+    "[x](\x01javascript:alert(1))",
+    "[x](//evil.example)",
+    "[x](/sign-out)",
+    "[x](blob:http://evil.example/1)",
+    "[x](file:///etc/passwd)",
+    "[x](feed:javascript:alert(1))",
+    "[x](https://evil.example/\" onmouseover=\"alert(1))",
+    "[x](https://evil.example 'a\" onclick=\"alert(1)')",
+    "<https://evil.example/\"onmouseover=alert(1)>",
+    "<mailto:x@y?subject=\"onclick=alert(1)>",
+    "```\" onclick=alert(1) class=\"notice\nx\n```",
+    "99999999999999999999. x\n",
+    "<div hx-get=/undo hx-trigger=load>x</div>",
+    "<base href=https://evil.example>",
+    "<meta http-equiv=refresh content='0;url=https://evil.example'>",
+    "<link rel=stylesheet href=https://evil.example/x.css>",
+    "# <a id=q name=csrf>x</a> {#palette}",
+    "<!-- ANCHOR:palette -->\nx\n<!-- /ANCHOR:palette -->",
+    "<!-- ANCHOR:\"><img src=x onerror=alert(1)> -->\nx\n<!-- /ANCHOR -->",
+    "[x]: https://evil.example \"a\"\n\n![x][x]",
+    "{{ 7 * 7 }} {% raw %}",
+    "<scr\x00ipt>alert(1)</scr\x00ipt>",
+    "\ufeff<script>alert(1)</script>",
+    "<ScRiPt/xss src=//evil.example>",
+    "<x/onpointerrawupdate=alert(1)>x",
+    "<?xml-stylesheet href=\"javascript:alert(1)\"?>",
+    "<![CDATA[<script>alert(1)</script>]]>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_TEXTS)
+def test_no_variant_of_a_hostile_text_acts(text: str) -> None:
+    shown = document.html_of(f"# x\n\n{text}\n")
+    tags = re.findall(r"<(/?[a-zA-Z][\w-]*)((?:\s+[\w-]+(?:=\"[^\"]*\")?)*)\s*/?>", shown)
+    assert len(tags) == shown.count("<")  # nothing else begins with an angle
+    assert {name.lstrip("/") for name, _ in tags} <= document._TAGS
+    for _, attributes in tags:
+        pairs = re.findall(r"([\w-]+)=\"([^\"]*)\"", attributes)
+        assert {name for name, _ in pairs} <= {"href", "rel", "class", "tabindex", "start", "id"}
+        assert all(re.match(r"https?:|mailto:", value) for name, value in pairs if name == "href")
+        assert all(value.startswith("section-") for name, value in pairs if name == "id")
+
+
+def test_an_address_in_a_text_stays_as_it_was_written_below_a_project() -> None:
+    shown = document.html_of('Write `<a href="/search">` or say href="/search" and action="/x".')
+    assert below(shown, "/p/ours") == shown
+    assert below('<a href="/search">', "/p/ours") == '<a href="/p/ours/search">'
+
+
+# --- words of others in every place
+
+
+@pytest.fixture
+def hostile(page: Page) -> Page:
+    """The same words as a title, phrase, tag, folder, file, evidence, checkpoint, author and name of code."""
+    front = json.dumps(MARK)
+    folder = "specs/002-<b data-evil=1>" if os.name != "nt" else "specs/002-x"
+    name = "<b data-evil=1>.md" if os.name != "nt" else "x.md"
+    written(
+        page.root,
+        f"{folder}/memory/{name}",
+        f"---\ntitle: {front}\ntriggers: [{front}, evil]\nauthor: {front}\ntags: [{front}]\n{front}: {front}\n---\n"
+        f"# {MARK}\n\n<!-- ANCHOR:{MARK} -->\nevil `src/{MARK}.py` words\n<!-- /ANCHOR:{MARK} -->\n",
+    )
+    written(page.root, f"{folder}/spec.md", f"# {MARK}\n\n{MARK} is what it is about.\n")
+    (page.root / "memory" / f"bad-{name}").write_bytes(b"# \xff\xfe\x00\x01\n")
+    page.workspace.index()
+    card = next(
+        card for card in page.workspace.list(limit=50).memories if "evil" in card.path and "memory" in card.path
+    )
+    page.workspace.link(card.id, 1, "supports", evidence=MARK)
+    page.workspace.update(card.id, add_trigger_phrases=["evil again"])
+    page.workspace.checkpoint_create("evil-one", description=MARK)
+    return page
+
+
+def test_words_of_others_are_only_text_in_every_page_and_answer(hostile: Page) -> None:
+    cards = [card for card in hostile.workspace.list(limit=50).memories if "evil" in card.path]
+    folder = quote(cards[0].spec_folder or "", safe="")
+    addresses = [
+        f"/search?q={quote(MARK)}&also={quote(MARK)}&folder={folder}&tier=important",
+        f"/agent?q={quote(MARK)}+evil&folder={folder}",
+        "/care?check=1",
+        f"/care?kind=file&aside={quote(MARK)}",
+        f"/time?folder={folder}",
+        f"/time/ledger?head={quote(MARK)}",
+        "/time/checkpoint/evil-one",
+        f"/time/checkpoint/{quote(MARK, safe='')}",
+        "/numbers",
+        "/numbers/health",
+        f"/folders/{folder}",
+        f"/folders/{quote(MARK, safe='')}",
+        f"/{quote(MARK, safe='')}",
+        f"/memory/{quote(MARK, safe='')}",
+        f"/memory/1/versions?older={quote(MARK)}",
+        f"/search?as_of={quote(MARK)}&q=x",
+        *(f"/memory/{card.id}{end}" for card in cards for end in ENDS),
+    ]
+    for address in addresses:
+        shown = hostile.get(address)
+        assert shown.status_code < 500, address
+        assert "<b data-evil" not in shown.text, address
+        path, _, query = address.partition("?")
+        told = hostile.get(f"{path}.json?{query}")
+        assert told.status_code < 500, address
+        assert not told.headers["content-type"].startswith("text/html"), address
+        assert {name: told.headers[name] for name in HEADERS} == HEADERS
+    for path in changes.CHANGES:
+        address = path.replace("{id:int}", str(cards[0].id)).replace("{name:path}", quote(MARK, safe=""))
+        form = dict.fromkeys(
+            ("title", "tier", "type", "verdict", "into", "target", "relation", "operation", "key"), MARK
+        )
+        if path not in ("/index", "/repair"):
+            said = hostile.post(address, after=f"/search?q={quote(MARK)}", phrase=MARK, name=MARK, confirm="1", **form)
+            assert said.status_code < 500, address
+            assert "<b data-evil" not in said.text, address
+
+
+# --- names of the server
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1.",
+        "localhost.",
+        "localhost.localdomain",
+        "127.1",
+        "2130706433",
+        "0x7f.0.0.1",
+        "0.0.0.0:8765",
+        "[::]:8765",
+        "[::ffff:127.0.0.1]:8765",
+        "[::1%25eth0]:8765",
+        "evil.example@127.0.0.1:8765",
+        "127.0.0.1:8765@evil.example",
+        "127.0.0.1/evil.example",
+        "127.0.0.1#evil.example",
+        "127.0.0.1?evil.example",
+        "127.0.0.1:x",
+        "127.0.0.1:8765, evil.example",
+        "127.0.0.1\\evil.example",
+        "[::1",
+        "::1",
+    ],
+)
+def test_no_form_of_a_foreign_name_passes_for_ours(page: Page, host: str) -> None:
+    assert page.get("/folders", headers={"host": host}).status_code == 421
+    sent = page.client.post("/memory/1/forget", data={"csrf": "x"}, headers={"host": host, "origin": f"http://{host}"})
+    assert sent.status_code == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8765", "127.0.0.1", "LOCALHOST:1", "[::1]:8765", "[::1]"])
+def test_our_own_names_are_taken_with_any_port_of_a_tunnel(page: Page, host: str) -> None:
+    assert page.get("/sign-in", headers={"host": host}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://127.0.0.1",
+        "http://127.0.0.1:8765.",
+        "http://127.0.0.1:8765@evil.example",
+        "http://localhost:8765",
+        "http://[::1]:8765",
+        "file://127.0.0.1:8765",
+        "chrome-extension://127.0.0.1:8765",
+        "http://127.0.0.1:8765, http://evil.example",
+        "",
+        "http://127.0.0.1:87650",
+        "http://[::1",
+    ],
+)
+def test_a_change_from_another_origin_is_refused(page: Page, origin: str) -> None:
+    answer = page.client.post("/memory/1/forget", data={"csrf": page.csrf()}, headers={"origin": origin})
+    assert answer.status_code == 403
+    assert page.workspace.examine(1)
+
+
+# --- methods and numbers
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "CONNECT", "QUERY"])
+def test_odd_methods_change_nothing_and_their_answers_have_the_headers(page: Page, method: str) -> None:
+    before = page.workspace.ledger_head().summary
+    csrf = page.csrf()
+    for path in ("/memory/1/forget", "/memory/1", "/sign-out", "/static/page.js", "/", "/care/keep"):
+        answer = page.client.request(method, path, headers={"x-csrf-token": csrf, "x-http-method-override": "POST"})
+        assert answer.status_code == 405, path
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert page.client.get("/memory/1/forget", headers={"x-http-method-override": "POST"}).status_code == 405
+    assert page.workspace.ledger_head().summary == before
+
+
+def test_asking_for_the_head_alone_shows_no_body_and_uses_no_address_up(page: Page) -> None:
+    assert page.client.head("/search?q=docks").content == b""
+    token = page.access.invite()
+    client = TestClient(page.client.app, base_url="http://127.0.0.1:8765")
+    looked = client.head(f"/?token={token}", follow_redirects=False)  # a chat that looks ahead at links
+    assert "set-cookie" not in looked.headers
+    assert "set-cookie" in client.get(f"/?token={token}", follow_redirects=False).headers
+
+
+ODD = (
+    "²",
+    "--5",
+    "-",
+    "٣",
+    "1e9",
+    "9" * 40,
+    "-1",
+    "0",
+    "NaN",
+    "\x00",
+    "\ud7ff\ue000",
+    "x" * 9000,
+    "' OR 1=1 --",
+    "[[1]]",
+)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_no_odd_value_in_an_address_or_a_form_is_a_fault_of_ours(page: Page, odd: str) -> None:
+    said = quote(odd, safe="")
+    addresses = [
+        f"/memory/1/versions?older={said}&newer={said}",
+        f"/memory/1/similar?with={said}",
+        f"/numbers?days={said}",
+        f"/care?kind={said}&aside={said}&check={said}",
+        f"/search?q={said}",
+        f"/search?q=docks&also={said}%0A{said}",
+        *(f"/search?q=docks&{name}={said}" for name in ("as_of", *views.FILTERS)),
+        f"/agent?q=x&folder={said}",
+        f"/time?folder={said}",
+        f"/time/ledger?head={said}",
+        *(f"/{place}/{said}" for place in ("memory", "folders", "time/checkpoint", "static")),
+        *(f"/{place}/{said}.json" for place in ("memory", "folders", "time/checkpoint", "static")),
+    ]
+    for address in addresses:
+        assert page.get(address).status_code in (200, 400, 404, 414), address
+    for address, form in {
+        "/memory/1/merge": {"into": odd},
+        "/memory/1/link": {"target": odd, "relation": "caused"},
+        "/memory/1/update": {"tier": odd},
+        "/undo": {"operation": odd},
+        "/time/checkpoint": {"name": "\x00" + odd},
+    }.items():
+        shown = page.post(address, **form)
+        assert shown.status_code == 200, address
+        assert "E080" not in shown.text, address
+        assert 'class="notice failed"' in shown.text, address
+
+
+def test_nothing_beside_the_workspace_is_reached_by_a_path(page: Page, tmp_path: Path) -> None:
+    written(tmp_path, "secret.md", "# The secret of the neighbour\n")
+    for way in (
+        "../secret.md",
+        "..%2fsecret.md",
+        "%2e%2e/secret.md",
+        "....//secret.md",
+        "/etc/passwd",
+        "..\\secret.md",
+    ):
+        for place in ("folders", "time/checkpoint", "static", "static/vendor", "memory"):
+            for end in ("", ".json"):
+                answer = page.get(f"/{place}/{way}{end}")
+                assert answer.status_code in (200, 400, 404), way
+                assert "The secret of the neighbour" not in answer.text
+                assert "root:" not in answer.text
