@@ -88,7 +88,9 @@ def test_nothing_of_the_page_is_loaded_by_a_server_that_nobody_looks_at() -> Non
 def test_every_page_has_its_json_beside_it(page: Page, path: str) -> None:
     assert "<h1" in page.text(path)
     bare, _, query = path.partition("?")
-    answer = page.get(f"{bare}.json?{query}")
+    link = f"{bare}.json?{query}".rstrip("?")
+    assert f'href="{link}">This page as JSON' in page.text(path)
+    answer = page.get(link)
     assert answer.headers["content-type"] == "application/json"
     for envelope in json.loads(answer.text).values():
         assert envelope.keys() >= {"summary", "data", "hints", "meta"}

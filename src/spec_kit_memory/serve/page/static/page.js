@@ -4,7 +4,7 @@
   // What stands before every address: nothing, or the project of a team server.
   const base = (document.querySelector(".mark")?.getAttribute("href") ?? "/search").replace(/\/search$/, "");
   const list = () => [...document.querySelectorAll("[data-item]")];
-  const typing = (target) => target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
+  const typing = (target) => target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
   let going = false;
 
   const current = () => document.querySelector("[data-item].current");
