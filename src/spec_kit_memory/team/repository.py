@@ -27,6 +27,7 @@ __all__ = ["GitError", "GitLimits", "OccupiedError", "Repository", "TreeFile"]
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FILE_MODES = ("100644", "100755")
 _SECRET = re.compile(r"(?<=://)[^/\s]*@")
+_MOVED = re.compile(r"returned error: 30[12378]\b")
 _LIST = ("ls-tree", "-z", "--full-tree")
 _BLOCK = 4096
 _ENTRY_BYTES = 2_000  # of one line of a listing, on average at most
@@ -130,7 +131,7 @@ class Repository:
             "gc.auto": "0",
             "gc.autoDetach": "false",
             "maintenance.auto": "false",
-            "http.followRedirects": "initial",
+            "http.followRedirects": "false",  # what the operator gave for one host is not sent to another
             "http.lowSpeedLimit": "1000",
             "http.lowSpeedTime": "60",
             "user.useConfigOnly": "true",
@@ -426,4 +427,6 @@ def _reason(command: str, stderr: bytes) -> str:
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     wanted = [line for line in lines if line.startswith(("remote:", "fatal:", "error:", "!"))] or lines
     said = _SECRET.sub("", "; ".join(wanted[-4:]))[:500]
+    if _MOVED.search(said):
+        said += " (a redirect, which is not followed: add the project with the address that it has now)"
     return f"git {command}: {said or 'failed without a word'}"
