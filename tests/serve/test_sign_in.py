@@ -548,6 +548,7 @@ def test_an_issuer_that_was_never_reached_is_nobodys_wrong_token(client: TestCli
     authority.answers["/keys"] = (500, b"")
     answer = post(client, authority.token())
     assert answer.status_code == 503
+    assert "try again" in answer.json()["error"]["hint"]  # whoever has a good token needs no other
     assert answer.headers["retry-after"] == "30"
     # A static token needs no issuer.
     assert post(client, STATIC).status_code == 200

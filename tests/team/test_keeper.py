@@ -419,8 +419,14 @@ def test_a_save_whose_commit_a_force_push_drops_is_put_into_git_again(team: Team
         reset(team, before)
     if way == "stale push":
         team.remote.commit({"memory/other.md": "# Other\n\nFrom an old clone.\n"})
-    team.round(keeper if same_keeper else team.keeper())
+    done = team.round(keeper if same_keeper else team.keeper())
     assert workspace.search("gate").results[0].id == saved.id
+    if way == "deleted branch":  # by mistake, or renamed: an operator says that it is meant so
+        assert "no branch main any more" in (done.problem or "")
+        assert "First" in titles(workspace)
+        team.projects.remove("shop")
+        team.projects.add("shop", repository=str(team.remote.folder))
+        team.round(keeper)
     if not same_keeper or way == "deleted branch":  # its commit is not in that clone, or nothing is there to compare
         assert ["retry" in told and "discard" in told for told in problems(workspace)] == [True]
         team.projects.retry("shop")

@@ -226,6 +226,12 @@ class Keeper:
     def _git_round(self, project: Project, held: Lease, done: Round) -> None:
         kept = self._keep(project, held)
         tips = kept.repository.fetch()
+        if tips[project.branch] is None and project.branch_commit is not None:
+            # Renamed, or deleted by mistake: nobody removed what is in it.
+            raise GitError(
+                f"the repository has no branch {project.branch} any more: what was in it stays found;"
+                " remove the project and add it with the branch that it has now"
+            )
         self._step("fetched")
         self._accept_dropped(kept, tips)
         try:

@@ -25,6 +25,7 @@ from spec_kit_memory.team.scratch import remove_folder
 __all__ = ["GitError", "GitLimits", "OccupiedError", "Repository", "TreeFile"]
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_SHA_1, _SHA_256 = 40, 64  # characters
 _FILE_MODES = ("100644", "100755")
 _SECRET = re.compile(r"(?<=://)[^/\s]*@")
 _MOVED = re.compile(r"returned error: 30[12378]\b")
@@ -175,19 +176,34 @@ class Repository:
 
     def fetch(self) -> dict[str, str | None]:
         """Get the branches; returns the commit of each, None where the repository has no such branch."""
-        if not (self.folder / "HEAD").is_file():
-            make_private_folder(self.folder.parent)
-            self.run("init", "--bare", "--quiet", "--template=", "--", str(self.folder))
+        make_private_folder(self.folder.parent)
         branches = list(dict.fromkeys((self.project.branch, self.project.save_branch)))
         listed = self._text(
             "ls-remote", "--quiet", "--heads", "--", self._remote, *(f"refs/heads/{b}" for b in branches)
         )
         present = {line.partition("\t")[2]: line.partition("\t")[0] for line in listed.splitlines()}
+        self._make_clone(next(iter(present.values()), None))
         specs = [f"+refs/heads/{b}:refs/heads/{b}" for b in branches if f"refs/heads/{b}" in present]
         if specs:
             self._transfer(specs)
             self._tidy()
-        return {branch: self.commit(branch) if f"refs/heads/{branch}" in present else None for branch in branches}
+        found = {branch: self.commit(branch) if f"refs/heads/{branch}" in present else None for branch in branches}
+        for branch, commit in found.items():
+            if commit is None and f"refs/heads/{branch}" in present:
+                raise GitError(f"git fetch: the branch {branch} is there and was not given")
+        return found
+
+    def _make_clone(self, commit: str | None) -> None:
+        """With hashes of the kind that the repository has, which nobody can tell before its first commit."""
+        if (self.folder / "HEAD").is_file():
+            if commit is None or len(commit) == self._hash_length():
+                return
+            remove_folder(self.folder)
+        kind = "sha256" if commit is not None and len(commit) == _SHA_256 else "sha1"
+        self.run("init", "--bare", "--quiet", "--template=", f"--object-format={kind}", "--", str(self.folder))
+
+    def _hash_length(self) -> int:
+        return _SHA_256 if self._text("rev-parse", "--show-object-format") == "sha256" else _SHA_1
 
     def commit(self, branch: str) -> str | None:
         found = self.run(
@@ -208,7 +224,7 @@ class Repository:
                 filesystem.remove(Place(self._pack_folder, (name,)))
         most = self.limits.clone_bytes
         left = most - sum(self._packs().values())
-        command = ("fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-recurse-submodules", "--")
+        command = ("fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-recurse-submodules", "--update-shallow", "--")
         problem: GitError | None = None
         try:
             self.run(*command, self._remote, *specs, bounds=Bounds(self.limits.seconds, file_bytes=left))
@@ -374,10 +390,10 @@ class Repository:
         """The tree of a commit with these files in it, or without those that are None."""
         more = {"GIT_INDEX_FILE": str(index_file)}
         self.run("read-tree", *([commit] if commit else ["--empty"]), more=more)
-        lines = []
+        lines, none = [], "0" * self._hash_length()
         for path, data in files.items():
             if data is None:
-                lines.append(f"0 {'0' * 40}\t{path}\0")
+                lines.append(f"0 {none}\t{path}\0")
             else:
                 blob = self._text("hash-object", "-w", "--stdin", "--no-filters", data=data)
                 lines.append(f"100644 {blob} 0\t{path}\0")

@@ -40,6 +40,7 @@ __all__ = ["SCOPES", "SignIn", "TokenChecker", "authorize", "caller_of", "needed
 logger = logging.getLogger(__name__)
 
 READ, WRITE, ADMIN = "memory:read", "memory:write", "memory:admin"
+_UNAVAILABLE = 503
 SCOPES = (READ, WRITE, ADMIN)
 # What changes the memories of everybody at once, or cannot be taken back.
 ADMIN_TOOLS = frozenset(("checkpoint_restore", "checkpoint_delete"))
@@ -251,7 +252,7 @@ class SignIn:
             is_issuer = isinstance(error, IssuerUnavailable)
             where = "The issuer's keys cannot be fetched" if is_issuer else "The database does not answer"
             text = f"{where}, so that no token can be checked now."
-            await self._refuse(send, 503, text=text)
+            await self._refuse(send, _UNAVAILABLE, text=text)
             return
         if access is None:
             text = "The access token is not valid, or not for this server."
@@ -275,6 +276,8 @@ class SignIn:
         parts += [f'scope="{" ".join(scopes)}"'] if scopes else []
         parts += [f'resource_metadata="{self._metadata_url}"'] if self._metadata_url else []
         hint = f"{self._metadata_url} names the issuer." if self._metadata_url else "Ask the operator for a token."
+        if status == _UNAVAILABLE:
+            hint = "The token may be good: try again in a moment."
         content: dict[str, str] = {"code": "E011", "message": text, "hint": hint}
         body = json.dumps({"error": content}).encode()
         headers = [
@@ -282,7 +285,7 @@ class SignIn:
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
         ]
-        headers += [(b"retry-after", b"30")] if status == 503 else []
+        headers += [(b"retry-after", b"30")] if status == _UNAVAILABLE else []
         if status in (400, 401, 403):
             headers.append((b"www-authenticate", f"Bearer {', '.join(parts)}".strip().encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})
