@@ -32,9 +32,9 @@ PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbi
 
 
 class Pooler:
-    """Four connections to the server for however many clients: they cannot help sharing them.
+    """Two connections to the server for however many clients: they cannot help sharing them.
 
-    A checkpoint needs three at once: its lock, the moment that it reads, and its own rows.
+    A checkpoint needs both at once: the moment that it reads, and its own rows with their lock.
     """
 
     def __init__(self, folder: Path, server: Server) -> None:
@@ -45,7 +45,7 @@ class Pooler:
         (folder / "pgbouncer.ini").write_text(
             f"[databases]\n* = host=127.0.0.1 port={server.port}\n[pgbouncer]\n"
             f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\nauth_type = trust\n"
-            f"auth_file = {folder}/users.txt\npool_mode = transaction\ndefault_pool_size = 4\nmax_client_conn = 200\n"
+            f"auth_file = {folder}/users.txt\npool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 200\n"
             "server_login_retry = 0.2\nquery_wait_timeout = 20\nlogfile =\n",
             encoding="utf-8",
         )

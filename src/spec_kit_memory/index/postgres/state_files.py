@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+from spec_kit_memory.errors import DatabaseBusy
 from spec_kit_memory.index import rows
-from spec_kit_memory.index.postgres.connection import Database
+from spec_kit_memory.index.postgres.connection import Connection, Database
 from spec_kit_memory.index.sql.dialect import fetch
 
 __all__ = ["StateFiles"]
 
 _PART = 1 << 20
 _LOCK_SECONDS = 120.0
+_PAUSE_SECONDS = 0.1
+
+
+class _Held(threading.local):
+    connection: Connection | None = None
 
 
 class StateFiles:
@@ -22,13 +30,32 @@ class StateFiles:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._held = _Held()  # of the thread that is alone
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        if self._held.connection is not None:
+            with self._database.translated():
+                yield self._held.connection
+            return
+        with self._database.reading() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        if self._held.connection is not None:
+            with self._database.translated():
+                yield self._held.connection
+            return
+        with self._database.beside(seconds=_LOCK_SECONDS) as connection:
+            yield connection
 
     def sizes(self, kind: str) -> dict[str, int]:
         sql = (
             "SELECT name, sum(length(data))::bigint FROM state_file WHERE project_id = @p AND kind = ?"
             " GROUP BY name ORDER BY name"
         )
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             return dict(fetch(connection, sql, (kind,)))
 
     def parts(self, kind: str, name: str) -> Iterator[bytes]:
@@ -36,7 +63,7 @@ class StateFiles:
         sql = "SELECT data FROM state_file WHERE project_id = @p AND kind = ? AND name = ? AND part = ?"
         part = 0
         while True:
-            with self._database.reading() as connection:
+            with self._reading() as connection:
                 found = connection.binary(sql, (kind, name, part)).fetchone()
             if found is None:
                 return
@@ -46,7 +73,7 @@ class StateFiles:
     @contextmanager
     def writing(self, kind: str, name: str) -> Iterator[Callable[[bytes], None]]:
         """All that is written in the block or nothing; nobody who writes memories waits for it."""
-        with self._database.beside(seconds=_LOCK_SECONDS) as connection:
+        with self._writing() as connection:
             connection.execute("DELETE FROM state_file WHERE project_id = @p AND kind = ? AND name = ?", (kind, name))
             buffer = bytearray()
             count = 0
@@ -67,17 +94,32 @@ class StateFiles:
             put(bytes(buffer))
 
     def remove(self, kind: str, name: str) -> bool:
-        with self._database.beside(seconds=_LOCK_SECONDS) as connection:
+        with self._writing() as connection:
             sql = "DELETE FROM state_file WHERE project_id = @p AND kind = ? AND name = ?"
             return connection.execute(sql, (kind, name)).changed > 0
 
     @contextmanager
     def alone(self, kind: str) -> Iterator[None]:
-        """One process of the checkout at a time; the lock ends with its transaction, however that ends."""
+        """One process of the checkout at a time; the lock ends with its transaction, however that ends.
+
+        What this thread writes meanwhile belongs to that transaction, so that no further connection is needed for it.
+        Whoever waits keeps none.
+        """
         key = zlib.crc32(f"{self._database.project}/{self._database.checkout}/{kind}".encode())
-        with self._database.beside(seconds=_LOCK_SECONDS) as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(?, ?)", (self._database.project % 2**31, key - 2**31))
-            yield
+        locked = "SELECT pg_try_advisory_xact_lock(?, ?)"
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while True:
+            with self._database.beside(seconds=_LOCK_SECONDS) as connection:
+                if connection.execute(locked, (self._database.project % 2**31, key - 2**31)).get:
+                    self._held.connection = connection
+                    try:
+                        yield
+                    finally:
+                        self._held.connection = None
+                    return
+            if time.monotonic() >= deadline:
+                raise DatabaseBusy("another process is making a checkpoint", hint="try again in a moment")
+            time.sleep(_PAUSE_SECONDS)
 
     def seconds_left(self, name: str, at: datetime, *, pause_seconds: int) -> float:
         """How long it still has to rest; 0: it may go, and rests from now on. One of several callers may."""
