@@ -200,7 +200,14 @@ class Workspace:
         first_id = FIRST_PERSONAL_ID if is_vault else 1
         place, project = index_place(settings), settings.index_project
         checkout = settings.index_checkout
-        whole = store or open_index(place, project=project, checkout=checkout, damaged_ok=True, first_id=first_id)
+        whole = store or open_index(
+            place,
+            project=project,
+            checkout=checkout,
+            damaged_ok=True,
+            first_id=first_id,
+            memory_mb=settings.index.memory_mb,
+        )
         self._runtime = Runtime(
             settings,
             whole=whole,

@@ -91,3 +91,38 @@ def test_a_vector_of_another_size_is_refused(place: tuple[str, str]) -> None:
     with pytest.raises(BadParameter, match="2 dimensions"):
         store.vectors.match([1.0, 2.0], Filter(), 5)
     store.close()
+
+
+def test_a_project_that_is_too_large_for_this_process_is_searched_on_the_server(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "COLD_MATCHES", 2)
+    monkeypatch.setattr(view, "_LOOK_AGAIN", 3)
+    monkeypatch.setattr(view, "_PASSAGE_BYTES", 1_000_000)
+    project = uuid4().hex
+    stores = [PostgresIndex(server.url(), project, memory_mb=most) for most in (4, 20, None)]
+    small = stores[0]
+    for number in range(2):
+        small.documents.put(
+            entry(f"memory/{number}.md", f"a zebra\nand b {number}\nof c {number}"), BY_USER
+        )  # six passages
+    embed_all(small)
+    for store in stores:
+        store.warm()
+    assert [store._shared.loaded is not None for store in stores] == [False, True, True]
+    found = [
+        [
+            (store.documents.match(["zebra"], Filter(), 9), store.vectors.match([1.0, 0.0, 0.0], Filter(), 9))
+            for _ in range(8)
+        ]
+        for store in stores
+    ]
+    assert small._shared.loaded is None
+    assert found[0] == found[1] == found[2]
+    assert len(found[0][0][0]) == 2
+    small._shared._most_bytes = 20_000_000  # there is room now
+    for _ in range(4):
+        small.documents.match(["zebra"], Filter(), 9)
+    assert small._shared.loaded is not None
+    for store in stores:
+        store.close()

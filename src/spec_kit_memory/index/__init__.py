@@ -21,13 +21,15 @@ def open_index(
     read_only: bool = False,
     damaged_ok: bool = False,
     first_id: int = 1,
+    memory_mb: int | None = None,
 ) -> Index:
     """The index in this file, or on the server at this `postgresql://` URL, which keeps many projects by name.
 
     Several checkouts of one project, each with its files as they are, share it on a server: each names itself.
 
     With `damaged_ok` a damaged file is no error here: every use says so until `rebuild` has mended it. `first_id` is
-    the id of the first memory of an index that is new.
+    the id of the first memory of an index that is new. A project on a server whose arrays would take more than
+    `memory_mb` is searched there.
     """
     if isinstance(place, str) and place.startswith(_SERVERS):
         try:
@@ -39,7 +41,7 @@ def open_index(
                 "an index on PostgreSQL needs the extra `team`, which is not installed",
                 hint="`pip install 'spec-kit-memory[team]'`, or leave index.url unset: the index is then a file",
             ) from error
-        return PostgresIndex(place, project, checkout=checkout, read_only=read_only)
+        return PostgresIndex(place, project, checkout=checkout, read_only=read_only, memory_mb=memory_mb)
     from spec_kit_memory.index.sqlite.engine import SqliteIndex
 
     return SqliteIndex(Path(os.path.realpath(place)), read_only=read_only, damaged_ok=damaged_ok, first_id=first_id)

@@ -42,7 +42,7 @@ class IndexPlace:
     url: str = "sqlite"  # or postgresql://…, without a password
     project: str | None = None  # None: of this folder on this machine alone
     checkout: str = ""  # whose files it is read from; empty: this folder of this machine
-    memory_mb: int = 1024  # what the projects that a team server has open may take together
+    memory_mb: int = 1024  # what a project on a server, or those that a team server has open, may take here
     projects: Mapping[str, str] = field(default_factory=dict)  # folders of this machine -> the project that each joined
 
 
@@ -259,7 +259,8 @@ KEYS: tuple[Key, ...] = (
         "index.memoryMb",
         "integer",
         "index.memory_mb",
-        "On a team server: memory for the projects that are open; beyond it the least used is let go.",
+        "Memory for what is searched: a project on a PostgreSQL server that would take more is searched there."
+        " On a team server: for the projects that are open; beyond it the least used is let go.",
         minimum=16,
         maximum=10_000_000,
     ),

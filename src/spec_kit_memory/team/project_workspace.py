@@ -45,11 +45,13 @@ def open_project(
 ) -> Workspace:
     """`settings` are the operator's: their root is the server's data folder, and what a repository says counts for
     nothing. The workspace is closed by whoever opened it; `for_caller` gives it to each person."""
-    common = replace(settings, index=index_place(database, project), extra_paths=())
+    place = replace(index_place(database, project), memory_mb=settings.index.memory_mb)
+    common = replace(settings, index=place, extra_paths=())
 
     def with_copies() -> ServedWorkspace:
         here = replace(common, root=private_folder(settings.root / "projects" / project.name, "scratch-"))
-        index = PostgresIndex(database.url, project.name, checkout=CHECKOUT, accepts=True)
+        memory_mb = settings.index.memory_mb
+        index = PostgresIndex(database.url, project.name, checkout=CHECKOUT, accepts=True, memory_mb=memory_mb)
         return ServedWorkspace(here, store=index, embedder=embedder, now=now, copies=ProjectCopies(here, index))
 
     if project.is_git:

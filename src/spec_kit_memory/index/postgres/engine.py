@@ -30,10 +30,14 @@ class PostgresIndex(TableIndex):
         read_only: bool = False,
         busy_seconds: float = BUSY_SECONDS,
         accepts: bool = False,
+        memory_mb: int | None = None,
     ) -> None:
-        """`accepts`: on a team server, where changes of files are accepted in the outbox."""
+        """`accepts`: on a team server, where changes of files are accepted in the outbox.
+
+        A project whose arrays would take more than `memory_mb` is searched on the server.
+        """
         database = Database(url, project, checkout=checkout, read_only=read_only, busy_seconds=busy_seconds)
-        shared = PostgresShared(database, accepts=accepts)
+        shared = PostgresShared(database, accepts=accepts, memory_mb=memory_mb)
         shared.whole = self
         self._bind(shared, None)
 
@@ -45,6 +49,10 @@ class PostgresIndex(TableIndex):
     @property
     def outbox(self) -> Outbox | None:
         return Outbox(self._shared, self._scope) if self._shared.accepts else None
+
+    def warm(self) -> None:
+        if self._shared.fits():
+            super().warm()
 
     def when_new(self, told: Callable[[], None]) -> None:
         """No other index takes a project's place."""

@@ -65,6 +65,16 @@ class PostgresFeed:
         with self._database.reading() as connection:
             return [(memory_id, at) for memory_id, at in fetch(connection, sql, (since,))]
 
+    def amounts(self) -> tuple[int, int, int, int]:
+        """Memories, passages, vectors and their dimensions."""
+        counts = ", ".join(
+            f"(SELECT count(*) FROM {table} WHERE project_id = @p)" for table in ("memory", "passage", "vector")
+        )
+        model = "coalesce((SELECT dimensions FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1), 0)"
+        with self._database.reading() as connection:
+            memories, passages, vectors, dimensions = connection.fetch_once(f"SELECT {counts}, {model}")[0]
+        return memories, passages, vectors, dimensions
+
     # --- columns
 
     def memory_rows(self, memory_ids: Collection[int] | None = None) -> list[MemoryRow]:

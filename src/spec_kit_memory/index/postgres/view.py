@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresShared"]
 
+_PASSAGE_BYTES, _MEMORY_BYTES, _WORDS_BYTES = 120, 800, 250  # of columns, and of all words
+_LOOK_AGAIN = 1_000  # matches, after which a project may have become smaller
 COLD_MATCHES = 16  # what a command asks at most: several texts, by words and by vector
 
 
@@ -23,9 +25,10 @@ class PostgresShared(Shared):
     feed: PostgresFeed
     whole: Index  # the handle without a scope
 
-    def __init__(self, database: Database, *, accepts: bool) -> None:
+    def __init__(self, database: Database, *, accepts: bool, memory_mb: int | None = None) -> None:
         super().__init__(database, PostgresFeed(database))
         self.cold_matches = 0
+        self._most_bytes = None if memory_mb is None else memory_mb * 1_000_000
         self.accepts = accepts  # changes of files go to the outbox
 
     def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
@@ -43,8 +46,30 @@ class PostgresShared(Shared):
         return self.arrays.match_vector(scope, vector, where, limit)
 
     def _is_cold(self) -> bool:
-        """Shall the server answer this match? A process that goes on asking loads the arrays."""
-        if self.loaded is not None or self.cold_matches >= COLD_MATCHES:
+        """Shall the server answer this match? A process that goes on asking loads the arrays, where there is room."""
+        if self.loaded is not None:
             return False
+        if self.cold_matches >= COLD_MATCHES:
+            if self.fits():
+                return False
+            self.cold_matches -= _LOOK_AGAIN
         self.cold_matches += 1
         return True
+
+    def fits(self) -> bool:
+        """Would the arrays of this project take no more memory than they may?"""
+        if self._most_bytes is None:
+            return True
+        from spec_kit_memory.index.arrays.nearest import EXACT_BYTES
+        from spec_kit_memory.index.arrays.vocabulary import MOST_BYTES
+
+        memories, passages, vectors, dimensions = self.feed.amounts()
+        matrix = vectors * 4 * dimensions
+        coarse = vectors * dimensions // 8  # beyond a size, one bit of each number is kept
+        needed = (
+            (matrix if matrix <= EXACT_BYTES else coarse)
+            + min(passages * _WORDS_BYTES, MOST_BYTES)
+            + passages * _PASSAGE_BYTES
+            + memories * _MEMORY_BYTES
+        )
+        return needed <= self._most_bytes
