@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,22 @@ def test_a_search_of_a_warm_workspace_asks_the_server_a_few_times_however_much_i
                 assert len(workspace.search(question, limit=10).results) > 5
             # Three times the counters, the states of tokens, the links, and the texts of what is shown.
             assert len(sent) <= 6, sent
+
+
+def test_a_deleted_memory_comes_back_from_rows_where_its_trash_is_lost(root: Path, server: Server) -> None:
+    settings = on_server(root, server)
+    path, text = "memory/retry.md", NOTES["memory/retry.md"]
+    with Workspace(settings) as workspace:
+        workspace.index()
+        found = workspace.search("exponential backoff").results[0]
+        workspace.delete(found.id, delete_file=True)
+        assert not (root / path).exists()
+        assert (root / ".spec-kit-memory/trash").is_dir()
+        shutil.rmtree(root / ".spec-kit-memory/trash")
+    with Workspace(settings) as workspace:
+        workspace.undo()
+        assert (root / path).read_text(encoding="utf-8") == text
+        assert workspace.search("exponential backoff").results[0].id == found.id
 
 
 def test_an_id_that_was_merged_leads_on_there_too(root: Path, server: Server) -> None:
