@@ -369,7 +369,7 @@ PATH_READING = {"read_bytes", "read_text"}
 NOT_PATHS = {"filesystem", "disk", "documents", "store", "_store", "why", "workspace"}
 
 WRITES_ITSELF = {
-    f"{PACKAGE}.serve.hosts.install_record": "the configuration of agents is the user's own, and so is the record of an install",
+    f"{PACKAGE}.serve.hosts.install_record": "the configuration of agents is the user's own, and so is its record",
     f"{PACKAGE}.serve.http.auth": "the token of a server is kept in the user's own state folder",
     f"{PACKAGE}.settings.own_folders": "that folder",
     f"{PACKAGE}.team.scratch": "folders of a team server's own, made anew by each process and removed with it",
