@@ -88,7 +88,7 @@ def ask(workspace: Workspace, text: str, relevant: Sequence[str], places: Places
     runtime = workspace._runtime
     request = SearchRequest(query=text, limit=FIRST, include_archived=True)
     found = searching.rank(runtime, request).found[:FIRST]
-    question = retrieve.ask(runtime, query.read(text))
+    question = retrieve.prepare(runtime, query.read(text))
     pool = retrieve.match(runtime, question, searching.hard_filter(request), results=FIRST)
     candidates, words = pool.readings[0]
     unrelated = question.embeddings[0].unrelated if question.embeddings else None

@@ -100,7 +100,7 @@ def about_of(parameter: Parameter) -> str:
 
 
 def default_of(parameter: Parameter) -> str:
-    return "" if parameter.told_default is None else code(json.dumps(parameter.told_default))
+    return "" if parameter.shown_default is None else code(json.dumps(parameter.shown_default))
 
 
 def tool_section(tool: tools.Tool) -> Iterator[str]:

@@ -56,9 +56,9 @@ def about_personal(value: T) -> T:
         return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts  # type: ignore[return-value]
     if is_dataclass(value) and not isinstance(value, type):
         changed = {
-            each.name: new
-            for each in fields(value)
-            if each.init and (new := about_personal(old := getattr(value, each.name))) is not old
+            declared.name: new
+            for declared in fields(value)
+            if declared.init and (new := about_personal(old := getattr(value, declared.name))) is not old
         }
         return replace(value, **changed) if changed else value
     return value

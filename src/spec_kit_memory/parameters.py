@@ -160,12 +160,12 @@ class Parameter:
         return self.default is _REQUIRED
 
     @property
-    def told_default(self) -> Any:
+    def shown_default(self) -> Any:
         """The default that is worth telling; None if there is none."""
         return None if self.required or self.default == () else self.default
 
     @property
-    def told_help(self) -> str:
+    def shown_help(self) -> str:
         return self.help or self.about
 
     @property
@@ -698,12 +698,12 @@ def _is_real(value: object) -> bool:
 def _within(declared: Parameter, number: Any, edge: Edge) -> Any:
     least, most = _bounds(declared, edge)
     if not least <= number <= most:
-        least_told, most_told = (f"{int(bound):,}" if bound == int(bound) else f"{bound:,}" for bound in (least, most))
+        shown_least, shown_most = (f"{int(end):,}" if end == int(end) else f"{end:,}" for end in (least, most))
         raise _Problem(
             OutOfRange,
-            f"{edge.spelled(declared)} is {_short(number)}; it must be from {least_told} to {most_told}",
+            f"{edge.spelled(declared)} is {_short(number)}; it must be from {shown_least} to {shown_most}",
             declared,
-            step=f"Give {edge.spelled(declared)} a number from {least_told} to {most_told}.",
+            step=f"Give {edge.spelled(declared)} a number from {shown_least} to {shown_most}.",
             minimum=least,
             maximum=most,
         )

@@ -672,10 +672,10 @@ class Workspace:
                 self._runtime.whole.require_sound(quick=not _is_empty(answer))
         except MemoryNotFound as error:
             self._runtime.whole.require_sound()
-            told = self._where_it_went(error)
-            if told is error:
+            failure = self._where_it_went(error)
+            if failure is error:
                 raise
-            raise told from error
+            raise failure from error
         except _UNEXPECTED as error:  # of a row that holds what nobody wrote, or a mistake of ours
             self._runtime.whole.require_sense()
             raise error

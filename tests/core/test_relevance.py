@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec_kit_memory.core.relevance import Candidate, Fused, fuse, promise
+from spec_kit_memory.core.relevance import Candidate, Fused, estimate, fuse
 
 Found = tuple[Candidate, float | None]  # with the best match of a query of one word
 
@@ -222,7 +222,7 @@ def test_text_that_matches_little_of_the_question_counts_for_little() -> None:
     meant = found_(1, 1, 0, vector=0.75, late=0.5)
     worded = found_(2, 2, 0, text=0.1, vector=0.65, late=0.45)
     assert ranked([meant, worded]) == [1, 2]
-    assert promise(0.1, 0.65) < promise(0.0, 0.75)
+    assert estimate(0.1, 0.65) < estimate(0.0, 0.75)
 
 
 def test_the_next_piece_of_the_same_message_is_no_neighbour() -> None:

@@ -120,7 +120,7 @@ def test_the_lean_set_is_what_an_agent_needs_daily() -> None:
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_defaults_are_those_promised(name: str) -> None:
-    told = {p.name: p.told_default for p in BY_NAME[name].parameters if p.told_default is not None}
+    told = {p.name: p.shown_default for p in BY_NAME[name].parameters if p.shown_default is not None}
     assert DEFAULTS[name].items() <= told.items()
 
 
@@ -145,8 +145,8 @@ def test_a_schema_is_flat_and_valid(tool: Tool) -> None:
     assert set(schema) <= {"type", "properties", "required"}
     assert not {"anyOf", "oneOf", "$ref", "$defs"} & set(json.dumps(schema).split('"'))
     for p in tool.parameters:
-        if p.told_default is not None:
-            jsonschema.validate(p.told_default, schema["properties"][p.name])
+        if p.shown_default is not None:
+            jsonschema.validate(p.shown_default, schema["properties"][p.name])
 
 
 def test_recall_before_answering_is_what_search_tells_an_agent() -> None:
@@ -162,8 +162,8 @@ def test_recall_before_answering_is_what_search_tells_an_agent() -> None:
 def test_the_least_is_enough_and_defaults_are_filled_in(tool: Tool) -> None:
     read = read_arguments(tool, enough(tool))
     for p in tool.parameters:
-        if p.told_default is not None:
-            assert value_of(read, p) == enough(tool).get(p.name, p.told_default)
+        if p.shown_default is not None:
+            assert value_of(read, p) == enough(tool).get(p.name, p.shown_default)
 
 
 @pytest.mark.parametrize(("tool", "parameter"), PARAMETERS)

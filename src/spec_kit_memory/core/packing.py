@@ -1,9 +1,9 @@
 """Which search results and rules fit into a token budget, so that most of what was found gets through?
 
-The best passage goes in first, the others by what they promise for their price, so neither the tail of the first
-hit nor a long passage crowds them out; one beside lines that are shown already costs little. What is left over names
-more results and widens fragments to whole sections. Lines are shown whole or not at all, unless not one of the best
-result fits. The budget is never exceeded.
+The best passage goes in first, the others by how likely they are wanted for their price, so neither the tail of the
+first hit nor a long passage crowds them out; one beside lines that are shown already costs little. What is left over
+names more results and widens fragments to whole sections. Lines are shown whole or not at all, unless not one of the
+best result fits. The budget is never exceeded.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ def _first_of_each(
     least = {id(tray): min(_FEW_WORDS, max(0, tray.price(piece))) for tray, piece in waiting}
     kept_back = sum(least.values())
     near *= max((piece.score for _, piece in waiting), default=0.0)
-    promises = {id(tray): _promise(piece, place) for place, (tray, piece) in enumerate(waiting, 1)}
-    bargains = sorted(waiting, key=lambda pair: -_worth(promises[id(pair[0])], pair[0].price(pair[1])))
+    estimates = {id(tray): _estimate(piece, place) for place, (tray, piece) in enumerate(waiting, 1)}
+    bargains = sorted(waiting, key=lambda pair: -_worth(estimates[id(pair[0])], pair[0].price(pair[1])))
     for tray, piece in sorted(bargains, key=lambda pair: pair[1].score < near):
         others = kept_back - least[id(tray)]
         took = tray.show(piece, room - others - (0 if piece.score >= near else beyond))
@@ -240,7 +240,7 @@ def _first_of_each(
 
 
 def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
-    """The best passage of all, then those that promise most for their price."""
+    """The best passage of all, then those with the highest estimate for their price."""
     start = room
     pieces = [(tray, piece) for tray in trays for piece in tray.matched()]
     pieces.sort(key=lambda pair: -pair[1].score)
@@ -253,7 +253,7 @@ def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
             # A further passage of one document tells less that is new.
             nth = seen[tray.block.id] = 1 if tray.block.apart else seen.get(tray.block.id, 0) + 1
             if cut := tray.trimmed(piece):
-                waiting.append((tray, cut, _promise(piece, place) / nth))
+                waiting.append((tray, cut, _estimate(piece, place) / nth))
         if not at and waiting:
             tray, best, _ = waiting.pop(0)
             took = tray.show(best, room)
@@ -264,26 +264,26 @@ def _hits(trays: Sequence[_Tray], room: int, weigh: Weigh) -> int:
     return start - room
 
 
-_Waiting = Sequence[tuple["_Tray", Piece, float]]  # with what each promises: how likely it is wanted, up to a factor
+_Waiting = Sequence[tuple["_Tray", Piece, float]]  # with how likely each is wanted, up to a factor
 
 
 def _compete(waiting: _Waiting, room: int) -> int:
-    """Fill by promise for the price, or by promise alone if that promises more in all; returns what it took.
+    """Fill by the estimate for the price, or by the estimate alone if that adds up to more; returns what it took.
 
     Where only a few fit, cheap ones may leave a gap in the place of a better one.
     """
     prices = [tray.price(piece) for tray, piece, _ in waiting]
     if all(price > room for price in prices):
         return 0
-    by_promise = _best_alone(waiting, prices, room)
+    by_estimate = _best_alone(waiting, prices, room)
     before = [(tray, tray.state) for tray, _, _ in waiting]
-    took, promised = _fill(waiting, prices, room)
-    if sum(waiting[place][2] for place in by_promise) <= promised:
+    took, estimated = _fill(waiting, prices, room)
+    if sum(waiting[place][2] for place in by_estimate) <= estimated:
         return took
     for tray, state in before:
         tray.state = state
     start = room
-    for place in by_promise:
+    for place in by_estimate:
         tray, piece, _ = waiting[place]
         room -= tray.show(piece, room) or 0
     return start - room
@@ -292,8 +292,8 @@ def _compete(waiting: _Waiting, room: int) -> int:
 def _best_alone(waiting: _Waiting, prices: Sequence[int], room: int) -> list[int]:
     """The most promising that fit, each at the price that it has by itself."""
     chosen = []
-    promises = [promise for _, _, promise in waiting]
-    for place in sorted(range(len(waiting)), key=promises.__getitem__, reverse=True):
+    estimates = [estimate for _, _, estimate in waiting]
+    for place in sorted(range(len(waiting)), key=estimates.__getitem__, reverse=True):
         if prices[place] <= room:
             room -= prices[place]
             chosen.append(place)
@@ -301,8 +301,8 @@ def _best_alone(waiting: _Waiting, prices: Sequence[int], room: int) -> list[int
 
 
 def _fill(waiting: _Waiting, prices: list[int], room: int) -> tuple[int, float]:
-    """By promise for the price; what it took and what it promises."""
-    start, promised = room, 0.0
+    """By the estimate for the price; what it took, and the sum of their estimates."""
+    start, estimated = room, 0.0
     of_tray: dict[int, list[int]] = {}
     for place, (tray, _, _) in enumerate(waiting):
         of_tray.setdefault(id(tray), []).append(place)
@@ -312,10 +312,10 @@ def _fill(waiting: _Waiting, prices: list[int], room: int) -> tuple[int, float]:
         _, place, price = heappop(heap)
         if price != prices[place] or price > room:
             continue
-        tray, piece, promise = waiting[place]
+        tray, piece, estimate = waiting[place]
         few = len(tray.ranges) < 2
         room -= tray.show(piece, room) or 0
-        promised += promise
+        estimated += estimate
         prices[place] = _PAID
         # A header is paid once, and a neighbour needs no line numbers of its own: the others cost less now.
         for other in of_tray[id(tray)]:
@@ -323,16 +323,16 @@ def _fill(waiting: _Waiting, prices: list[int], room: int) -> tuple[int, float]:
             if prices[other] != _PAID and (few or tray.touches(piece, beside)):
                 prices[other] = tray.price(beside)
                 heappush(heap, (-_worth(waiting[other][2], prices[other]), other, prices[other]))
-    return start - room, promised
+    return start - room, estimated
 
 
-def _promise(piece: Piece, place: int) -> float:
+def _estimate(piece: Piece, place: int) -> float:
     """How likely a passage is wanted, up to a factor."""
     return float(max(piece.score, 0.0) ** _SCORE_POWER / place**_PLACE_POWER)
 
 
-def _worth(promise: float, price: int) -> float:
-    return promise / (max(price, 0) + _BASE_PRICE)
+def _worth(estimate: float, price: int) -> float:
+    return estimate / (max(price, 0) + _BASE_PRICE)
 
 
 def _rest(trays: Sequence[_Tray], room: int, weigh: Weigh, *, quoted: Sequence[_Tray] | None = None) -> int:

@@ -67,13 +67,13 @@ class _Page:
     def bytes_of(self, first: int, last: int) -> int:
         return self.sizes[last] - self.sizes[first - 1]
 
-    def says_nothing(self, number: int) -> bool:
+    def is_empty_line(self, number: int) -> bool:
         line = self.lines[number - 1]
         return not line.strip() or number in self.silent or bool(_RULE.match(line))
 
     def is_bare(self, first: int, last: int) -> bool:
         """Nothing but lines without text and link definitions."""
-        return all(self.says_nothing(n) or _DEFINITION.match(self.lines[n - 1]) for n in range(first, last + 1))
+        return all(self.is_empty_line(n) or _DEFINITION.match(self.lines[n - 1]) for n in range(first, last + 1))
 
     def is_tail(self, first: int, tail: int, last: int) -> bool:
         """A rest too short to stand alone, that would not make the passage before it much too long."""
@@ -81,9 +81,9 @@ class _Page:
         return self.bytes_of(tail, last) < limit // 6 and self.bytes_of(first, last) < limit + limit // 5
 
     def trimmed(self, first: int, last: int) -> tuple[int, int]:
-        while first <= last and self.says_nothing(first):
+        while first <= last and self.is_empty_line(first):
             first += 1
-        while last >= first and self.says_nothing(last):
+        while last >= first and self.is_empty_line(last):
             last -= 1
         return first, last
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["Candidate", "Fused", "Relevance", "average", "fuse", "promise"]
+__all__ = ["Candidate", "Fused", "Relevance", "average", "estimate", "fuse"]
 
 RRF_K = 60
 
@@ -77,7 +77,7 @@ class Fused(dict[int, Relevance]):
 Parts = dict[str, "Floats"]
 
 
-def promise(text: float, vector: float) -> float:
+def estimate(text: float, vector: float) -> float:
     """How much a passage promises before its words are looked at: the best of them are worth the look."""
     return vector + TEXT_WEIGHT * text
 

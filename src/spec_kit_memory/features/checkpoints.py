@@ -391,7 +391,7 @@ _LINK_VALUES = ("strength", "evidence", "origin")
 def _compare_links(
     then: Mapping[tuple[Any, ...], Mapping[str, Any]], now: Mapping[tuple[Any, ...], Mapping[str, Any]]
 ) -> dict[str, tuple[LinkDifference, ...]]:
-    def told(row: Mapping[str, Any]) -> LinkDifference:
+    def difference(row: Mapping[str, Any]) -> LinkDifference:
         return LinkDifference(
             source_id=row["source_id"],
             target_id=row["target_id"],
@@ -401,13 +401,13 @@ def _compare_links(
         )
 
     changed = [
-        replace(told(now[key]), changed=tuple(names))
+        replace(difference(now[key]), changed=tuple(names))
         for key in then
         if key in now and (names := [name for name in _LINK_VALUES if then[key][name] != now[key][name]])
     ]
     return {
-        "added": tuple(told(now[key]) for key in now if key not in then),
-        "removed": tuple(told(then[key]) for key in then if key not in now),
+        "added": tuple(difference(now[key]) for key in now if key not in then),
+        "removed": tuple(difference(then[key]) for key in then if key not in now),
         "changed": tuple(changed),
     }
 

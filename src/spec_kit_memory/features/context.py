@@ -114,7 +114,7 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
     newest = _newest(runtime, folder) if folder and loading != "skip" else []
     offers = _offers(newest, most=max_tokens // 4)
     page = _Page(budget=max_tokens, beside=FRAME_TOKENS + _count(offers))
-    told_rules = _rules(runtime, page, prompt or "", max_tokens, sessions.told_to(runtime, session_id))
+    sent_rules = _rules(runtime, page, prompt or "", max_tokens, sessions.rules_sent_to(runtime, session_id))
     brought = False
     decided = _decided_on(runtime, request, folder) if loading != "skip" and (prompt or folder) else {}
     if prompt:
@@ -129,10 +129,10 @@ def context(runtime: Runtime, request: ContextRequest) -> ContextAnswer:
         page.heading("## Saved last")
         page.name("", [memory for memory in runtime.store.documents.find(limit=5 * NEWEST) if memory.trusted][:NEWEST])
     runtime.used(page.shown)
-    if session_id and (page.shown or told_rules):
-        sessions.remember_shown(runtime, session_id, sorted(page.shown), [*told_rules, *page.sent])
+    if session_id and (page.shown or sent_rules):
+        sessions.remember_shown(runtime, session_id, sorted(page.shown), [*sent_rules, *page.sent])
     else:
-        sessions.remember_told(runtime, told_rules)
+        sessions.remember_rules(runtime, sent_rules)
     return ContextAnswer(
         outcome=_outcome(page, folder, loading),
         advice=(*_no_folder(runtime, folder), *_hints(offers, loading, page)),
@@ -153,10 +153,10 @@ def _loading(runtime: Runtime, prompt: str | None, session_id: str | None) -> st
     return choice or session.loading
 
 
-def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_told: Set[str]) -> list[str]:
+def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_sent: Set[str]) -> list[str]:
     """The rules that this session was not told yet; returns what is remembered of them."""
     triggered = {match.memory_id for match in runtime.matcher().match(prompt)} if prompt else set()
-    rules = {m.id: m for m in runtime.rules() if sessions.is_due(m, already_told, triggered=m.id in triggered)}
+    rules = {m.id: m for m in runtime.rules() if sessions.is_due(m, already_sent, triggered=m.id in triggered)}
     if not rules:
         return []
     texts = [
@@ -174,8 +174,8 @@ def _rules(runtime: Runtime, page: _Page, prompt: str, budget: int, already_told
     shown_ids = [id_ for id_, text in ruled.shown if page.add("rule", rules[id_], text)]
     # What the prompt brings up stands below by itself.
     named_ids = page.name("Also: ", [rules[id_] for id_ in ruled.named if id_ not in triggered])
-    marks = [sessions.told_mark(rules[id_], text=True) for id_ in shown_ids]
-    return marks + [sessions.told_mark(memory, text=False) for memory in named_ids]
+    marks = [sessions.rule_mark(rules[id_], text=True) for id_ in shown_ids]
+    return marks + [sessions.rule_mark(memory, text=False) for memory in named_ids]
 
 
 def _triggered(

@@ -16,10 +16,10 @@ def of(runtime: Runtime, memories: Iterable[Memory]) -> dict[str, GitStatus]:
     outbox = runtime.whole.outbox
     if outbox is None:
         return {}
-    found = outbox.deliveries([memory.path for memory in memories])
+    deliveries = outbox.deliveries([memory.path for memory in memories])
     return {
         path: GitStatus(stage=one.stage.value, branch=one.branch, commit=one.commit, reason=one.reason)
-        for path, one in found.items()
+        for path, one in deliveries.items()
     }
 
 

@@ -82,7 +82,7 @@ def _passages(
         stored = [
             passage
             for passage in runtime.store.documents.passages(memory_id=memory.id)
-            if _says_the_same(passage, lines)
+            if _has_same_text(passage, lines)
         ]
     return [
         {
@@ -99,7 +99,7 @@ def _passages(
     ]
 
 
-def _says_the_same(passage: Any, lines: list[str]) -> bool:
+def _has_same_text(passage: Any, lines: list[str]) -> bool:
     if passage.last_line > len(lines):
         return False
     return bool(long_lines.passage_hash(passage.headings, long_lines.text_of(lines, passage)) == passage.hash)

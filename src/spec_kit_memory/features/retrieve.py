@@ -50,10 +50,10 @@ class TextHits:
         # A vector below the depth of its leg is at most as good as the last in it.
         self.last_vector = by_vector[-1].score if by_vector else 0.0
 
-    def promises(self) -> dict[int, float]:
-        """How much each passage promises."""
+    def estimates(self) -> dict[int, float]:
+        """How likely each passage is wanted."""
         vector, last = self.vector, self.last_vector
-        texted = {id_: relevance.promise(score, vector.get(id_, last)) for id_, score in self.text.items()}
+        texted = {id_: relevance.estimate(score, vector.get(id_, last)) for id_, score in self.text.items()}
         return vector | texted
 
 
@@ -65,22 +65,22 @@ class Hits:
         # By passage id.
         legs = [leg for text in texts for leg in (text.by_text, text.by_vector)]
         self.memory_of = {passage_id: memory_id for leg in legs for passage_id, memory_id, _ in leg}
-        self.promises = self._promise()
+        self.estimates = self._estimate()
 
-    def _promise(self) -> dict[int, float]:
-        """How much each passage promises, on average over the texts."""
+    def _estimate(self) -> dict[int, float]:
+        """How likely each passage is wanted, on average over the texts."""
         if len(self.texts) == 1:
-            return self.texts[0].promises()
+            return self.texts[0].estimates()
         total = dict.fromkeys(self.memory_of, 0.0)
         for text in self.texts:
-            promises, last = text.promises(), text.last_vector
+            estimates, last = text.estimates(), text.last_vector
             for id_ in total:
-                total[id_] += promises.get(id_, last)
+                total[id_] += estimates.get(id_, last)
         return {id_: number / len(self.texts) for id_, number in total.items()}
 
     def memories(self) -> dict[int, float]:
-        """The memories and what the best passage of each promises."""
-        worst_first = sorted(self.promises.items(), key=itemgetter(1))
+        """The memories and the highest estimate of their passages."""
+        worst_first = sorted(self.estimates.items(), key=itemgetter(1))
         return {self.memory_of[passage_id]: number for passage_id, number in worst_first}
 
     def with_words(self) -> set[int]:
@@ -195,7 +195,7 @@ def _foreign(runtime: Runtime, dimensions: int) -> str:
     return f"the index has vectors of {stored['model']}, not of {embedder.name}"
 
 
-def ask(runtime: Runtime, query: Query, *, also: Sequence[Query] = (), mode: str = "hybrid") -> Question:
+def prepare(runtime: Runtime, query: Query, *, also: Sequence[Query] = (), mode: str = "hybrid") -> Question:
     """`also`: the same in other words."""
     return Question(runtime, (query, *also), mode=mode)
 
@@ -265,7 +265,7 @@ def _section(question: StoredPassage, passages: Sequence[StoredPassage]) -> Stor
 
 def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hits) -> Pool:
     """The pool with what a filter kept out of it: all of them are measured alike, so that they can be compared."""
-    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in outside.promises.items())]
+    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in outside.estimates.items())]
     passages = {passage.id: passage for passage in runtime.store.documents.passages(ordered[: question.reach.outside])}
     beyond = _pool(runtime, question, outside, passages)
     readings = [inside.beside(other) for inside, other in zip(pool.readings, beyond.readings, strict=True)]
@@ -343,7 +343,7 @@ def _promising(runtime: Runtime, hits: Hits, reach: Reach, *, results: int) -> d
     At least as many passages as results were asked for; and of each further memory its best passage,
     until there are as many memories.
     """
-    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in hits.promises.items())]
+    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in hits.estimates.items())]
     least, room = max(LEAST_PASSAGES, results), reach.tokens
     chosen: dict[int, StoredPassage] = {}
     for passage in _in_turn(runtime, ordered[: max(reach.passages, results)]):

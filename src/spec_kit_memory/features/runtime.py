@@ -252,7 +252,7 @@ class ScopeView:
         self.scope = scope
         self.store = store
         self.answers = SearchCache()
-        # By connection: which rules it was told; see `sessions.told_to`.
+        # By connection: which rules it was told; see `sessions.rules_sent_to`.
         self.told: dict[str, frozenset[str]] = {}
         # What spec folders are about, by name, with the state of the folder that was read.
         self.profiles: dict[str, tuple[object, Profile]] = {}

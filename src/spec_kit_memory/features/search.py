@@ -146,7 +146,7 @@ def rank(runtime: Runtime, request: Request) -> Ranking:
     """
     queries.check(request.query, request.concepts)
     query = queries.read(request.text)
-    question = retrieve.ask(runtime, query, also=[queries.read(text) for text in request.also], mode=request.mode)
+    question = retrieve.prepare(runtime, query, also=[queries.read(text) for text in request.also], mode=request.mode)
     for _ in range(MOST_LOOKS):
         with runtime.whole.steady():
             before = runtime.whole.generation()
@@ -249,7 +249,7 @@ def _concepts(runtime: Runtime, request: Request, where: Filter) -> Concepts:
     """By its words, or by a clear match of meaning: in a small workspace everything is among the nearest."""
     by_concept = {}
     for concept in request.concepts:
-        question = retrieve.ask(runtime, queries.read(concept), mode=request.mode)
+        question = retrieve.prepare(runtime, queries.read(concept), mode=request.mode)
         worded = _with_every_word(runtime, question.query, where) if question.text else set()
         pool = retrieve.match(runtime, question, where)
         best = list(pool.by_memory())
@@ -506,12 +506,12 @@ def _held_back(
     hidden = runtime.store.documents.count(outside) > 0
     if not (hidden or dormant or low or stale):
         return HeldBack()
-    promised = pool.hits.memories()
-    # What promises less than the last one shown, and has none of the words, is no match to speak of.
-    least = sorted(promised.values())[-request.limit] if len(promised) >= request.limit else -1.0
+    estimated = pool.hits.memories()
+    # What estimates less than the last one shown, and has none of the words, is no match to speak of.
+    least = sorted(estimated.values())[-request.limit] if len(estimated) >= request.limit else -1.0
     reasons: dict[int, str] = {}
     for reason, results in (("dormant", dormant), ("minScore", low), ("stale", stale)):
-        reasons |= dict.fromkeys(_matches(pool.hits, promised, [f.memory.id for f in results], least), reason)
+        reasons |= dict.fromkeys(_matches(pool.hits, estimated, [f.memory.id for f in results], least), reason)
     best = [*dormant, *low, *stale]
     if hidden:
         hits = retrieve.look(runtime, question, outside)
@@ -556,16 +556,16 @@ def _score_outside(
     return [_shown(f, scale) for f in scored if f.memory.id in hidden]
 
 
-def _matches(hits: Hits, promised: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
-    """Those that have the words or promise enough: everything is near to some degree."""
+def _matches(hits: Hits, estimated: Mapping[int, float], memory_ids: Iterable[int], least: float) -> set[int]:
+    """Those that have the words or a high enough estimate: everything is near to some degree."""
     worded = hits.with_words()
-    return {id_ for id_ in memory_ids if id_ in worded or promised[id_] >= least}
+    return {id_ for id_ in memory_ids if id_ in worded or estimated[id_] >= least}
 
 
 def _outside(runtime: Runtime, request: Request, hits: Hits, least: float, hot: frozenset[int]) -> dict[int, str]:
     """What matches and is let through by everything but its state or expiry, and which of the two it is."""
-    promised = hits.memories()
-    matched = _matches(hits, promised, promised, least)
+    estimated = hits.memories()
+    matched = _matches(hits, estimated, estimated, least)
     now, states = runtime.now(), wanted_states(request)
     reasons = {}
     for memory in runtime.store.documents.many(sorted(matched)):

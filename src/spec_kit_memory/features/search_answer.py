@@ -52,11 +52,11 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
     # What a session was sent changes with each answer, so only questions without one repeat.
     # Memories expire and change their state without a write, so an answer is good for a minute.
     # A connection is told the rules once: the answers before and after are different ones.
-    told_rules, cache = sessions.told_to(runtime, None), runtime.view.answers
-    key = (request, int(runtime.now().timestamp() // CACHE_SECONDS), told_rules)
+    sent_rules, cache = sessions.rules_sent_to(runtime, None), runtime.view.answers
+    key = (request, int(runtime.now().timestamp() // CACHE_SECONDS), sent_rules)
     cached = cache.get(key, generation) if request.session_id is None else None
     if cached is not None:
-        sessions.remember_told(runtime, _rule_marks(runtime, cached.constitutional))
+        sessions.remember_rules(runtime, _rule_marks(runtime, cached.constitutional))
         if request.include_content:
             runtime.used([result.id for result in cached.results])
         return _with_code(runtime, request, replace(cached, meta=replace(cached.meta, cache_hit=True)))
@@ -211,8 +211,8 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
     phrases = [(m.id, phrase) for m in memories.values() for phrase in m.attributes.triggers]
     triggered = {match.memory_id for match in triggers.Matcher(phrases).match(request.text)}
     if request.dedup:
-        told_rules = sessions.told_to(runtime, request.session_id)
-        memories = {id_: m for id_, m in memories.items() if sessions.is_due(m, told_rules, triggered=id_ in triggered)}
+        sent_rules = sessions.rules_sent_to(runtime, request.session_id)
+        memories = {id_: m for id_, m in memories.items() if sessions.is_due(m, sent_rules, triggered=id_ in triggered)}
     bodies = {id_: _body(runtime.opened(memory).outline) for id_, memory in memories.items()}
     named_rules = {m.id: Rule(id=m.id, title=m.title, path=m.path, text="") for m in memories.values()}
     candidates = [
@@ -233,7 +233,7 @@ def _rules(runtime: Runtime, request: Request, budget: int, *, without: Set[int]
 def _rule_marks(runtime: Runtime, rules: Sequence[Rule]) -> list[str]:
     """What is remembered of rules that an answer tells, so that they are told once."""
     memories = {memory.id: memory for memory in runtime.rules()} if rules else {}
-    return [sessions.told_mark(memories[rule.id], text=bool(rule.text)) for rule in rules if rule.id in memories]
+    return [sessions.rule_mark(memories[rule.id], text=bool(rule.text)) for rule in rules if rule.id in memories]
 
 
 def _body(document: Document) -> str:
@@ -298,7 +298,7 @@ class _Desk:
         if self.request.session_id and (shown_ids or sent):
             sessions.remember_shown(self.runtime, self.request.session_id, shown_ids, sent)
         else:
-            sessions.remember_told(self.runtime, rules)
+            sessions.remember_rules(self.runtime, rules)
 
     def _block(self, f: RankedMemory) -> MemoryBlock:
         opened = self._opened[f.memory.id]

@@ -76,26 +76,26 @@ def ranges_of(memory: Memory, sent: Iterable[str]) -> list[tuple[int, int]]:
 # --- rules reach a model once ---------------------------------------------------
 
 
-def told_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
-    """What was told to this session, or, where it has no id, over this connection."""
+def rules_sent_to(runtime: Runtime, session_id: str | None) -> frozenset[str]:
+    """The rules that were sent to this session, or, where it has no id, over this connection."""
     if session_id:
         return sent_to(runtime, session_id)
     return runtime.view.told.get(runtime.caller.connection, frozenset())
 
 
-def told_mark(rule: Memory, *, text: bool) -> str:
-    """What is remembered of a rule that was told. By its text: one that was changed is told again."""
+def rule_mark(rule: Memory, *, text: bool) -> str:
+    """What is remembered of a rule that was sent. By its text: one that was changed is sent again."""
     return f"rule:{rule.content_hash[:16]}:{'text' if text else 'name'}"
 
 
-def is_due(rule: Memory, told_rules: Set[str], *, triggered: bool) -> bool:
-    """Must a rule be told now? One that was only named before, if the question brings it up."""
-    if told_mark(rule, text=True) in told_rules:
+def is_due(rule: Memory, sent_rules: Set[str], *, triggered: bool) -> bool:
+    """Must a rule be sent now? One that was only named before, if the question brings it up."""
+    if rule_mark(rule, text=True) in sent_rules:
         return False
-    return triggered or told_mark(rule, text=False) not in told_rules
+    return triggered or rule_mark(rule, text=False) not in sent_rules
 
 
-def remember_told(runtime: Runtime, marks: Iterable[str]) -> None:
+def remember_rules(runtime: Runtime, marks: Iterable[str]) -> None:
     """For a connection without a session; a command or a Python caller has none, and is told every time."""
     connection, new = runtime.caller.connection, frozenset(marks)
     if connection and new:
@@ -296,7 +296,7 @@ class _Turn:
             content = tokens.clip(body(text), CONTENT_TOKENS)
             marks = _mark_of_beginning(memory, text, content)
             if memory.tier is Tier.CONSTITUTIONAL and content == body(text):
-                marks.append(told_mark(memory, text=True))
+                marks.append(rule_mark(memory, text=True))
             self.session = with_sent(self.session, marks)
             return replace(row, content=content)
         return replace(row, summary=summary(text))
@@ -304,7 +304,7 @@ class _Turn:
     def _was_sent(self, memory: Memory) -> bool:
         """Has this session the whole text: as a rule, as the content of a match, or passage by passage?"""
         sent = self.session.sent
-        if not sent or told_mark(memory, text=True) in sent or f"{memory.content_hash}:content" in sent:
+        if not sent or rule_mark(memory, text=True) in sent or f"{memory.content_hash}:content" in sent:
             return bool(sent)
         passages = self._runtime.store.documents.passages(memory_id=memory.id)
         return bool(passages) and all(passage.hash in sent for passage in passages)

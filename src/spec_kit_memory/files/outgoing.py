@@ -50,10 +50,10 @@ def save(
         with index.together():  # nobody takes the name meanwhile
             if index.outbox is None or index.documents.stored(stored):
                 continue
-            found = discover.place(settings, final, real=final, facts=facts)
-            if found is None:
+            location = discover.place(settings, final, real=final, facts=facts)
+            if location is None:
                 raise BadPath(f"{stored} is no place for a memory", hint="choose another spec folder")
-            result = put(found, disk.text_of(data, facts, name=stored, seen_ns=seen_ns))
+            result = put(location, disk.text_of(data, facts, name=stored, seen_ns=seen_ns))
             if is_delivered(stored):
                 index.outbox.add([operation(stored, before=None, after=data, base=None)], author=author)
         return Saved(final, result)

@@ -114,7 +114,7 @@ class _Scan:
     touched: dict[str, Stamp] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)  # old paths of moved files
     spec_places: set[str] = field(default_factory=set)  # folders whose spec documents changed
-    ask: Callable[[str], Mapping[str, Stored]] | None = None  # for texts elsewhere; None: all paths are here
+    lookup: Callable[[str], Mapping[str, Stored]] | None = None  # for texts elsewhere; None: all paths are here
     asked: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -129,10 +129,10 @@ class _Scan:
 
     def alike(self, key: str) -> Sequence[str]:
         """The stored paths whose text has this raw hash or fingerprint; asked for only when a file is new."""
-        if self.ask is None:
+        if self.lookup is None:
             return self._by_text.get(key, ())
         if key not in self.asked:
-            rows = {path: row for path, row in self.ask(key).items() if not path.startswith(CHAT)}
+            rows = {path: row for path, row in self.lookup(key).items() if not path.startswith(CHAT)}
             self.asked[key] = list(rows)
             self.stored = rows | self.stored
         return self.asked[key]
@@ -260,7 +260,7 @@ class Sync:
         started = time.perf_counter()
         effective_change = _with_operation(change or self._change("scan"))
         scan = _Scan(stored, {}, seen.unreadable, effective_change, force, ScanReport(), self._is_seen)
-        scan.ask = None if only is None else self._alike
+        scan.lookup = None if only is None else self._alike
         self._begin(scan, seen, recovered, spec_folder=spec_folder, only=only)
         work = self._work(scan)
         failed = self._has_unlinked()
@@ -715,7 +715,7 @@ class Sync:
         entry = self._entry(located, index_entry.parse(file))
         origin: int | None = None
         if not self._store.documents.stored(located.path):
-            scan = _Scan({}, {located.path: located}, (), change, False, ScanReport(), ask=self._alike)
+            scan = _Scan({}, {located.path: located}, (), change, False, ScanReport(), lookup=self._alike)
             moved = self._moved_from(scan, entry)
             origin = scan.stored[moved].memory_id if moved else None
         return self._put(entry, change, explicit=explicit, memory_id=origin)
@@ -749,7 +749,7 @@ class Sync:
 
     def _neighbours(self, scan: _Scan) -> Mapping[str, int]:
         """The live paths, or, where a limited scan knows only some, also those beside its spec documents."""
-        if scan.ask is None or not scan.spec_places:
+        if scan.lookup is None or not scan.spec_places:
             return scan.ids
         paths = [f"{place}/{name}" for place in scan.spec_places for name in SPEC_DOCUMENTS]
         beside = self._store.documents.stored(below=paths)

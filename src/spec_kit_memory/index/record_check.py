@@ -75,9 +75,9 @@ def check(recorded: Recorded) -> list[str]:
         look.at_links()
     except (ledger.Unreadable, UnicodeDecodeError):
         return []  # an entry that cannot be read is named by the check of the chain
-    found = list(dict.fromkeys(look.found))
-    more = len(found) - MOST
-    return [*found[:MOST], f"and {more} more"] if more > 0 else found
+    faults = list(dict.fromkeys(look.found))
+    more = len(faults) - MOST
+    return [*faults[:MOST], f"and {more} more"] if more > 0 else faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +131,22 @@ class _Look:
             yield sequence, written
 
     def _unnumbered(self) -> dict[tuple[Any, ...], list[_Row]]:
-        found: dict[tuple[Any, ...], list[_Row]] = {}
+        groups: dict[tuple[Any, ...], list[_Row]] = {}
         for row in self.recorded.history(numbered=False):
             named = dict(zip(NAMES, row, strict=True))
             at = rows.iso(rows.moment(named["at"]))
-            found.setdefault((named["memory_id"], at, named["hash_before"], named["hash_after"]), []).append(named)
-        return found
+            groups.setdefault((named["memory_id"], at, named["hash_before"], named["hash_after"]), []).append(named)
+        return groups
 
     def _stray(self, sequence: int, numbered: Iterator[tuple[int, list[_Row]]]) -> tuple[int, list[_Row]] | None:
         self.found.append(f"history names entry {sequence} of the ledger, which does not exist")
         return next(numbered, None)
 
     def _compare_history(self, entry: LedgerEntry, own: list[_Row]) -> None:
-        told = [{name: row[name] for name in rows.HISTORY.split(", ")} for row in own]
+        history = [{name: row[name] for name in rows.HISTORY.split(", ")} for row in own]
         if not own:
             self.found.append(f"the history of ledger entry {entry.sequence} is missing")
-        elif entry.version > 1 and ledger.history_digest(told) != entry.history:
+        elif entry.version > 1 and ledger.history_digest(history) != entry.history:
             self.found.append(f"the history of ledger entry {entry.sequence} was altered")
         elif entry.version == 1 and not all(_fits(entry, row) for row in own):
             self.found.append(f"the history of ledger entry {entry.sequence} tells of another text than the entry")
@@ -222,20 +222,20 @@ class _Look:
         if holding is None:
             return []
         attributes, trusted = holding
-        said, holds = rows.attributes_json(attributes), rows.attributes_json(memory.attributes)
-        return [name for name in said if said[name] != holds[name]] + ["trust"] * (trusted != memory.trusted)
+        declared, holds = rows.attributes_json(attributes), rows.attributes_json(memory.attributes)
+        return [name for name in declared if declared[name] != holds[name]] + ["trust"] * (trusted != memory.trusted)
 
     def at_links(self) -> None:
         """Links by hand; the others follow from files."""
         present = {
             (*link.ends, str(link.relation)): rows.link_state(link) or {} for link in self.recorded.links_by_hand()
         }
-        for key, said in self.last_link.items():
+        for key, recorded in self.last_link.items():
             now = present.get(key)
-            if said is _MERGED:  # a merge leaves a link of that meaning as it finds it, a file's too
+            if recorded is _MERGED:  # a merge leaves a link of that meaning as it finds it, a file's too
                 continue
-            same = _by_hand(said) is (now is not None)
-            if not same or (said and now and any(said[name] != now[name] for name in ("strength", "evidence"))):
+            same = _by_hand(recorded) is (now is not None)
+            if not same or (recorded and now and any(recorded[name] != now[name] for name in ("strength", "evidence"))):
                 self.found.append(f"the link {key[0]} {key[2]} {key[1]} changed without an entry in the ledger")
         for key in present:
             if key not in self.last_link and not self.is_mixed:
@@ -251,18 +251,18 @@ def _by_hand(link: _Row | None) -> bool:
 
 def _values(text: str | None) -> dict[str, Any] | None:
     try:
-        found = json.loads(text) if text else None
+        values = json.loads(text) if text else None
     except ValueError:
         return None  # its digest does not fit either
-    return found if isinstance(found, dict) else None
+    return values if isinstance(values, dict) else None
 
 
 def _fits(entry: LedgerEntry, row: _Row) -> bool:
     """Version 1 vouches for the two texts; what was taken over from another system has none."""
     if row["hash_before"] is row["hash_after"] is None:
         return True
-    told = [(_values(row[name]) or {}).get("content_hash") for name in ("before", "after")]
-    return told == [row["hash_before"], row["hash_after"]] == [entry.hash_before, entry.hash_after]
+    hashes = [(_values(row[name]) or {}).get("content_hash") for name in ("before", "after")]
+    return hashes == [row["hash_before"], row["hash_after"]] == [entry.hash_before, entry.hash_after]
 
 
 def _moment_of(entry: LedgerEntry) -> tuple[Any, ...]:

@@ -216,8 +216,8 @@ def _property(parameter: Parameter) -> dict[str, Any]:
         )
     elif parameter.choices:
         schema["enum"] = list(parameter.choices)
-    if parameter.told_default is not None and parameter.told_default is not False:
-        schema["default"] = parameter.told_default
+    if parameter.shown_default is not None and parameter.shown_default is not False:
+        schema["default"] = parameter.shown_default
     if parameter.kind in ("integer", "number"):
         # Limits nobody meets by accident are checked but not worth tokens in every conversation.
         if parameter.minimum is not None and parameter.kind == "number":

@@ -136,9 +136,9 @@ class Keeper:
                 self._at_work.discard(name)
 
     def close(self) -> None:
-        for kept in self._kept.values():
-            kept.index.close()
-            remove_folder(kept.mirror.settings.root)
+        for entry in self._kept.values():
+            entry.index.close()
+            remove_folder(entry.mirror.settings.root)
         self._kept.clear()
 
     def due(self) -> list[str]:

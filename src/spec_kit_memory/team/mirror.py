@@ -83,10 +83,10 @@ class Mirror:
         """Bring the index in step with these two commits."""
         brought = Brought()
         wanted = self._wanted(branch, save_branch, brought)
-        known = self._blobs if self._blobs is not None else self._indexed()
-        changed = [path for path, blob in wanted.items() if known.get(path) != blob]
-        gone = [path for path in known if path not in wanted]
-        self._blobs = {path: blob for path, blob in wanted.items() if known.get(path) == blob}
+        blobs = self._blobs if self._blobs is not None else self._indexed()
+        changed = [path for path, blob in wanted.items() if blobs.get(path) != blob]
+        gone = [path for path in blobs if path not in wanted]
+        self._blobs = {path: blob for path, blob in wanted.items() if blobs.get(path) == blob}
         self._take_out(gone, brought)  # first: a folder may have the name that a file had
         for start in range(0, len(changed), AT_ONCE):
             some = changed[start : start + AT_ONCE]

@@ -66,11 +66,11 @@ class Projects:
         secret = secrets.token_urlsafe(32)
         with self._database.transaction() as session:
             number = session.project(name)
-            known = session.row("SELECT repository FROM served WHERE project_id = %s", (number,))
-            if known is not None and not rotate:
-                raise BadParameter(f"the project {name} is served already, from {known[0]}", hint="remove it first")
-            if known is not None and known[0] != project.repository:
-                raise BadParameter(f"the project {name} is served from {known[0]}", hint="remove it first")
+            row = session.row("SELECT repository FROM served WHERE project_id = %s", (number,))
+            if row is not None and not rotate:
+                raise BadParameter(f"the project {name} is served already, from {row[0]}", hint="remove it first")
+            if row is not None and row[0] != project.repository:
+                raise BadParameter(f"the project {name} is served from {row[0]}", hint="remove it first")
             session.execute(
                 "INSERT INTO served (project_id, repository, is_git, branch, save_branch, hook_secret, wanted_at)"
                 " VALUES (%s, %s, %s, %s, %s, %s, now()) ON CONFLICT (project_id) DO UPDATE SET"
@@ -101,10 +101,10 @@ class Projects:
         return [_project(row) for row in rows]
 
     def get(self, name: str) -> Project:
-        found = self.find(name)
-        if found is None:
+        project = self.find(name)
+        if project is None:
             raise FileMissing(f"there is no project {name} here", hint="look at the list of projects")
-        return found
+        return project
 
     def find(self, name: str) -> Project | None:
         with self._database.transaction() as session:

@@ -82,7 +82,7 @@ class Repository:
     # --- commands
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        kept = (
+        inherited = (
             "PATH",
             "HOME",
             "SSH_AUTH_SOCK",
@@ -93,7 +93,7 @@ class Repository:
             "TMPDIR",
         )
         return {
-            **{name: os.environ[name] for name in kept if name in os.environ},
+            **{name: os.environ[name] for name in inherited if name in os.environ},
             "LC_ALL": "C.UTF-8",
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.environ.get("SPEC_KIT_MEMORY_GIT_CONFIG", os.devnull),
@@ -370,8 +370,8 @@ class Repository:
             return set()
         listed = self._text("cat-file", "--batch-check", data="".join(f"{one}\n" for one in commits).encode())
         present = {line.split()[0] for line in listed.splitlines() if line.split()[1:2] == ["commit"]}
-        asked = [*present, *(f"^{head}" for head in heads)]
-        outside = self._text("rev-list", "--stdin", data="".join(f"{one}\n" for one in asked).encode())
+        revisions = [*present, *(f"^{head}" for head in heads)]
+        outside = self._text("rev-list", "--stdin", data="".join(f"{one}\n" for one in revisions).encode())
         return (set(commits) - present) | (present & set(outside.splitlines()))
 
     def changes(self, since: str, commit: str, path: str) -> bool:
@@ -414,8 +414,8 @@ class Repository:
 
     def _person(self, author: str | None) -> tuple[str, str]:
         """The user's id, with nothing in it that git or a mail program would read otherwise."""
-        known = author or "server"
-        escaped = re.sub(r"[^A-Za-z0-9._+-]", lambda found: f"={ord(found[0]):02X}", known)[:200].strip(".") or "server"
+        name = author or "server"
+        escaped = re.sub(r"[^A-Za-z0-9._+-]", lambda found: f"={ord(found[0]):02X}", name)[:200].strip(".") or "server"
         return escaped, f"{escaped}@{self._domain}"
 
     def push(self, commit: str, *, branch: str, expected: str | None) -> None:
@@ -442,7 +442,7 @@ def _reason(command: str, stderr: bytes) -> str:
     """What git said, without credentials of an address, in one line."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     wanted = [line for line in lines if line.startswith(("remote:", "fatal:", "error:", "!"))] or lines
-    said = _SECRET.sub("", "; ".join(wanted[-4:]))[:500]
-    if _MOVED.search(said):
-        said += " (a redirect, which is not followed: add the project with the address that it has now)"
-    return f"git {command}: {said or 'failed without a word'}"
+    reason = _SECRET.sub("", "; ".join(wanted[-4:]))[:500]
+    if _MOVED.search(reason):
+        reason += " (a redirect, which is not followed: add the project with the address that it has now)"
+    return f"git {command}: {reason or 'failed without a word'}"

@@ -227,8 +227,8 @@ class Grant:
     role: Role
 
     def holds(self, claims: Mapping[str, Any]) -> bool:
-        said = claims.get(self.claim)
-        return self.value == said if isinstance(said, str) else isinstance(said, list) and self.value in said
+        value = claims.get(self.claim)
+        return self.value == value if isinstance(value, str) else isinstance(value, list) and self.value in value
 
 
 def read_grants(data: object) -> tuple[Grant, ...]:

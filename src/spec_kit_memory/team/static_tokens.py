@@ -117,7 +117,7 @@ class Tokens:
 
     def people(self, projects: Sequence[str]) -> dict[str, dict[str, str]]:
         """Who may use these projects by a static token: roles by user, by project."""
-        found: dict[str, dict[str, str]] = {name: {} for name in projects}
+        people_by_project: dict[str, dict[str, str]] = {name: {} for name in projects}
         with self._database.transaction() as session:
             rows = session.rows(
                 f"SELECT {_COLUMNS} FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
@@ -125,11 +125,11 @@ class Tokens:
                 (list(projects),),
             )
         for token in map(token_from, rows):
-            for name in set(token.projects) & set(found):
-                known = found[name].get(token.user)
-                if known is None or Role.named(known) < Role.named(token.role):
-                    found[name][token.user] = token.role
-        return found
+            for name in set(token.projects) & set(people_by_project):
+                role = people_by_project[name].get(token.user)
+                if role is None or Role.named(role) < Role.named(token.role):
+                    people_by_project[name][token.user] = token.role
+        return people_by_project
 
 
 def token_from(row: Row) -> StaticToken:

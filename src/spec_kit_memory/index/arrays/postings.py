@@ -141,13 +141,13 @@ class Postings:
         try:
             ready |= self._read(columns, lookups, missing)
         finally:
-            kept = {lookup: posting for lookup, posting in ready.items() if posting is not None}
-            self._kept |= kept
-            self._bytes += sum(posting.size for posting in kept.values())
+            nonempty = {lookup: posting for lookup, posting in ready.items() if posting is not None}
+            self._kept |= nonempty
+            self._bytes += sum(posting.size for posting in nonempty.values())
         while self._bytes > _KEEP_BYTES and len(self._kept) > 1:
             self._bytes -= self._kept.popitem(last=False)[1].size
-        kept |= at_hand
-        return [kept[lookup].within(columns) for lookup in lookups]
+        nonempty |= at_hand
+        return [nonempty[lookup].within(columns) for lookup in lookups]
 
     def _at_hand(self, columns: Columns, lookups: Lookups) -> dict[tuple[str, ...], _Posting]:
         """Of words that are kept with all others. A phrase is, where no passage has all of its words."""

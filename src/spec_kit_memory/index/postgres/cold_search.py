@@ -57,8 +57,8 @@ def match_text(
     within = []
     for having, times in postings:
         places = np.minimum(np.searchsorted(candidates.ids, having), len(candidates.ids) - 1)
-        known = candidates.ids[places] == having
-        within.append((places[known], times[known].astype(np.float32)))
+        is_there = candidates.ids[places] == having
+        within.append((places[is_there], times[is_there].astype(np.float32)))
     scores = bm25(within, candidates.length, total=total, average=length / total or 1.0)
     wanted = np.flatnonzero(candidates.matches & (scores > 0))
     order = np.lexsort((candidates.ids[wanted], candidates.memory_ids[wanted], -scores[wanted]))[:limit]
@@ -115,5 +115,5 @@ def match_vector(
             "SELECT passage.id, memory.id, -(vector.vector <#> ?::@vector) AS score"
             f" {joined} ORDER BY score DESC, memory.id, passage.id LIMIT {int(limit)}"
         )
-        asked = f"[{','.join(map(str, query.tolist()))}]"
-        return [RawHit(*row) for row in fetch(connection, sql, [asked, *values, *bound])]
+        vector_text = f"[{','.join(map(str, query.tolist()))}]"
+        return [RawHit(*row) for row in fetch(connection, sql, [vector_text, *values, *bound])]

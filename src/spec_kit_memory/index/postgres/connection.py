@@ -225,19 +225,19 @@ class Connection:
         if self._begun is not None:
             return self.execute(sql, values).fetchall()
         statement, given = self._statement(sql), _storable(values) or {}
-        found: list[list[tuple[Any, ...]]] = []
+        rows: list[list[tuple[Any, ...]]] = []
 
         def send(raw: Raw, begin: bytes) -> None:
-            found.clear()
+            rows.clear()
             cursor = psycopg.ClientCursor(raw).execute(b"%b; %b; ROLLBACK" % (_unmarked(begin), statement), given)
             while True:
-                found.append(cursor.fetchall() if cursor.description else [])
+                rows.append(cursor.fetchall() if cursor.description else [])
                 if not cursor.nextset():
                     return
 
         pool, raw = self._begin(send)
         pool.putconn(raw)
-        return found[-2]
+        return rows[-2]
 
     def _statement(self, sql: str) -> bytes:
         return dialect.translated(sql, self.project, self.checkout, self._extension)
@@ -272,8 +272,8 @@ class Connection:
     def checkouts(self) -> list[int]:
         """All of the project, this one first. Those that come while a transaction lasts have no rows yet."""
         if not self._checkouts:
-            found = self.execute("SELECT id FROM checkout WHERE project_id = @p ORDER BY id")
-            self._checkouts = [row[0] for row in found]
+            result = self.execute("SELECT id FROM checkout WHERE project_id = @p ORDER BY id")
+            self._checkouts = [row[0] for row in result]
         return sorted(self._checkouts, key=lambda one: one != self.checkout)
 
     def having(self, memory_id: int) -> list[int]:
@@ -283,8 +283,8 @@ class Connection:
             return []
         with self.within(*every):
             sql = "SELECT checkout_id FROM memory WHERE project_id = @p AND id = ? ORDER BY 1"
-            found = [row[0] for row in self.execute(sql, (memory_id,))]
-        return [one for one in found if one != self.checkout]
+            ids = [row[0] for row in self.execute(sql, (memory_id,))]
+        return [one for one in ids if one != self.checkout]
 
     def elsewhere(self, entry: Entry) -> Elsewhere | None:
         return other_checkouts.elsewhere(self, entry)
@@ -302,8 +302,8 @@ class Connection:
             " WHERE vector.project_id = @p AND hash IN @list(?)"
             " AND model = (SELECT max(id) FROM model WHERE project_id = @p)"
         )
-        found = self.binary(sql, (list(hashes),))
-        return [(hash_, text_index.vector_from(vector), states) for hash_, vector, states in found]
+        result = self.binary(sql, (list(hashes),))
+        return [(hash_, text_index.vector_from(vector), states) for hash_, vector, states in result]
 
     def size(self) -> int:
         sql = (
@@ -380,9 +380,9 @@ def _pool(url: str) -> Pool:
     _quiet_log()
     with _pools_lock:
         key = os.getpid(), url
-        found = _pools.get(key)
-        if found is None or found.closed:
-            found = _pools[key] = ConnectionPool(
+        pool = _pools.get(key)
+        if pool is None or pool.closed:
+            pool = _pools[key] = ConnectionPool(
                 url,
                 min_size=0,
                 max_size=_MOST_CONNECTIONS,
@@ -393,7 +393,7 @@ def _pool(url: str) -> Pool:
                 | {"autocommit": True, "prepare_threshold": None, "application_name": "spec-kit-memory"},
                 open=True,
             )
-        return found
+        return pool
 
 
 def _quiet_log() -> None:
@@ -501,9 +501,9 @@ class Database:
         What this process writes is seen at once.
         """
         key = self.url, self.project
-        known = _recent.get(key)
-        if known is not None and time.monotonic() - known[0] < _BELIEVED_SECONDS:
-            return known[1]
+        recent = _recent.get(key)
+        if recent is not None and time.monotonic() - recent[0] < _BELIEVED_SECONDS:
+            return recent[1]
         asked_at, written = time.monotonic(), _written.get(key)
         with self.reading() as connection:
             if connection.counters is not None:
@@ -511,10 +511,10 @@ class Database:
             is_new = not connection.has_begun  # else it may be of a moment that is long ago
             sql = "SELECT generation, used, epoch FROM counter WHERE project_id = @p"
             # What is read after this is of this moment or a later one, and read again if it changed in between.
-            found = connection.counters = Counters._make(connection.fetch_once(sql)[0])
+            counters = connection.counters = Counters._make(connection.fetch_once(sql)[0])
         if is_new and _written.get(key) == written:
-            _recent[key] = asked_at, found
-        return found
+            _recent[key] = asked_at, counters
+        return counters
 
     def reading(self, *, own: bool = False) -> AbstractContextManager[Connection]:
         """Several reads of one moment. `own`: what this thread wrote in an open `together` counts too."""
@@ -523,10 +523,10 @@ class Database:
     @contextmanager
     def _reading(self, *, own: bool) -> Iterator[Connection]:
         mine = self._threads.reading if self._threads.reads_as == self._user else None
-        known = self._threads.joined if own and self._threads.joined else mine
-        if known is not None:
+        joined = self._threads.joined if own and self._threads.joined else mine
+        if joined is not None:
             with self.translated():
-                yield known
+                yield joined
             return
         with self.translated(), self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
             before = self._threads.reading, self._threads.reads_as

@@ -54,7 +54,7 @@ class PostgresIndex(TableIndex):
         if self._shared.fits():
             super().warm()
 
-    def when_new(self, told: Callable[[], None]) -> None:
+    def when_new(self, callback: Callable[[], None]) -> None:
         """No other index takes a project's place."""
 
     @contextmanager

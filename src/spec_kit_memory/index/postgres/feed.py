@@ -80,8 +80,8 @@ class PostgresFeed:
     def memory_rows(self, memory_ids: Collection[int] | None = None) -> list[MemoryRow]:
         test, values = ("presence = 'live'", []) if memory_ids is None else conditions.in_ids(memory_ids, "memory.id")
         with self._database.reading() as connection:
-            found = fetch(connection, f"{_MEMORY} AND {test} ORDER BY memory.id", values)
-        return [MemoryRow._make(row) for row in found]
+            rows_read = fetch(connection, f"{_MEMORY} AND {test} ORDER BY memory.id", values)
+        return [MemoryRow._make(row) for row in rows_read]
 
     def passage_arrays(self, memory_ids: Collection[int] | None = None) -> PassageArrays:
         test, values = ("true", []) if memory_ids is None else conditions.in_ids(memory_ids, "memory_id")
@@ -96,12 +96,12 @@ class PostgresFeed:
     # --- postings
 
     def lookups(self, terms: Sequence[str]) -> Lookups:
-        found: Lookups = {}
+        result: Lookups = {}
         for term in terms:
-            asked = rows.clean(term.replace("\x00", " "))
-            if words := tokens(asked, query=True):
-                found.setdefault(words, asked)
-        return found
+            cleaned = rows.clean(term.replace("\x00", " "))
+            if words := tokens(cleaned, query=True):
+                result.setdefault(words, cleaned)
+        return result
 
     def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
         words = sorted({(word, one.after) for one in wanted for word in one.lookup})
@@ -197,8 +197,8 @@ class PostgresFeed:
             " WHERE passage.project_id = @p AND passage.id = ANY(?::bigint[])"
         )
         with self._database.reading() as connection:
-            found = connection.fetch_once(sql, (list(passage_ids),))
-        return {passage_id: (memory_id, states) for passage_id, memory_id, states in found}
+            result = connection.fetch_once(sql, (list(passage_ids),))
+        return {passage_id: (memory_id, states) for passage_id, memory_id, states in result}
 
     def places(self, memory_ids: Collection[int]) -> list[MemoryPlace]:
         test, values = conditions.in_ids(memory_ids, "id")
@@ -228,24 +228,24 @@ def _postings(connection: Connection, words: Sequence[_Word]) -> dict[_Word, tup
         " FROM unnest(?::text[], ?::bigint[]) AS asked (word, after) JOIN posting ON posting.project_id = @p"
         f' AND term = word COLLATE "C" AND bucket >= after / {BUCKET} GROUP BY word, after'
     )
-    found = {word: (np.zeros(0, np.int64), np.zeros(0, np.int64)) for word in words}
+    postings = {word: (np.zeros(0, np.int64), np.zeros(0, np.int64)) for word in words}
     given = [word for word, _ in words], [after for _, after in words]
     for word, after, passages, counts in connection.fetch_once(sql, given):
         ids, times = np.frombuffer(passages, "<i8"), np.frombuffer(counts, "<u2")
         later = ids > after
-        found[word, after] = ids[later].astype(np.int64), times[later].astype(np.int64)
-    return found
+        postings[word, after] = ids[later].astype(np.int64), times[later].astype(np.int64)
+    return postings
 
 
-def _phrase(connection: Connection, asked: Wanted, found: Mapping[_Word, tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+def _phrase(connection: Connection, phrase: Wanted, postings: Mapping[_Word, tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
     """Passages that have all of the words, and how often one after the other."""
     import numpy as np
 
     ids = None
-    for word in set(asked.lookup):
-        having, _ = found[word, asked.after]
+    for word in set(phrase.lookup):
+        having, _ = postings[word, phrase.after]
         ids = having if ids is None else np.intersect1d(ids, having, assume_unique=True)
-    wanted = f" {' '.join(asked.lookup)} "
+    wanted = f" {' '.join(phrase.lookup)} "
     sql = "SELECT id, words FROM passage WHERE project_id = @p AND id = ANY(?::bigint[]) ORDER BY id"
     given = [] if ids is None else ids.tolist()
     counted = [(id_, _times(words, wanted)) for id_, words in connection.binary(sql, (given,))] if given else []

@@ -63,21 +63,21 @@ class Care(Repairs):
     _deletions = _DELETIONS
 
     def check(self, *, now: datetime | None = None, quick: bool = False) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
+        faults: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
         with self._shared.database.reading() as connection:  # all of it: a scope is told that something is wrong
-            found["sessions"] = old_sessions(connection, now) if now else []
-            for name, sql, said in _FAULTS:
+            faults["sessions"] = old_sessions(connection, now) if now else []
+            for name, sql, message in _FAULTS:
                 count = first(connection, f"SELECT count(*) FROM ({sql}) AS found")[0]
-                found[name] += [said.format(count)] if count else []
+                faults[name] += [message.format(count)] if count else []
         broken = ledger.verify(Record(self._shared, None).ledger())
-        found["ledger"] = [broken.reason] if broken else []
+        faults["ledger"] = [broken.reason] if broken else []
         if not quick:
             with self._shared.database.apart() as connection:
-                found["record"] = record_check.check(Recorded(connection))
+                faults["record"] = record_check.check(Recorded(connection))
         if self._scope is None:
-            return found
+            return faults
         # Counts would tell a scope about memories that it may not see.
-        return {name: [f"{name}: something is wrong"] if said else [] for name, said in found.items()}
+        return {name: [f"{name}: something is wrong"] if message else [] for name, message in faults.items()}
 
     def _index_again(self, connection: dialect.Connection, recorder: Recorder) -> int:
         """A memory without its passages is left for the next scan."""

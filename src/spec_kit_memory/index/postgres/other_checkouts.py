@@ -23,7 +23,7 @@ def elsewhere(connection: Connection, entry: Entry) -> Elsewhere | None:
         return None
     folder = entry.path[: entry.path.rfind("/") + 1]
     with connection.within(*every):
-        found = fetch(
+        rows = fetch(
             connection,
             "SELECT id, min(first_indexed_at), bool_or(outdated),"
             " bool_or(vouched) FILTER (WHERE content_hash = :content AND trusted = :trusted) FROM memory AS other"
@@ -41,7 +41,7 @@ def elsewhere(connection: Connection, entry: Entry) -> Elsewhere | None:
                 "spec_folder": entry.spec_folder, "folder": folder,
             },
         )  # fmt: skip
-    return Elsewhere(*found[0]) if found else None
+    return Elsewhere(*rows[0]) if rows else None
 
 
 def claim_link(connection: Connection, key: tuple[int, int, str], origin: Origin) -> None:

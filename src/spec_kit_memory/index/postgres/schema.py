@@ -144,9 +144,9 @@ def add_project(raw: Raw, name: str, where: str, *, fixed: bool = False) -> int:
 
 def _checkout(raw: Raw, project: int, name: str, *, fixed: bool, where: str) -> int:
     with raw.transaction(force_rollback=True):
-        known = _named_checkout(raw, project, name)
-    if known is not None:
-        return int(known)
+        number = _named_checkout(raw, project, name)
+    if number is not None:
+        return int(number)
     if fixed:
         raise DatabaseUnusable(f"this checkout was never indexed at {where}", hint=advise("index"))
     with raw.transaction():

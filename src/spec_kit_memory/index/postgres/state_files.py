@@ -64,10 +64,10 @@ class StateFiles:
         part = 0
         while True:
             with self._reading() as connection:
-                found = connection.binary(sql, (kind, name, part)).fetchone()
-            if found is None:
+                row = connection.binary(sql, (kind, name, part)).fetchone()
+            if row is None:
                 return
-            yield found[0]
+            yield row[0]
             part += 1
 
     @contextmanager

@@ -64,8 +64,8 @@ _tokenizers = _Tokenizers()
 def tokens(text: str, *, query: bool = False) -> tuple[str, ...]:
     """The words of a text as the index has them."""
     reason = apsw.FTS5_TOKENIZE_QUERY if query else apsw.FTS5_TOKENIZE_DOCUMENT
-    found: Any = _tokenizers.words(text.encode(), reason, None, include_offsets=False, include_colocated=False)
-    return tuple(found)
+    words: Any = _tokenizers.words(text.encode(), reason, None, include_offsets=False, include_colocated=False)
+    return tuple(words)
 
 
 def index(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:

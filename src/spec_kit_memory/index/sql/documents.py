@@ -274,24 +274,24 @@ def _alias_owner(connection: Connection, path: str) -> Memory | None:
 
 def _at_path(connection: Connection, path: str, *, fingerprint: str) -> Memory | None:
     """The live memory of a path, else one that was forgotten with this very text, else one that vanished there."""
-    found = connection.execute(
+    row = connection.execute(
         "SELECT id FROM memory"
         " WHERE memory.project_id = @p"
         " AND path = ? ORDER BY presence = 'live' DESC, forgotten_fingerprint IS NOT DISTINCT FROM ? DESC,"
         " presence = 'gone' DESC, updated_at DESC, id DESC LIMIT 1",
         (path, fingerprint),
     ).get
-    return None if found is None else load(connection, found)
+    return None if row is None else load(connection, row)
 
 
 def _latest_at(connection: Connection, path: str) -> Memory | None:
     """The live memory of a path, else the one that was there last."""
-    found = connection.execute(
+    row = connection.execute(
         "SELECT id FROM memory"
         " WHERE memory.project_id = @p AND path = ? ORDER BY presence = 'live' DESC, updated_at DESC, id DESC LIMIT 1",
         (path,),
     ).get
-    return None if found is None else load(connection, found)
+    return None if row is None else load(connection, row)
 
 
 def _is_forgotten_text(connection: Connection, memory: Memory, entry: Entry) -> bool:
@@ -363,11 +363,11 @@ def _stay_forgotten(
 
 
 def _add_alias(connection: Connection, recorder: Recorder, memory: Memory, entry: Entry) -> PutResult:
-    known = entry.path in memory.aliases
+    is_listed = entry.path in memory.aliases
     _write_alias(connection, memory.id, entry)
     set_attributes(connection, memory.id)
     declared_links.others_resolved(connection, memory.id)
-    recorder.entry(None if known else Mutation.MERGE, memory, memory.id)
+    recorder.entry(None if is_listed else Mutation.MERGE, memory, memory.id)
     return PutResult(memory.id, created=False, changed=False, alias=True)
 
 
@@ -443,8 +443,10 @@ def _make_room(connection: Connection, recorder: Recorder, before: Memory | None
 
 
 def keep_text(connection: Connection, content_hash: str, text: str) -> None:
-    known = connection.execute("SELECT 1 FROM content WHERE content.project_id = @p AND hash = ?", (content_hash,)).get
-    if not known:
+    is_stored = connection.execute(
+        "SELECT 1 FROM content WHERE content.project_id = @p AND hash = ?", (content_hash,)
+    ).get
+    if not is_stored:
         connection.execute(
             "INSERT INTO content (project_id, hash, text) VALUES (@p, ?, ?)", (content_hash, rows.pack(text))
         )
@@ -453,7 +455,7 @@ def keep_text(connection: Connection, content_hash: str, text: str) -> None:
 def _write_row(connection: Connection, recorder: Recorder, place: _Place, entry: Entry) -> int:
     """What the document itself says; its attributes follow."""
     before, other = place.memory, place.elsewhere
-    said = (
+    values = (
         entry.path, str(entry.source), entry.spec_folder, entry.fingerprint, entry.content_hash, entry.archived_folder,
         entry.owner, entry.project,
     )  # fmt: skip
@@ -462,7 +464,7 @@ def _write_row(connection: Connection, recorder: Recorder, place: _Place, entry:
             "UPDATE memory SET path = ?, source = ?, spec_folder = ?, fingerprint = ?, content_hash = ?,"
             " archived_folder = ?, owner = ?, project = ?, presence = 'live', forgotten_fingerprint = NULL"
             " WHERE project_id = @p AND id = ?",
-            (*said, before.id),
+            (*values, before.id),
         )
         return before.id
     memory_id = other.id if other else connection.next_id("memory")
@@ -472,7 +474,7 @@ def _write_row(connection: Connection, recorder: Recorder, place: _Place, entry:
         " first_indexed_at, outdated, vouched)"
         " VALUES (@p, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'live', '', '', 0, '', '[]', false, ?, ?, ?, ?, ?)",
         (
-            memory_id, *said, recorder.at, recorder.generation, other.first_indexed_at if other else recorder.at,
+            memory_id, *values, recorder.at, recorder.generation, other.first_indexed_at if other else recorder.at,
             other.outdated if other else False, other.vouched if other else None,
         ),
     )  # fmt: skip
@@ -481,11 +483,11 @@ def _write_row(connection: Connection, recorder: Recorder, place: _Place, entry:
 
 def _release(connection: Connection, memory_id: int, fingerprint: str) -> tuple[str, ...]:
     """Aliases of the text as it was are copies no longer; sync indexes them as memories of their own."""
-    found = connection.execute(
+    row = connection.execute(
         "DELETE FROM alias WHERE alias.project_id = @p AND memory_id = ? AND fingerprint <> ? RETURNING path",
         (memory_id, fingerprint),
     )
-    return tuple(sorted(path for (path,) in found))
+    return tuple(sorted(path for (path,) in row))
 
 
 # --- attributes
@@ -493,7 +495,7 @@ def _release(connection: Connection, memory_id: int, fingerprint: str) -> tuple[
 
 def effective(connection: Connection, memory_id: int) -> tuple[Attributes, bool]:
     """What holds after overrides, aliases and trust, and whether it is trusted."""
-    said, said_trusted, vouched, overrides = first(
+    attributes_text, said_trusted, vouched, overrides = first(
         connection,
         "SELECT said, said_trusted, vouched, attributes FROM memory"
         " LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
@@ -501,16 +503,16 @@ def effective(connection: Connection, memory_id: int) -> tuple[Attributes, bool]
         " WHERE memory.project_id = @p AND memory.id = ?",
         (memory_id,),
     )
-    if said is None:  # after a rebuild, until the next scan
+    if attributes_text is None:  # after a rebuild, until the next scan
         memory = _loaded(connection, memory_id)
-        said, said_trusted = rows.plain(rows.attributes_json(memory.attributes)), memory.trusted
+        attributes_text, said_trusted = rows.plain(rows.attributes_json(memory.attributes)), memory.trusted
     trusted = bool(said_trusted if vouched is None else vouched)
     lists = connection.execute(
         "SELECT triggers FROM alias WHERE alias.project_id = @p AND memory_id = ? ORDER BY path", (memory_id,)
     )
     more = [phrase for (phrases,) in lists for phrase in json.loads(phrases)]
     overridden = json.loads(overrides) if overrides else {}
-    return rows.merged(json.loads(said), overridden, more_triggers=more, trusted=trusted), trusted
+    return rows.merged(json.loads(attributes_text), overridden, more_triggers=more, trusted=trusted), trusted
 
 
 def set_attributes(connection: Connection, memory_id: int, *, triggers_live: bool | None = None) -> Attributes:

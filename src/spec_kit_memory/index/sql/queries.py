@@ -56,10 +56,10 @@ class Queries(View):
             )
             sharing = self._select(test, [rows.clean(path)] * 2, live=not any_presence)
             return max(sharing, key=lambda memory: (memory.presence is Presence.LIVE, memory.updated_at), default=None)
-        found = self._select("memory.id = ?", [memory_id], live=not any_presence)
-        if not found:
+        memories = self._select("memory.id = ?", [memory_id], live=not any_presence)
+        if not memories:
             raise not_found(memory_id or 0)
-        return found[0]
+        return memories[0]
 
     def many(self, memory_ids: Sequence[int] = (), *, fingerprint: str | None = None) -> list[Memory]:
         if fingerprint is not None:
@@ -114,13 +114,13 @@ class Queries(View):
         presence = _LIVE if live else "true"
         sql = f"SELECT {conditions.MEMORY} WHERE memory.project_id = @p AND {test} AND {presence} AND {seen} {tail}"
         with self._database.reading(own=True) as connection:
-            found = [rows.memory_from(row) for row in connection.execute(sql, [*values, *bound])]
+            memories = [rows.memory_from(row) for row in connection.execute(sql, [*values, *bound])]
         if self._scope is None or self._scope.prefixes is None:
-            return found
+            return memories
         # A second name may lie where this self._scope does not reach.
         return [
             replace(memory, aliases=tuple(path for path in memory.aliases if reaches(self._scope, path)))
-            for memory in found
+            for memory in memories
         ]
 
     @overload
@@ -217,11 +217,11 @@ class Queries(View):
             f" WHERE alias.project_id = @p AND {there} AND {seen}"
         )
         with self._database.reading(own=True) as connection:
-            found = {row[0]: _stored_from(row) for row in connection.execute(own, [*values, *bound])}
+            stored = {row[0]: _stored_from(row) for row in connection.execute(own, [*values, *bound])}
             for row in connection.execute(second, [*values, *bound]):
-                if row[0] not in found or found[row[0]].presence is not Presence.LIVE:
-                    found[row[0]] = _stored_from(row)
-        return found
+                if row[0] not in stored or stored[row[0]].presence is not Presence.LIVE:
+                    stored[row[0]] = _stored_from(row)
+        return stored
 
     def triggers(self) -> list[tuple[int, str]]:
         seen, bound = conditions.visible(self._scope)

@@ -291,10 +291,10 @@ class Record(View):
 
     def is_committed(self, operation_id: str) -> bool:
         with self._database.reading() as connection:
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT 1 FROM ledger WHERE ledger.project_id = @p AND operation_id = ? LIMIT 1", (operation_id,)
             ).get
-        return found is not None
+        return row is not None
 
     def session(self, session_id: str) -> Session | None:
         with self._database.reading() as connection:
@@ -347,13 +347,15 @@ def _override(connection: Connection, recorder: Recorder, before: Memory, attrib
     stored = connection.execute(
         "SELECT attributes FROM override WHERE override.project_id = @p AND memory_id = ?", (before.id,)
     ).get
-    known = json.loads(stored or "{}")
-    wanted = known | _as_json(before.attributes, attributes)
-    kept = {name: value for name, value in wanted.items() if value is not None}
-    connection.execute(upsert("override", "memory_id", "attributes"), (before.id, rows.plain(kept)))
+    overrides = json.loads(stored or "{}")
+    wanted = overrides | _as_json(before.attributes, attributes)
+    remaining = {name: value for name, value in wanted.items() if value is not None}
+    connection.execute(upsert("override", "memory_id", "attributes"), (before.id, rows.plain(remaining)))
     _apply(connection, recorder, before)
     # What was overridden before cannot be told from what the document says: undo needs both.
-    return recorder.entry(None, before, before.id, extra_before={"overrides": known}, extra_after={"overrides": kept})
+    return recorder.entry(
+        None, before, before.id, extra_before={"overrides": overrides}, extra_after={"overrides": remaining}
+    )
 
 
 def _vouch(connection: Connection, recorder: Recorder, before: Memory, vouched: bool | None) -> Memory:
@@ -391,10 +393,10 @@ def _as_json(current: Attributes, given: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(given) - set(rows.ATTRIBUTES))
     if unknown:
         raise BadParameter(f"{unknown[0]} is no attribute of a memory", hint=f"one of {', '.join(rows.ATTRIBUTES)}")
-    said = {name: value for name, value in given.items() if value is not None}
-    values = {name: _KINDS[name](value) if name in _KINDS else value for name, value in said.items()}
+    present = {name: value for name, value in given.items() if value is not None}
+    values = {name: _KINDS[name](value) if name in _KINDS else value for name, value in present.items()}
     plain = rows.attributes_json(replace(current, **values))
-    return {name: plain[name] if name in said else None for name in given}
+    return {name: plain[name] if name in present else None for name in given}
 
 
 def _apply(connection: Connection, recorder: Recorder, before: Memory) -> None:

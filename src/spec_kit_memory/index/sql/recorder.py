@@ -134,10 +134,10 @@ class Recorder:
         """The last entry's sequence and hash."""
         if self._connection.last_entry is not None:
             return self._connection.last_entry
-        found = self._connection.execute(
+        row = self._connection.execute(
             "SELECT sequence, hash FROM ledger WHERE project_id = @p ORDER BY sequence DESC LIMIT 1"
         ).fetchone()
-        return (found[0], found[1]) if found else (0, ledger.GENESIS)
+        return (row[0], row[1]) if row else (0, ledger.GENESIS)
 
     def _history(self, ledger_sequence: int, **row: Any) -> dict[str, Any]:
         """Append one row for that entry of the ledger; returns what the entry vouches for."""
@@ -163,7 +163,7 @@ class Recorder:
         presence: str | None = None,
     ) -> None:
         change = self._require_change()
-        told, operation_text = _as_stored(signed(operation, change.user))
+        plain, operation_text = _as_stored(signed(operation, change.user))
         entry = LedgerEntry(
             sequence=head[0] + 1,
             at=rows.iso(change.at),
@@ -177,7 +177,7 @@ class Recorder:
             previous=head[1],
             hash="",
             version=ledger.VERSION,
-            operation=told,
+            operation=plain,
             history=ledger.history_digest(history),
             presence=presence,
         )
@@ -189,7 +189,7 @@ class Recorder:
             (
                 entry.sequence, entry.at, str(entry.type), rows.plain(list(memory_ids)), entry.hash_before,
                 entry.hash_after, entry.actor, entry.session, entry.reason, entry.previous, hash_,
-                entry.version, operation_text, None if told is None else told["id"], entry.history, entry.presence,
+                entry.version, operation_text, None if plain is None else plain["id"], entry.history, entry.presence,
             ),
         )  # fmt: skip
 
@@ -203,9 +203,9 @@ def _as_stored(operation: Operation | None) -> tuple[dict[str, Any] | None, str 
     """The operation as the ledger keeps it: half a character, which cannot be stored, is replaced before the hash."""
     if operation is None:
         return None, None
-    told = operation.plain()
-    text = ledger.canonical(told)
+    plain = operation.plain()
+    text = ledger.canonical(plain)
     if not text.isascii():
         text = rows.clean(text)
-        told = json.loads(text)
-    return told, text
+        plain = json.loads(text)
+    return plain, text

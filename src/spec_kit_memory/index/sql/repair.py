@@ -96,8 +96,8 @@ class Repairs(Statistics, Checkpoints):
 
 def old_sessions(connection: Connection, now: datetime) -> list[str]:
     count = _count_old_sessions(connection, now)
-    said = f"{counted(count, 'session was', 'sessions were')} last used more than {_SESSION_DAYS} days ago"
-    return [said] if count else []
+    message = f"{counted(count, 'session was', 'sessions were')} last used more than {_SESSION_DAYS} days ago"
+    return [message] if count else []
 
 
 def _count_old_sessions(connection: Connection, now: datetime) -> int:
@@ -110,9 +110,9 @@ def _limit(now: datetime) -> int | None:
 
 
 def _delete(connection: Connection, table: str, key: str, sql: str) -> int:
-    found = [row[0] for row in fetch(connection, sql)]
-    connection.execute(f"DELETE FROM {table} WHERE project_id = @p AND {key} IN @list(?)", (found,))
-    return len(found)
+    ids = [row[0] for row in fetch(connection, sql)]
+    connection.execute(f"DELETE FROM {table} WHERE project_id = @p AND {key} IN @list(?)", (ids,))
+    return len(ids)
 
 
 def _mend_vectors(connection: Connection) -> int:

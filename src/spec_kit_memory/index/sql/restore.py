@@ -129,18 +129,18 @@ class _Restore:
     def _target(self, row: Mapping[str, Any]) -> int | None:
         """The memory that this row is about, if there is one; ids of another database say nothing here."""
         if self._same_database:
-            found = fetch(
+            rows = fetch(
                 self._connection, "SELECT id FROM memory WHERE memory.project_id = @p AND id = ?", (row["id"],)
             )
         else:  # what was forgotten at a path gives its id to no other text
-            found = fetch(
+            rows = fetch(
                 self._connection,
                 "SELECT id FROM memory"
                 " WHERE memory.project_id = @p AND path = ? AND (presence <> 'forgotten' OR fingerprint = ?)"
                 " ORDER BY presence = 'live' DESC, updated_at DESC LIMIT 1",
                 (row["path"], row["fingerprint"]),
             )
-        return found[0][0] if found else None
+        return rows[0][0] if rows else None
 
     def _remove_others(self, stay: set[int]) -> None:
         """Only within the scope and filter. Forgotten and not gone: the next scan would bring them back."""
@@ -204,12 +204,12 @@ class _Restore:
         return bool(fetch(self._connection, sql, (target.id, self._plan.ledger_sequence)))
 
     def _occupant(self, path: str, here: int | None) -> Memory | None:
-        found = fetch(
+        rows = fetch(
             self._connection,
             "SELECT id FROM memory WHERE memory.project_id = @p AND path = ? AND presence = 'live'",
             (path,),
         )
-        return load(self._connection, found[0][0]) if found and found[0][0] != here else None
+        return load(self._connection, rows[0][0]) if rows and rows[0][0] != here else None
 
     def _free_id(self, wanted: int) -> int | None:
         """In the database that the row came from, an id that only another checkout has is this very memory's."""
@@ -367,8 +367,8 @@ class _Restore:
         seen, bound = conditions.visible(self._scope)
         test, value = ("id", row[name]) if self._same_database else ("path", row["outside"])
         sql = f"SELECT id FROM memory WHERE memory.project_id = @p AND {test} = ? AND presence = 'live' AND {seen}"
-        found = fetch(self._connection, sql, [value, *bound]) if row["outside"] is not None else []
-        return found[0][0] if found else None
+        rows = fetch(self._connection, sql, [value, *bound]) if row["outside"] is not None else []
+        return rows[0][0] if rows else None
 
     def _is_wanted(self, key: _Key, row: Mapping[str, Any], present: Link | None) -> bool:
         """Without clearing, a link that is there is the newer one, and a derived one goes with its documents."""

@@ -75,7 +75,7 @@ def _memories(connection: Connection, scope: Scope | None, where: Filter) -> lis
 
 
 def memory_row(connection: Connection, memory: Memory) -> dict[str, Any]:
-    vouched, raw_hash, size, mtime_ns, seen_ns, said, said_trusted, warnings, text, overrides = first(
+    vouched, raw_hash, size, mtime_ns, seen_ns, attributes_text, said_trusted, warnings, text, overrides = first(
         connection, _OWN, (memory.id,)
     )
     return {
@@ -84,7 +84,7 @@ def memory_row(connection: Connection, memory: Memory) -> dict[str, Any]:
         **rows.state_of(memory),
         "updated_at": rows.iso(memory.updated_at),
         "text": rows.unpack(text) if text is not None else "",
-        "said": json.loads(said) if said else None,
+        "said": json.loads(attributes_text) if attributes_text else None,
         "said_trusted": bool(said_trusted),
         "vouched": None if vouched is None else bool(vouched),
         "overrides": json.loads(overrides) if overrides else {},
@@ -128,7 +128,7 @@ def _claims(connection: Connection, memory_id: int) -> list[dict[str, Any]]:
 
 def _passages(connection: Connection, memory_id: int) -> list[dict[str, Any]]:
     sql = f"SELECT {rows.PASSAGE} FROM passage WHERE passage.project_id = @p AND memory_id = ? ORDER BY ordinal"
-    found = [rows.passage_from(row) for row in fetch(connection, sql, (memory_id,))]
+    passages = [rows.passage_from(row) for row in fetch(connection, sql, (memory_id,))]
     return [
         {
             "first_line": passage.first_line,
@@ -140,7 +140,7 @@ def _passages(connection: Connection, memory_id: int) -> list[dict[str, Any]]:
             "speaker": passage.speaker,
             "question": passage.question,
         }
-        for passage in found
+        for passage in passages
     ]
 
 

@@ -22,11 +22,11 @@ __all__ = ["Statistics"]
 class Statistics(View):
     def stats(self) -> dict[str, Any]:
         generation = self._shared.generation()
-        known = self._shared.stats.get(self._scope)
-        if known is None or known[0] != generation:
-            known = generation, self._collect()
-            self._shared.stats[self._scope] = known
-        return dict(known[1])
+        cached = self._shared.stats.get(self._scope)
+        if cached is None or cached[0] != generation:
+            cached = generation, self._collect()
+            self._shared.stats[self._scope] = cached
+        return dict(cached[1])
 
     def _collect(self) -> dict[str, Any]:
         seen, bound = conditions.visible(self._scope)
@@ -53,12 +53,12 @@ class Statistics(View):
             where += " AND memory.id IN @list(?)"
             bound = [*bound, list(memory_ids)]
         with self._database.reading(own=True) as connection:
-            found = [
+            remarks = [
                 *_slips(connection, where, bound),
                 *_loose_links(connection, where, bound),
                 *_failed_passages(connection, where, bound),
             ]
-        return sorted(found, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
+        return sorted(remarks, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
 
     def failed_vectors(self) -> list[Remark]:
         seen, bound = conditions.visible(self._scope)
@@ -103,7 +103,7 @@ _TOTALS = ("passages", "tokens", "pending_passages", "pending_tokens", "failed_p
 
 def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, Any]:
     """All that can be had from one pass over the memories."""
-    found = fetch(
+    rows = fetch(
         connection,
         "SELECT presence, tier, source, context_type, coalesce(vector_status, 'pending'), count(*),"
         " CAST(coalesce(sum(passages), 0) AS bigint), CAST(coalesce(sum(tokens), 0) AS bigint),"
@@ -117,7 +117,7 @@ def _counts(connection: Connection, seen: str, bound: list[Any]) -> dict[str, An
     groups: dict[str, Counter[str]] = {
         name: Counter() for name in ("tiers", "sources", "context_types", "vectors", "presence")
     }
-    for presence, tier, source, context, status, count, passages, tokens, without, outdated, tokens_without in found:
+    for presence, tier, source, context, status, count, passages, tokens, without, outdated, tokens_without in rows:
         groups["presence"][presence] += count
         if presence == "live":
             totals.update(passages=passages, tokens=tokens, outdated=outdated)
@@ -146,10 +146,10 @@ def _count(connection: Connection, table: str, live: str, bound: list[Any]) -> i
 
 
 def _model(connection: Connection) -> dict[str, Any]:
-    found = fetch(
+    rows = fetch(
         connection, "SELECT name, dimensions, weights_hash FROM model WHERE project_id = @p ORDER BY id DESC LIMIT 1"
     )
-    return dict(zip(("model", "dimensions", "weights_hash"), found[0] if found else (None, None, None), strict=True))
+    return dict(zip(("model", "dimensions", "weights_hash"), rows[0] if rows else (None, None, None), strict=True))
 
 
 def _failures(connection: Connection, live: str, bound: list[Any]) -> dict[str, int]:

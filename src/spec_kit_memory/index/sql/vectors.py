@@ -175,10 +175,10 @@ _PROVIDER = ""
 
 
 def provider_failure(connection: Connection) -> str | None:
-    found: str | None = connection.execute(
+    reason: str | None = connection.execute(
         "SELECT reason FROM failure WHERE failure.project_id = @p AND hash = ?", (_PROVIDER,)
     ).get
-    return found
+    return reason
 
 
 def _settle(connection: Connection, recorder: Recorder, hashes: Sequence[str]) -> None:

@@ -112,8 +112,8 @@ class Connection(apsw.Connection):
             "SELECT hash, vector, states FROM vector LEFT JOIN token_state ON vector_id = vector.id"
             " WHERE hash IN @list(?) AND model = (SELECT max(id) FROM model)"
         )
-        found: list[Any] = self.execute(sql, (list(hashes),)).fetchall()
-        return found
+        vectors: list[Any] = self.execute(sql, (list(hashes),)).fetchall()
+        return vectors
 
     def checkouts(self) -> list[int]:
         return [self.checkout]

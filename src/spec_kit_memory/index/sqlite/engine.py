@@ -42,8 +42,8 @@ class SqliteIndex(TableIndex):
         super()._bind(shared, scope)
         self.care = Care(shared, scope)
 
-    def when_new(self, told: Callable[[], None]) -> None:
-        self._shared.when_new.append(told)
+    def when_new(self, callback: Callable[[], None]) -> None:
+        self._shared.when_new.append(callback)
 
     @contextmanager
     def exported(self) -> Iterator[SqliteTables]:

@@ -53,43 +53,43 @@ class SqliteFeed:
 
     def used(self, since: int) -> list[tuple[int, int | None]]:
         with self._database.reading() as connection:
-            found = fetch(connection, "SELECT memory_id, last_access FROM usage WHERE used > ?", (since,))
-        return [(memory_id, at) for memory_id, at in found]
+            rows_read = fetch(connection, "SELECT memory_id, last_access FROM usage WHERE used > ?", (since,))
+        return [(memory_id, at) for memory_id, at in rows_read]
 
     # --- columns
 
     def memory_rows(self, memory_ids: Collection[int] | None = None) -> list[MemoryRow]:
         test, values = _live_or(memory_ids, "memory.id")
         with self._database.reading() as connection:
-            found = fetch(connection, f"{_MEMORY} WHERE {test} ORDER BY memory.id", values)
-        return [MemoryRow._make(row) for row in found]
+            rows_read = fetch(connection, f"{_MEMORY} WHERE {test} ORDER BY memory.id", values)
+        return [MemoryRow._make(row) for row in rows_read]
 
     def passage_arrays(self, memory_ids: Collection[int] | None = None) -> PassageArrays:
         test, values = ("1", []) if memory_ids is None else conditions.in_ids(memory_ids, "memory_id")
         with self._database.reading() as connection:
-            found = _numbers(
+            numbers = _numbers(
                 connection,
                 ["id", "memory_id", "length", "coalesce(vector_id, 0)"],
                 f"FROM (SELECT passage.id, memory_id, length, vector_id FROM passage JOIN memory"
                 f" ON memory.id = memory_id WHERE presence = 'live' AND {test} ORDER BY passage.id)",
                 values,
             )
-        return PassageArrays._make(found)
+        return PassageArrays._make(numbers)
 
     # --- postings
 
     def lookups(self, terms: Sequence[str]) -> Lookups:
         with self._database.reading() as connection:
             tokenizer = connection.fts5_tokenizer(*TOKENIZER)
-            found: Lookups = {}
+            result: Lookups = {}
             for term in terms:
-                asked = rows.clean(term.replace("\x00", " "))
+                cleaned = rows.clean(term.replace("\x00", " "))
                 tokens: Any = tokenizer(
-                    asked.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
+                    cleaned.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
                 )
                 if tokens:
-                    found.setdefault(tuple(tokens), asked)
-        return found
+                    result.setdefault(tuple(tokens), cleaned)
+        return result
 
     def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
         with self._database.reading() as connection:
@@ -131,8 +131,8 @@ class SqliteFeed:
     def vectors_by_id(self, vector_ids: Collection[int]) -> list[tuple[int, bytes]]:
         test, values = conditions.in_ids(vector_ids, "id")
         with self._database.reading() as connection:
-            found = fetch(connection, f"SELECT id, vector FROM vector WHERE {test} ORDER BY id", values)
-        return [(vector_id, vector) for vector_id, vector in found]
+            rows_read = fetch(connection, f"SELECT id, vector FROM vector WHERE {test} ORDER BY id", values)
+        return [(vector_id, vector) for vector_id, vector in rows_read]
 
     # --- rows
 
@@ -157,8 +157,8 @@ class SqliteFeed:
     def places(self, memory_ids: Collection[int]) -> list[MemoryPlace]:
         test, values = conditions.in_ids(memory_ids, "id")
         with self._database.reading() as connection:
-            found = fetch(connection, f"SELECT id, path, owner, project FROM memory WHERE {test}", values)
-        return [MemoryPlace._make(row) for row in found]
+            rows_read = fetch(connection, f"SELECT id, path, owner, project FROM memory WHERE {test}", values)
+        return [MemoryPlace._make(row) for row in rows_read]
 
 
 def _live_or(memory_ids: Collection[int] | None, column: str) -> conditions.Condition:
@@ -193,5 +193,5 @@ def _since(connection: Connection, term: str, after: int) -> tuple[Ints, Ints]:
 
     phrase = '"' + term.replace('"', '""') + '"'
     sql = "SELECT rowid, skm_times(passage_fts) FROM passage_fts WHERE passage_fts MATCH ? AND rowid > ? ORDER BY rowid"
-    found = fetch(connection, sql, (phrase, after))
-    return np.array([doc for doc, _ in found], np.int64), np.array([times for _, times in found], np.int64)
+    rows_read = fetch(connection, sql, (phrase, after))
+    return np.array([doc for doc, _ in rows_read], np.int64), np.array([times for _, times in rows_read], np.int64)

@@ -91,29 +91,29 @@ class Care(Repairs):
                 first(connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0] > LARGE
             )
         watch = Watch(SECONDS if quick and large else None)
-        found: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
+        faults: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
         with self._database.reading() as connection:
-            found["sessions"] = old_sessions(connection, now) if now else []
-            _count(connection, watch, found, _QUICK_FAULTS)
+            faults["sessions"] = old_sessions(connection, now) if now else []
+            _count(connection, watch, faults, _QUICK_FAULTS)
         # A connection of its own: one that has searched keeps the text index's outline, and SQLite's check of the
         # whole file trusts that outline even where others have written since, and calls it corruption.
         with self._database.apart() as fresh:
-            found["integrity"] += integrity(fresh) if watch.endless else integrity_of(RECORDED, fresh, watch)
-        found["ledger"] = self._ledger(watch)
+            faults["integrity"] += integrity(fresh) if watch.endless else integrity_of(RECORDED, fresh, watch)
+        faults["ledger"] = self._ledger(watch)
         if not quick:
             with self._database.apart() as fresh:
-                found["integrity"] += misfits(fresh)
-                found["record"] = [] if found["integrity"] else record_check.check(Recorded(fresh))
+                faults["integrity"] += misfits(fresh)
+                faults["record"] = [] if faults["integrity"] else record_check.check(Recorded(fresh))
         with self._database.reading() as connection:
-            _count(connection, watch, found, _SLOW_FAULTS)
+            _count(connection, watch, faults, _SLOW_FAULTS)
         if not watch.endless:
             with self._database.apart() as fresh:
-                found["integrity"] += integrity_of(_made_again(fresh), fresh, watch)
-        found = {name: list(dict.fromkeys(said)) for name, said in found.items()}
+                faults["integrity"] += integrity_of(_made_again(fresh), fresh, watch)
+        faults = {name: list(dict.fromkeys(messages)) for name, messages in faults.items()}
         if self._scope is not None:
             # Counts would tell a scope about memories that it may not see.
-            found = {name: [f"{name}: something is wrong"] if said else [] for name, said in found.items()}
-        return found | ({"unfinished": watch.unfinished} if watch.unfinished else {})
+            faults = {name: [f"{name}: something is wrong"] if messages else [] for name, messages in faults.items()}
+        return faults | ({"unfinished": watch.unfinished} if watch.unfinished else {})
 
     def _index_again(self, connection: dialect.Connection, recorder: Recorder) -> int:
         """From the recorded text; a memory without its passages is left for the next scan."""
@@ -123,8 +123,8 @@ class Care(Repairs):
             blob = _blob(connection, memory)
             if memory is None or blob is None:
                 continue
-            kept = first(connection, "SELECT count(*) FROM passage WHERE memory_id = ?", (memory_id,))[0]
-            if kept != memory.passages:
+            passages = first(connection, "SELECT count(*) FROM passage WHERE memory_id = ?", (memory_id,))[0]
+            if passages != memory.passages:
                 connection.execute(
                     "DELETE FROM passage_fts WHERE rowid IN (SELECT id FROM passage WHERE memory_id = ?)", (memory_id,)
                 )
@@ -159,16 +159,16 @@ class Care(Repairs):
 
 
 def _count(connection: Connection, watch: Watch, found: dict[str, list[str]], faults: Iterable[Fault]) -> None:
-    for name, sql, said in faults:
-        found[name] += watch.look(name, partial(_counted, sql=sql, said=said), connection)
+    for name, sql, message in faults:
+        found[name] += watch.look(name, partial(_counted, sql=sql, message=message), connection)
 
 
-def _counted(connection: Connection, *, sql: str, said: str) -> list[str]:
+def _counted(connection: Connection, *, sql: str, message: str) -> list[str]:
     try:
         count = first(connection, f"SELECT count(*) FROM ({sql})")[0]
     except apsw.CorruptError as error:
         return [f"cannot be read: {error}"]
-    return [said.format(count)] if count else []
+    return [message.format(count)] if count else []
 
 
 def _made_again(connection: Connection) -> list[str]:
@@ -178,5 +178,5 @@ def _made_again(connection: Connection) -> list[str]:
 
 
 def _blob(connection: dialect.Connection, memory: Memory | None) -> bytes | None:
-    found = fetch(connection, "SELECT text FROM content WHERE hash = ?", (memory.content_hash,)) if memory else []
-    return found[0][0] if found else None
+    rows = fetch(connection, "SELECT text FROM content WHERE hash = ?", (memory.content_hash,)) if memory else []
+    return rows[0][0] if rows else None

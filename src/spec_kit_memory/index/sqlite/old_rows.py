@@ -103,13 +103,13 @@ def layouts(version: int) -> dict[str, Layout]:
 
 
 def _layout(connection: apsw.Connection, name: str) -> Layout:
-    told: list[tuple[Any, ...]] = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
+    columns: list[tuple[Any, ...]] = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
     without_rowid = connection.execute("SELECT wr FROM pragma_table_list WHERE name = ?", (name,)).get
-    primary = tuple(str(row[1]) for row in sorted(told, key=lambda row: row[5]) if row[5])
-    kinds = {row[1]: str(row[2]) for row in told}
+    primary = tuple(str(row[1]) for row in sorted(columns, key=lambda row: row[5]) if row[5])
+    kinds = {row[1]: str(row[2]) for row in columns}
     return Layout(
         name=name,
-        columns=tuple(_column(connection, row) for row in told),
+        columns=tuple(_column(connection, row) for row in columns),
         key=primary[0] if len(primary) == 1 and kinds[primary[0]] == "INTEGER" and not without_rowid else None,
         primary=primary if without_rowid else (),
         root=connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)).get,
@@ -118,8 +118,8 @@ def _layout(connection: apsw.Connection, name: str) -> Layout:
     )
 
 
-def _column(connection: apsw.Connection, told: tuple[Any, ...]) -> Column:
-    _, name, kind, required, default, primary = told
+def _column(connection: apsw.Connection, column: tuple[Any, ...]) -> Column:
+    _, name, kind, required, default, primary = column
     value = None if default is None else connection.execute(f"SELECT {default}").get
     return Column(name, _KINDS.get(kind, (int, float, str, bytes)), bool(required) and not primary, value)
 
@@ -198,7 +198,7 @@ class OldIndex:
 
     def _by_sqlite(self, name: str) -> Found | None:
         """None: SQLite does not find the table sound, or knows nothing of it."""
-        layout, found = self.layouts[name], Found()
+        layout, result = self.layouts[name], Found()
         if self._connection is None:
             return None
         try:
@@ -208,41 +208,41 @@ class OldIndex:
             key = "rowid" if layout.has_rowid else "0"
             columns = ", ".join(f'"{column.name}"' for column in layout.columns)
             for rowid, *values in self._connection.execute(f'SELECT {key}, {columns} FROM "{name}"'):
-                self._take(found, layout, int(rowid), tuple(values))
+                self._take(result, layout, int(rowid), tuple(values))
         except (apsw.Error, UnicodeDecodeError):
             return None
-        found.lost = {("row", number) for number in range(found.unreadable)}
-        found.complete = True
-        return found
+        result.lost = {("row", number) for number in range(result.unreadable)}
+        result.complete = True
+        return result
 
-    def _take(self, found: Found, layout: Layout, key: int, values: tuple[Value, ...]) -> None:
+    def _take(self, result: Found, layout: Layout, key: int, values: tuple[Value, ...]) -> None:
         try:
             record = layout.record(key, values)
             self._checks.get(layout.name, _nothing)(record)
         except UNREADABLE:
-            found.unreadable += 1
-            found.whole = False
+            result.unreadable += 1
+            result.whole = False
         else:
-            found.rows.setdefault(layout.key_of(key, record), record)
+            result.rows.setdefault(layout.key_of(key, record), record)
 
     def _by_pages(self, name: str) -> Found:
-        layout, found = self.layouts[name], Found()
+        layout, result = self.layouts[name], Found()
         tree = self._pages.tree(self._root(name, layout.root), of_table=layout.has_rowid)
         for number in sorted(tree.pages - tree.damaged):
             for key, values in self._on_page(number, layout):
                 if values is None:
-                    found.unreadable += 1
+                    result.unreadable += 1
                 else:
-                    self._take(found, layout, key, values)
-        found.whole = found.complete = not tree.is_damaged and not found.unreadable
-        if not found.whole:
-            self._look_elsewhere(found, layout, tree)
+                    self._take(result, layout, key, values)
+        result.whole = result.complete = not tree.is_damaged and not result.unreadable
+        if not result.whole:
+            self._look_elsewhere(result, layout, tree)
             keys, knows_all = self._indexed_keys(layout)
-            found.lost = keys - set(found.rows)
-            found.complete = knows_all
-        return found
+            result.lost = keys - set(result.rows)
+            result.complete = knows_all
+        return result
 
-    def _look_elsewhere(self, found: Found, layout: Layout, tree: Tree) -> None:
+    def _look_elsewhere(self, result: Found, layout: Layout, tree: Tree) -> None:
         """Rows in pages that nothing leads to any more, then whatever in damaged pages looks like one.
 
         What a page holds beside its rows may be an older version of one: of two, the newer counts.
@@ -254,7 +254,7 @@ class OldIndex:
             if len(records) * 2 > len(rows):  # by chance a row or two fit; of its own pages most do
                 _keep_newest(doubtful, layout, records)
         for key, record in doubtful.items():
-            found.rows.setdefault(key, record)
+            result.rows.setdefault(key, record)
         doubtful = {}
         for number in sorted(tree.damaged & tree.pages):
             rows = list(self._on_page(number, layout))
@@ -262,7 +262,7 @@ class OldIndex:
                 rows += [(row.key, row.values) for row in self._pages.carved(number)]
             _keep_newest(doubtful, layout, self._as_records(layout, rows))
         for key, record in doubtful.items():
-            found.rows.setdefault(key, record)
+            result.rows.setdefault(key, record)
 
     def _on_page(self, number: int, layout: Layout) -> Iterator[tuple[int, tuple[Value, ...] | None]]:
         kind = self._pages.kind(number)
@@ -333,11 +333,11 @@ class OldIndex:
         return keys, knows_all
 
 
-def _keep_newest(kept: dict[Hashable, Record], layout: Layout, records: Iterable[tuple[int, Record]]) -> None:
+def _keep_newest(newest: dict[Hashable, Record], layout: Layout, records: Iterable[tuple[int, Record]]) -> None:
     for key, record in records:
-        known = kept.setdefault(layout.key_of(key, record), record)
-        if _age(record) > _age(known):
-            kept[layout.key_of(key, record)] = record
+        other = newest.setdefault(layout.key_of(key, record), record)
+        if _age(record) > _age(other):
+            newest[layout.key_of(key, record)] = record
 
 
 def _age(record: Record) -> tuple[int, ...]:

@@ -82,11 +82,11 @@ def _remove(file: Path) -> None:
         filesystem.remove(Place.of(Path(name)))
 
 
-def _rename(copy: Path, kept: Path) -> None:
+def _rename(copy: Path, target: Path) -> None:
     if log.path_of(copy).exists():
-        filesystem.move(Place.of(log.path_of(copy)), Place.of(log.path_of(kept)))
-    filesystem.move(Place.of(copy), Place.of(kept))
-    filesystem.sync(Place(kept.parent))
+        filesystem.move(Place.of(log.path_of(copy)), Place.of(log.path_of(target)))
+    filesystem.move(Place.of(copy), Place.of(target))
+    filesystem.sync(Place(target.parent))
 
 
 def _kept_name(path: Path, change: Change, *, damaged: bool) -> Path:

@@ -52,23 +52,23 @@ def salvage(old_file: Path, new_file: Path, change: Change) -> Salvaged:
     """Make a new index of what an old file holds."""
     with OldIndex(old_file, _CHECKS, with_log=not _has_anothers_log(old_file)) as old:
         # An older version has fewer tables.
-        found = {name: old.read(name) if name in old.layouts else Found() for name in schema.RECORDED}
-        expected = {name: _expected(old, name, found) for name in _MADE_AGAIN}
+        tables = {name: old.read(name) if name in old.layouts else Found() for name in schema.RECORDED}
+        expected = {name: _expected(old, name, tables) for name in _MADE_AGAIN}
         sequences = _sequences(old)
-        chats = _Chats.read(old, found["memory"])
+        chats = _Chats.read(old, tables["memory"])
         version = old.version
         page_size = old.page_size
-    reports = _Mending(found).run()
+    reports = _Mending(tables).run()
     with closing(Connection(str(new_file))) as connection:
         for pragma in (f"page_size = {page_size}", "journal_mode = OFF", "synchronous = OFF", "foreign_keys = OFF"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.execute("BEGIN IMMEDIATE")
         schema.migrate(connection, str(new_file), upto=version)
-        _write(connection, found, reports)
-        _raise_sequences(connection, sequences, found)
+        _write(connection, tables, reports)
+        _raise_sequences(connection, sequences, tables)
         schema.migrate(connection, str(new_file))
-        _count_on(connection, found["counter"], change)
-        _record_loss(connection, found["ledger"], found["history"], reports, change)
+        _count_on(connection, tables["counter"], change)
+        _record_loss(connection, tables["ledger"], tables["history"], reports, change)
         chats.index(connection)
         _index_from_record(connection, live=False)
         connection.execute("COMMIT")
@@ -115,16 +115,16 @@ class Salvaged:
         return tables
 
 
-def _expected(old: OldIndex, name: str, found: Mapping[str, Found]) -> frozenset[tuple[Value, ...]]:
+def _expected(old: OldIndex, name: str, tables: Mapping[str, Found]) -> frozenset[tuple[Value, ...]]:
     """What an index of the table names; of texts also what memories and their history had."""
-    if found[name].whole:
+    if tables[name].whole:
         return frozenset()
     columns, index = _MADE_AGAIN[name]
     mentioned = set[tuple[Value, ...]]()
     if name == "content":
-        mentioned |= {(row["content_hash"],) for row in found["memory"].rows.values()}
-        mentioned |= {(row[side],) for row in found["history"].rows.values() for side in ("hash_before", "hash_after")}
-        if found["memory"].whole and found["history"].whole:  # there is no other text
+        mentioned |= {(row["content_hash"],) for row in tables["memory"].rows.values()}
+        mentioned |= {(row[side],) for row in tables["history"].rows.values() for side in ("hash_before", "hash_after")}
+        if tables["memory"].whole and tables["history"].whole:  # there is no other text
             return frozenset(mentioned - {(None,)})
     entries, _ = old.entries(name, index)
     return frozenset({*(entry[: len(columns.split(","))] for entry in entries), *mentioned} - {(None,)})
@@ -204,10 +204,10 @@ def _check_hash(text: str) -> None:
 
 
 def _list(text: str) -> list[Any]:
-    found = json.loads(text)
-    if not isinstance(found, list):
+    value = json.loads(text)
+    if not isinstance(value, list):
         raise TypeError("not a list")
-    return found
+    return value
 
 
 def _check_list(text: str) -> None:
@@ -215,10 +215,10 @@ def _check_list(text: str) -> None:
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    if not isinstance(found, dict):
+    value = json.loads(text)
+    if not isinstance(value, dict):
         raise TypeError("not an object")
-    return found
+    return value
 
 
 _CHECKS: Mapping[str, Check] = {
@@ -241,10 +241,10 @@ _CHECKS: Mapping[str, Check] = {
 class _Mending:
     """Fills the gaps of some tables from the others, and counts what stays lost."""
 
-    def __init__(self, found: Mapping[str, Found]) -> None:
-        self._found = found
-        self._read = {name: len(table.rows) for name, table in found.items()}
-        self._history = sorted(found["history"].rows.values(), key=lambda row: row["sequence"])
+    def __init__(self, tables: Mapping[str, Found]) -> None:
+        self._found = tables
+        self._read = {name: len(table.rows) for name, table in tables.items()}
+        self._history = sorted(tables["history"].rows.values(), key=lambda row: row["sequence"])
 
     def run(self) -> dict[str, TableReport]:
         made = dict.fromkeys(self._found, 0)
@@ -326,12 +326,12 @@ class _Mending:
 
     def _presences(self) -> dict[int, str]:
         """What ledger entries say of a memory after its last change."""
-        found: dict[int, str] = {}
+        presences: dict[int, str] = {}
         for row in sorted(self._found["ledger"].rows.values(), key=lambda row: row["sequence"]):
             ids = _list(row["memory_ids"])
             if ids and row.get("presence"):
-                found[ids[0]] = row["presence"]
-        return found
+                presences[ids[0]] = row["presence"]
+        return presences
 
     def _use(self) -> int:
         """Validations are in the history; how often something was read is not."""
@@ -350,13 +350,13 @@ class _Mending:
         return made
 
     def _overrides(self) -> int:
-        kept: dict[int, dict[str, Any]] = {}
+        overrides: dict[int, dict[str, Any]] = {}
         for row in self._history:
             state = _object(row["after"]) if row["after"] else {}
             if "overrides" in state:
-                kept[row["memory_id"]] = state["overrides"] or {}
+                overrides[row["memory_id"]] = state["overrides"] or {}
         override, made = self._found["override"], 0
-        for id_, attributes in kept.items():
+        for id_, attributes in overrides.items():
             if attributes and id_ not in override.rows:
                 override.rows[id_] = {"memory_id": id_, "attributes": rows.plain(attributes)}
                 made += 1
@@ -364,18 +364,18 @@ class _Mending:
 
     def _links(self) -> int:
         """Those that a person made: the others follow from files."""
-        kept: dict[tuple[int, int, str], tuple[dict[str, Any], int]] = {}
+        newest: dict[tuple[int, int, str], tuple[dict[str, Any], int]] = {}
         for row in self._history:
             before = (_object(row["before"]) if row["before"] else {}).get("link")
             after = (_object(row["after"]) if row["after"] else {}).get("link")
             if before:
-                kept.pop((before["source_id"], before["target_id"], before["relation"]), None)
+                newest.pop((before["source_id"], before["target_id"], before["relation"]), None)
             if after and after["origin"] == Origin.HAND:
-                kept[after["source_id"], after["target_id"], after["relation"]] = after, row["at"]
+                newest[after["source_id"], after["target_id"], after["relation"]] = after, row["at"]
         link = self._found["link"]
         there = {(row["source_id"], row["target_id"], row["relation"]) for row in link.rows.values()}
         made = 0
-        for key, (state, at) in kept.items():
+        for key, (state, at) in newest.items():
             if key not in there:
                 taken = [number for number in link.rows if isinstance(number, int)]
                 number = max(taken) + 1 if state["id"] in taken else state["id"]
@@ -385,7 +385,7 @@ class _Mending:
 
     def _drop_loose(self) -> dict[str, int]:
         """Rows about memories that are lost for good: nothing could ever reach them."""
-        known = set(self._found["memory"].rows)
+        ids = set(self._found["memory"].rows)
         dropped = {}
         about = {
             "usage": ("memory_id",),
@@ -395,12 +395,12 @@ class _Mending:
         }
         for name, columns in about.items():
             table = self._found[name]
-            loose = [key for key, row in table.rows.items() if any(row[column] not in known for column in columns)]
+            loose = [key for key, row in table.rows.items() if any(row[column] not in ids for column in columns)]
             for key in loose:
                 del table.rows[key]
             dropped[name] = len(loose)
         for row in self._found["link"].rows.values():
-            if row["claimant"] not in known:
+            if row["claimant"] not in ids:
                 row["claimant"] = None
         return dropped
 
@@ -440,17 +440,17 @@ def _memory_from(id_: int, row: Record, state: Mapping[str, Any], presence: str)
 
 def _gaps(table: Found, evidence: Iterable[Hashable]) -> set[Hashable]:
     """The numbers that are missing in a table whose rows are numbered one after the other."""
-    known = {key for key in table.rows if isinstance(key, int)}
-    last = max((*known, *(number for number in evidence if isinstance(number, int))), default=0)
-    return {number for number in range(1, last + 1) if number not in known}
+    ids = {key for key in table.rows if isinstance(key, int)}
+    last = max((*ids, *(number for number in evidence if isinstance(number, int))), default=0)
+    return {number for number in range(1, last + 1) if number not in ids}
 
 
 # --- the new file
 
 
-def _write(connection: Connection, found: Mapping[str, Found], reports: dict[str, TableReport]) -> None:
+def _write(connection: Connection, tables: Mapping[str, Found], reports: dict[str, TableReport]) -> None:
     connection.execute("DELETE FROM counter")
-    for name, table in found.items():
+    for name, table in tables.items():
         records = sorted(table.rows.values(), key=_newest_first)
         if not records:
             continue  # of a table that its version may not have
@@ -458,10 +458,10 @@ def _write(connection: Connection, found: Mapping[str, Found], reports: dict[str
             columns = ", ".join(f'"{column}"' for column in record)
             marks = ", ".join("?" * len(record))
             connection.execute(f'INSERT OR IGNORE INTO "{name}" ({columns}) VALUES ({marks})', tuple(record.values()))
-        kept = first(connection, f'SELECT count(*) FROM "{name}"')[0]
-        if kept < len(records):  # two versions of one row: of a page that was given back, and of the one in use
+        written = first(connection, f'SELECT count(*) FROM "{name}"')[0]
+        if written < len(records):  # two versions of one row: of a page that was given back, and of the one in use
             report = reports[name]
-            reports[name] = replace(report, read=report.read - (len(records) - kept))
+            reports[name] = replace(report, read=report.read - (len(records) - written))
     connection.execute("DELETE FROM link WHERE origin <> 'hand'")
 
 
@@ -471,27 +471,27 @@ def _newest_first(record: Record) -> tuple[int, ...]:
 
 def _sequences(old: OldIndex) -> dict[str, int]:
     """The last id that each table gave away: an id means the same for ever."""
-    found = old.read("sqlite_sequence")
+    table = old.read("sqlite_sequence")
     return {
         row["name"]: row["seq"]
-        for row in found.rows.values()
+        for row in table.rows.values()
         if isinstance(row["name"], str) and isinstance(row["seq"], int) and 0 < row["seq"] < 1 << 62
     }
 
 
-def _raise_sequences(connection: Connection, known: Mapping[str, int], found: Mapping[str, Found]) -> None:
+def _raise_sequences(connection: Connection, sequences: Mapping[str, int], tables: Mapping[str, Found]) -> None:
     mentioned = {
         "memory": (
-            *found["memory"].rows,
-            *found["memory"].lost,
-            *(row["memory_id"] for row in found["history"].rows.values()),
-            *(id_ for row in found["ledger"].rows.values() for id_ in _list(row["memory_ids"])),
+            *tables["memory"].rows,
+            *tables["memory"].lost,
+            *(row["memory_id"] for row in tables["history"].rows.values()),
+            *(id_ for row in tables["ledger"].rows.values() for id_ in _list(row["memory_ids"])),
         ),
-        "history": (*found["history"].rows, *found["history"].lost),
-        "link": (*found["link"].rows, *found["link"].lost),
+        "history": (*tables["history"].rows, *tables["history"].lost),
+        "link": (*tables["link"].rows, *tables["link"].lost),
     }
-    for name in {*known, *mentioned}:
-        numbers = [known.get(name, 0), *(number for number in mentioned.get(name, ()) if isinstance(number, int))]
+    for name in {*sequences, *mentioned}:
+        numbers = [sequences.get(name, 0), *(number for number in mentioned.get(name, ()) if isinstance(number, int))]
         connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
         connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, max(numbers)))
 
@@ -519,7 +519,7 @@ def _record_loss(
     if not entries.complete and not entries.lost:
         last += 1  # what is missing came after all that is known
     head = connection.execute("SELECT hash FROM ledger ORDER BY sequence DESC LIMIT 1").get
-    told = Repair().plain()
+    plain = Repair().plain()
     entry = ledger.seal(
         LedgerEntry(
             sequence=last + 1,
@@ -534,7 +534,7 @@ def _record_loss(
             previous=head or ledger.GENESIS,
             hash="",
             version=ledger.VERSION,
-            operation=told,
+            operation=plain,
             history=ledger.history_digest([]),
         )
     )
@@ -542,8 +542,8 @@ def _record_loss(
         f"INSERT INTO ledger ({rows.LEDGER}) VALUES ({', '.join('?' * 16)})",
         (
             entry.sequence, entry.at, str(entry.type), rows.plain(list(entry.memory_ids)), None, None, entry.actor,
-            entry.session, entry.reason, entry.previous, entry.hash, entry.version, ledger.canonical(told),
-            told["id"], entry.history, entry.presence,
+            entry.session, entry.reason, entry.previous, entry.hash, entry.version, ledger.canonical(plain),
+            plain["id"], entry.history, entry.presence,
         ),
     )  # fmt: skip
 

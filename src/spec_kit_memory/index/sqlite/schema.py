@@ -112,8 +112,8 @@ def refuse_foreign(connection: apsw.Connection, path: str) -> None:
 
 def _refuse_programs(connection: apsw.Connection, path: str) -> None:
     """An index may have come with a repository: triggers and views that are not ours would run with each change."""
-    found = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')").fetchall()
-    if digest_of(found) != TRIGGERS and not set(found) <= known_triggers():
+    programs = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')").fetchall()
+    if digest_of(programs) != TRIGGERS and not set(programs) <= known_triggers():
         raise damaged(path, "it has triggers or views that no version of ours made")
 
 

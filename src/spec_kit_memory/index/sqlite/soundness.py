@@ -98,17 +98,17 @@ class Watch:
 
 
 def integrity(connection: Connection) -> list[str]:
-    said = [row[0] for row in fetch(connection, "PRAGMA integrity_check(20)") if row[0] != "ok"]
-    return said + _loose(connection)
+    messages = [row[0] for row in fetch(connection, "PRAGMA integrity_check(20)") if row[0] != "ok"]
+    return messages + _loose(connection)
 
 
 def integrity_of(tables: Iterable[str], connection: Connection, watch: Watch) -> list[str]:
     """Table by table. Pages that belong to no table are left to the whole check."""
-    said: list[str] = []
+    messages: list[str] = []
     for table in tables:
         for part in (_sound, _loose):
-            said += watch.look("integrity", partial(part, table=table), connection)
-    return said
+            messages += watch.look("integrity", partial(part, table=table), connection)
+    return messages
 
 
 def _sound(connection: Connection, *, table: str) -> list[str]:

@@ -37,8 +37,8 @@ class SqliteShared(Shared):
         self._generation_offset = self._last_generation + 1
         self.row_cache = RowCache(self.feed, self.steadiness)
         self.loaded = None
-        for told in self.when_new:
-            told()
+        for callback in self.when_new:
+            callback()
 
     def match_text(self, scope: Scope | None, terms: Sequence[str], where: Filter, limit: int) -> list[RawHit]:
         return self.arrays.match_text(scope, terms, where, limit, confirm_nothing=self.soundness.require)

@@ -356,8 +356,8 @@ def _linked(links: Mapping[str, Any]) -> str:
 def _model(embedding: Mapping[str, Any]) -> str:
     if not embedding.get("model"):
         return "none" if embedding["provider"] == "none" else f"{embedding['provider']}, not used yet"
-    said = f"{embedding['model']} ({embedding['provider']}, {embedding['dimensions']} dimensions)"
-    return f"{said}; {embedding['problem']}" if embedding.get("problem") else said
+    description = f"{embedding['model']} ({embedding['provider']}, {embedding['dimensions']} dimensions)"
+    return f"{description}; {embedding['problem']}" if embedding.get("problem") else description
 
 
 def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:

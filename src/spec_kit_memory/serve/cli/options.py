@@ -93,11 +93,11 @@ def options(kind: type[Request]) -> list[click.Parameter]:
 
 
 def _option(parameter: Parameter) -> click.Option:
-    about = parameter.told_help + (" (repeat the option)" if parameter.kind in ("texts", "paths") else "")
+    about = parameter.shown_help + (" (repeat the option)" if parameter.kind in ("texts", "paths") else "")
     if parameter.command_default is not None:
         about = f"{about} (by default none: --limit decides)"
-    elif parameter.told_default not in (None, False, ""):
-        about = f"{about} (default {_written(parameter.told_default)})".strip()
+    elif parameter.shown_default not in (None, False, ""):
+        about = f"{about} (default {_written(parameter.shown_default)})".strip()
     flags = (parameter.flag, *parameter.flags)
     if parameter.kind == "boolean":
         pairs = [f"{flag}/--no-{flag[2:]}" for flag in flags]

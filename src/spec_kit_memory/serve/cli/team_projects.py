@@ -124,7 +124,7 @@ def list_(session: Invocation) -> None:
 
     projects = Projects(team_database(session))
     waiting = projects.waiting()
-    found = tuple(_row(project, *waiting.get(project.name, (0, 0))) for project in projects.list())
+    rows_shown = tuple(_row(project, *waiting.get(project.name, (0, 0))) for project in projects.list())
     rows = tuple(
         (
             one.name,
@@ -133,10 +133,10 @@ def list_(session: Invocation) -> None:
             f"{one.synced_at:%Y-%m-%d %H:%M}" if one.synced_at else "not yet",
             _state(one),
         )
-        for one in found
+        for one in rows_shown
     )
     table = Table(("name", "from", "branch", "read", "state"), rows, frozenset())
-    session.show(ProjectListAnswer(outcome=counted(len(found), "project"), projects=found), blocks=[table])
+    session.show(ProjectListAnswer(outcome=counted(len(rows_shown), "project"), projects=rows_shown), blocks=[table])
 
 
 def _state(row: ProjectRow) -> str:

@@ -245,7 +245,7 @@ def run(app: ASGIApp, listening: socket.socket, live: Closing) -> None:
         )
     )
     live.wake_soon()
-    server.capture_signals = partial(_ends_when_told, server)  # type: ignore[method-assign]
+    server.capture_signals = partial(_stops_on_signal, server)  # type: ignore[method-assign]
     try:
         server.run(sockets=[listening])
     finally:
@@ -319,10 +319,10 @@ def _announce(
 
 
 @contextmanager
-def _ends_when_told(server: Any) -> Iterator[None]:
+def _stops_on_signal(server: Any) -> Iterator[None]:
     """SIGTERM and Ctrl-C end the server soon, whatever its threads are doing; told twice, at once."""
 
-    def told(*_: object) -> None:
+    def stop(*_: object) -> None:
         if server.should_exit:
             os._exit(0)
         server.should_exit = True
@@ -330,7 +330,7 @@ def _ends_when_told(server: Any) -> Iterator[None]:
         last.daemon = True
         last.start()
 
-    before = {name: signal.signal(getattr(signal, name), told) for name in STOPPING}
+    before = {name: signal.signal(getattr(signal, name), stop) for name in STOPPING}
     try:
         yield
     finally:

@@ -95,18 +95,18 @@ class Issuer:
 
     def find_key(self, key_id: str | None, algorithm: str) -> SigningKey | None:
         """The key that a token names; without a name, the only one that fits. None: the token is not the issuer's."""
-        found = self._match(key_id, algorithm)
-        if found is None or self._age() > KEYS_SECONDS:
+        key = self._match(key_id, algorithm)
+        if key is None or self._age() > KEYS_SECONDS:
             # Whoever has no key to go on with waits for the one that fetches; all others do not.
-            if self._fetching.acquire(blocking=found is None or self._age() > STALE_SECONDS):
+            if self._fetching.acquire(blocking=key is None or self._age() > STALE_SECONDS):
                 try:
                     self._refresh()
                 finally:
                     self._fetching.release()
-            found = self._match(key_id, algorithm)
+            key = self._match(key_id, algorithm)
         if self._age() > STALE_SECONDS:
             raise IssuerUnavailable(f"the keys of {self.url} cannot be fetched")
-        return found
+        return key
 
     def _age(self) -> float:
         return float("inf") if self._fetched_at is None else self._clock() - self._fetched_at

@@ -83,8 +83,8 @@ class Measured:
         finally:
             seconds, kind = time.perf_counter() - started, self._kind_of(scope["path"])
             self._metrics.count(kind, status, seconds)
-            told = {"kind": kind, "method": scope["method"], "status": status, "ms": round(seconds * 1000, 1)}
-            self._log.info("request", extra={"told": told})
+            fields = {"kind": kind, "method": scope["method"], "status": status, "ms": round(seconds * 1000, 1)}
+            self._log.info("request", extra={"told": fields})
 
 
 class JsonLines(logging.Formatter):

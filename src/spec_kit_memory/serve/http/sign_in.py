@@ -61,20 +61,20 @@ PATH_OF_METADATA = "/.well-known/oauth-protected-resource"
 
 def needed_scopes(tool: str, arguments: object = None) -> tuple[str, ...]:
     """All scopes that a call needs. Saving and correcting show what is there, so they need reading as well."""
-    found = BY_NAME.get(tool)
+    tool_row = BY_NAME.get(tool)
     given = arguments if isinstance(arguments, Mapping) else {}
-    if found is None or found.reads:
+    if tool_row is None or tool_row.reads:
         return (READ,)
-    asked = ADMIN_ARGUMENTS.get(tool)
-    if tool in ADMIN_TOOLS or (asked and given.get(asked) not in (None, False, "", "false")):
+    admin_arguments = ADMIN_ARGUMENTS.get(tool)
+    if tool in ADMIN_TOOLS or (admin_arguments and given.get(admin_arguments) not in (None, False, "", "false")):
         return SCOPES
     return (READ,) if tool == "memory_health" else (READ, WRITE)
 
 
 def authorize(ctx: Any, tool: Tool, request: Request) -> None:
     """The same once more where the tool is called, on what is called: two readers of one body may differ."""
-    asked = ADMIN_ARGUMENTS.get(tool.name)
-    arguments = {asked: getattr(request, asked)} if asked else {}
+    admin_arguments = ADMIN_ARGUMENTS.get(tool.name)
+    arguments = {admin_arguments: getattr(request, admin_arguments)} if admin_arguments else {}
     missing = set(needed_scopes(tool.name, arguments)) - set(_access(ctx).scopes)
     if missing:
         raise AccessDenied(

@@ -137,8 +137,8 @@ def team_application(
 
 def _kind(path: str) -> str:
     first = path.strip("/").partition("/")[0]
-    known = {"mcp": "mcp", "hooks": "hook", "healthz": "health", "readyz": "health", "metrics": "metrics"}
-    return known.get(first, "metadata" if path.startswith(METADATA) else "page")
+    kinds = {"mcp": "mcp", "hooks": "hook", "healthz": "health", "readyz": "health", "metrics": "metrics"}
+    return kinds.get(first, "metadata" if path.startswith(METADATA) else "page")
 
 
 class _TeamDoors:
@@ -287,8 +287,8 @@ def _jwt(issuer: str | None, audience: str | None, grants: Sequence[Grant]) -> T
     from spec_kit_memory.serve.http.issuer import Issuer, checked_url
     from spec_kit_memory.serve.http.sign_in import TokenChecker
 
-    kept = frozenset(grant.claim for grant in grants)
-    return TokenChecker(Issuer(issuer), checked_url(audience, option="--audience"), kept_claims=kept)
+    claims = frozenset(grant.claim for grant in grants)
+    return TokenChecker(Issuer(issuer), checked_url(audience, option="--audience"), kept_claims=claims)
 
 
 def _page(team: Team, host: str, port: int, allowed_hosts: Sequence[str]) -> ASGIApp | None:

@@ -32,7 +32,7 @@ from spec_kit_memory.parameters import Request, nearest
 from spec_kit_memory.requests import IndexRequest, UpdateRequest
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.mcp import handshake
-from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, leave_when_told, must_exist, open_at
+from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace, exit_on_signal, must_exist, open_at
 from spec_kit_memory.serve.tools import BY_NAME, OUTPUT_SCHEMA, TOOLS, Tool, behaviour, input_schema, read_arguments
 
 if TYPE_CHECKING:
@@ -441,7 +441,7 @@ def serve_stdio(*, workspace: str | None, flags: Mapping[str, object], lean: boo
     """Serve until the client closes the connection; then end the process."""
     live = LiveWorkspace(partial(open_at, workspace, flags, personal=True), check=must_exist)
     front = handshake.running()
-    leave = leave_when_told(live, parent=front.parent if front else None)
+    leave = exit_on_signal(live, parent=front.parent if front else None)
     try:
         anyio.run(_stdio, build_server(live, lean=lean))
     except (KeyboardInterrupt, BrokenPipeError):

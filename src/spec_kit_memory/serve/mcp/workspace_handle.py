@@ -20,7 +20,7 @@ from spec_kit_memory.errors import FileMissing
 if TYPE_CHECKING:
     from spec_kit_memory.workspace import Workspace
 
-__all__ = ["LiveWorkspace", "leave_when_told", "must_exist", "open_at"]
+__all__ = ["LiveWorkspace", "exit_on_signal", "must_exist", "open_at"]
 
 # Long enough for the first answer and the client's next requests to pass before imports compete with them.
 WAKE_AFTER_SECONDS = 0.3
@@ -135,7 +135,7 @@ class LiveWorkspace:
         return done
 
 
-def leave_when_told(live: LiveWorkspace, *, parent: int | None = None) -> Callable[[], None]:
+def exit_on_signal(live: LiveWorkspace, *, parent: int | None = None) -> Callable[[], None]:
     """End the process on SIGTERM or Ctrl-C, or when the parent died; returns what ends it on other occasions.
 
     The thread that reads standard input sits in a blocking read that nothing can interrupt,
@@ -151,14 +151,14 @@ def leave_when_told(live: LiveWorkspace, *, parent: int | None = None) -> Callab
         closing.join(seconds + 1)
         os._exit(0)
 
-    def told(*_: object) -> None:
+    def stop(*_: object) -> None:
         if leaving.locked():
             os._exit(0)  # told twice: at once
         # Not in the handler itself: it runs on the main thread, which may hold a lock that closing needs.
         threading.Thread(target=leave, args=(TOLD_SECONDS,), daemon=True).start()
 
     for name in STOPPING:
-        signal.signal(getattr(signal, name), told)
+        signal.signal(getattr(signal, name), stop)
     if sys.platform != "win32":
         threading.Thread(target=_watch_parent, args=(parent or os.getppid(), leave), daemon=True).start()
     return leave

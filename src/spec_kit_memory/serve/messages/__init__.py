@@ -25,15 +25,15 @@ Say = Callable[[Text], str]
 
 
 def for_model(text: Text) -> str:
-    return text if isinstance(text, str) else _MODEL.said(text)
+    return text if isinstance(text, str) else _MODEL.worded(text)
 
 
 def for_person(text: Text) -> str:
-    return text if isinstance(text, str) else _PERSON.said(text)
+    return text if isinstance(text, str) else _PERSON.worded(text)
 
 
 def advice_for_python(text: Text) -> str:
-    return text if isinstance(text, str) else _PYTHON.said(text)
+    return text if isinstance(text, str) else _PYTHON.worded(text)
 
 
 class _Reader(Formatter):
@@ -47,7 +47,7 @@ class _Reader(Formatter):
         self._edge = edge
         self._words = words
 
-    def said(self, advice: Advice) -> str:
+    def worded(self, advice: Advice) -> str:
         template = _template(self._edge, self._words, advice.code, personal=advice.personal)
         return self.vformat(template, (), dict(advice.fields))
 
@@ -63,7 +63,7 @@ class _Reader(Formatter):
             singular, _, many = format_spec.partition("|")
             return counted(int(value), singular, many) if many else counted(int(value), singular)
         if isinstance(value, Advice):
-            return self.said(value)
+            return self.worded(value)
         if isinstance(value, Sequence) and not isinstance(value, str):
             return ", ".join(self.format_field(part, "") for part in value)
         return str(value)
