@@ -1,4 +1,4 @@
-"""Who asks? A `Caller` per call: what it may see, whose change it is, which session and connection it belongs to.
+"""Who is calling? A `Caller` per call: what it may see, whose change it is, which session and connection it belongs to.
 
 The edges make it (the command line and standard input once for the process, a server with sign-in per request), and
 no tool's parameter ever does. Nothing below `serve` looks for any of it anywhere else.

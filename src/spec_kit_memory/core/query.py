@@ -1,4 +1,4 @@
-"""What does a person ask for?
+"""What does a question ask for?
 
 Text becomes terms for the text index, keywords for the score, and whether the question
 is about the past. Query text is data: no input raises, whatever characters it has.

@@ -1,4 +1,4 @@
-"""How good is a match, all things considered, and in which order do they stand?
+"""How good is each match, with importance, age and use counted, and in which order are they shown?
 
 Relevance comes in as 0 to 1 (`core.relevance`); out comes a score of 0 to 100 whose
 parts add up to it. Importance, recency and keywords are scaled by relevance over the best

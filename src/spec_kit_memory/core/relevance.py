@@ -1,4 +1,4 @@
-"""How well does each passage match the query, all legs taken together?
+"""How well does each passage match the query, by text and by meaning together?
 
 In come passages with the numbers that the legs gave them: text (BM25), vector (cosine) and
 late (how well each word of the query meets its best match); out comes one relevance, 0 to 1,

@@ -1,4 +1,4 @@
-"""Which memories does a prompt bring up, and which of the product's own phrases does it contain?
+"""Which memories does a prompt bring up by their trigger phrases?
 
 A phrase occurs when its words stand in the prompt as whole words, whatever their case, width
 or spacing. All phrases are looked up in one pass over the prompt: its words and pairs of

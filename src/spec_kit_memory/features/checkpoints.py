@@ -1,4 +1,4 @@
-"""How does everything come back as it was? Named snapshots: made, listed, compared, restored, deleted.
+"""How does everything return to an earlier state? Named snapshots: made, listed, compared, restored, deleted.
 
 A session makes, sees and restores only what its scope covers. A restore reads and judges the
 whole file before anything is written, and keeps the present in a checkpoint of its own first.

@@ -1,4 +1,4 @@
-"""In which spec folder does a new memory belong? The named one, the one we stand in, or the one that fits.
+"""In which spec folder does a new memory belong? The named one, the working directory's, or the one that fits best.
 
 Never a silent guess: a poor fit is a warning, and no fit is an error with the best three.
 """

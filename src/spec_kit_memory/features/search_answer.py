@@ -1,7 +1,7 @@
-"""How is a ranking told within a token budget? The second half of a search.
+"""How does a ranking become an answer within a token budget? The second half of a search.
 
 Rules on top, then the results packed, references for what this session already has, and
-plain words on what was done, what was missing and what was held back.
+codes for what was done, what was missing and what was held back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How is the last change taken back? Delete, update, merge, restore, and opinions, links and trust too.
+"""How is the last change taken back? Delete, update, merge and restore; votes, links and trust too.
 
 The operation says which files it changed, its history rows how every memory and link was before. An undo is a change
 like any other: recorded, in one transaction, naming what it takes back, so that the next one goes one further. What

@@ -1,4 +1,4 @@
-"""What does a host get when it runs us by itself: at a prompt, at a session's start, before it compacts?
+"""What does a host get when it runs a hook: at a prompt, at the start of a session, before it compacts?
 
 The host's JSON comes on standard input; what that host expects goes to standard output.
 A hook must never stand in the way: on any error it prints nothing, says why on standard
