@@ -14,6 +14,7 @@ from typing import Any
 from spec_kit_memory.core import long_lines, markdown, passages
 from spec_kit_memory.core.memory import Document, Memory, Source
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.index import rows
 
 __all__ = ["EXTRAS", "PastState", "snapshot_row"]
 
@@ -84,19 +85,7 @@ def _passages(
             for passage in runtime.store.documents.passages(memory_id=memory.id)
             if _has_same_text(passage, lines)
         ]
-    return [
-        {
-            "first_line": passage.first_line,
-            "last_line": passage.last_line,
-            "hash": passage.hash,
-            "tokens": passage.tokens,
-            "anchor": passage.anchor,
-            "headings": list(passage.headings),
-            "speaker": passage.speaker,
-            "question": passage.question,
-        }
-        for passage in stored or passages.split(document)
-    ]
+    return [rows.passage_row(passage) for passage in stored or passages.split(document)]
 
 
 def _has_same_text(passage: Any, lines: list[str]) -> bool:

@@ -29,6 +29,7 @@ from spec_kit_memory.core.memory import (
     Memory,
     Mutation,
     Origin,
+    Passage,
     Presence,
     Relation,
     Source,
@@ -61,6 +62,7 @@ __all__ = [
     "moment",
     "pack",
     "passage_from",
+    "passage_row",
     "plain",
     "state_of",
     "unpack",
@@ -290,6 +292,20 @@ def state_of(memory: Memory) -> dict[str, Any]:
 
 
 # --- the others
+
+
+def passage_row(passage: Passage | StoredPassage) -> dict[str, Any]:
+    """A passage as checkpoints have it."""
+    return {
+        "first_line": passage.first_line,
+        "last_line": passage.last_line,
+        "hash": passage.hash,
+        "tokens": passage.tokens,
+        "anchor": passage.anchor,
+        "headings": list(passage.headings),
+        "speaker": passage.speaker,
+        "question": passage.question,
+    }
 
 
 @_readable

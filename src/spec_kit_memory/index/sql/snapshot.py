@@ -128,20 +128,7 @@ def _claims(connection: Connection, memory_id: int) -> list[dict[str, Any]]:
 
 def _passages(connection: Connection, memory_id: int) -> list[dict[str, Any]]:
     sql = f"SELECT {rows.PASSAGE} FROM passage WHERE passage.project_id = @p AND memory_id = ? ORDER BY ordinal"
-    passages = [rows.passage_from(row) for row in fetch(connection, sql, (memory_id,))]
-    return [
-        {
-            "first_line": passage.first_line,
-            "last_line": passage.last_line,
-            "hash": passage.hash,
-            "tokens": passage.tokens,
-            "anchor": passage.anchor,
-            "headings": list(passage.headings),
-            "speaker": passage.speaker,
-            "question": passage.question,
-        }
-        for passage in passages
-    ]
+    return [rows.passage_row(rows.passage_from(row)) for row in fetch(connection, sql, (memory_id,))]
 
 
 def _vectors(connection: Connection, hashes: list[str]) -> Iterator[dict[str, Any]]:
