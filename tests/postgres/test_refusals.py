@@ -15,12 +15,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from spec_kit_memory.core.memory import Filter
 from spec_kit_memory.index.postgres import schema
 from spec_kit_memory.index.postgres.engine import PostgresIndex
 from tests import postgres_server
 from tests.faults.conftest import filled
 from tests.faults.talking import Answer, Talk
-from tests.index.material import BY_USER, entry
+from tests.index.material import BY_USER, embed_all, entry
 from tests.postgres.command import skm
 from tests.postgres.proxy import Proxy
 from tests.postgres_server import Server
@@ -55,6 +56,9 @@ REFUSALS = {
     "somebody else's schema": Refusal(
         "schema spec_kit_memory that is not ours", "another database", database="strange"
     ),
+    "another encoding": Refusal("is a database in LATIN1", "ENCODING 'UTF8'", database="latin"),
+    "no encoding": Refusal("is a database in SQL_ASCII", "ENCODING 'UTF8'", database="ascii"),
+    "no time": Refusal("no statement to take as long", "statement_timeout", database="hasty"),
     "no rights": Refusal("permission denied", "GRANT spec_kit_memory_app TO", user="guest", database="guarded"),
 }
 
@@ -65,6 +69,10 @@ def spoilt() -> Iterator[Server]:
     made = postgres_server.started()
     for name in ("notes", "bare", "dropped", "newer", "strange", "guarded"):
         made.execute(f"CREATE DATABASE {name}")
+    for name, encoding in (("latin", "LATIN1"), ("ascii", "SQL_ASCII")):
+        made.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    made.execute("CREATE DATABASE hasty")
+    made.execute("ALTER DATABASE hasty SET statement_timeout = '1ms'")
     made.execute("CREATE ROLE ana LOGIN PASSWORD 'right'")
     made.execute("CREATE ROLE guest LOGIN")
     made.execute("ALTER DATABASE bare SET extension_control_path = '/nowhere'")
@@ -265,3 +273,35 @@ def test_an_older_program_stops_writing_once_the_schema_is_newer(server: Server,
         older.documents.put(entry("memory/b.md", "zebra"), BY_USER)
     assert older.documents.count() == 1
     older.close()
+
+
+STRANGE = {
+    "search_path": "nowhere",
+    "standard_conforming_strings": "off",
+    "bytea_output": "escape",
+    "default_transaction_isolation": "serializable",
+    "idle_in_transaction_session_timeout": "2s",
+    "DateStyle": "SQL, DMY",
+    "extra_float_digits": "-5",
+    "TimeZone": "Asia/Kathmandu",
+}
+
+
+def test_a_database_that_is_set_otherwise_serves(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    server.execute('CREATE DATABASE "Strangely Set"')
+    for name, value in STRANGE.items():
+        server.execute(f"ALTER DATABASE \"Strangely Set\" SET {name} = '{value}'")
+    store = PostgresIndex(server.url("Strangely%20Set"), 'Проект "X"; --')
+    store.documents.put(
+        entry("memory/a.md", "a zebra\\'s Ärger\x00 ⟨here⟩\nand more", title="Ein 'Titel' \\ x"), BY_USER
+    )
+    embed_all(store)
+    store.warm()
+    for words in ("zebra", "ärger", "titel"):
+        assert store.documents.match([words], Filter(), 5)
+    assert store.vectors.match([1.0, 0.0, 0.0], Filter(), 5)
+    store.care.rebuild(BY_USER)
+    assert store.documents.text(1) == "a zebra\\'s Ärger\x00 ⟨here⟩\nand more"
+    assert not any(store.care.check().values())
+    store.close()

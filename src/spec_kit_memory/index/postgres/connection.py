@@ -41,6 +41,7 @@ _OUTCOME_PAUSE_SECONDS = 0.2
 _ABANDONED = "300s"  # a writer whose machine is gone lets the next one in
 # A network that swallows everything is noticed within a minute instead of never.
 _NETWORK: Mapping[str, Any] = {
+    "client_encoding": "UTF8",  # whatever PGCLIENTENCODING says
     "keepalives_idle": 20,
     "keepalives_interval": 10,
     "keepalives_count": 3,

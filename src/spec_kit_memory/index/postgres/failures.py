@@ -41,6 +41,10 @@ def masked(text: str) -> str:
 
 def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
     match error:
+        case errors.QueryCanceled() if "statement timeout" in str(error):
+            return DatabaseUnusable(
+                f"{where} allows no statement to take as long as this one", hint="raise statement_timeout for this user"
+            )
         case errors.LockNotAvailable() | errors.QueryCanceled():
             return DatabaseBusy(f"another process writes to {where}", hint="try again in a moment")
         case errors.TooManyConnections() | PoolTimeout() | errors.CannotConnectNow():

@@ -46,6 +46,12 @@ def prepare(raw: Raw, where: str, *, read_only: bool = False) -> tuple[bool, str
         raise DatabaseUnusable(
             f"{where} is PostgreSQL {number // 10_000}", hint="16 and later are supported: upgrade the server"
         )
+    encoding = raw.info.parameter_status("server_encoding")
+    if encoding not in ("UTF8", None):  # a pooler may not say it
+        raise DatabaseUnusable(
+            f"{where} is a database in {encoding}, which cannot hold every text",
+            hint="make one with `CREATE DATABASE NAME ENCODING 'UTF8' TEMPLATE template0`",
+        )
     fixed = read_only or bool(_one(raw, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool"))
     version = _version(raw, where)
     if version < VERSION:
@@ -105,6 +111,8 @@ def _migrate(raw: Raw, where: str) -> None:
             if number > version:
                 if number == 1:
                     _make_role(raw)
+                    if _one(raw, "SELECT current_schema()") is None:  # the user's search_path leads nowhere
+                        raw.execute("SET LOCAL search_path = public")
                     raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 raw.execute(script.read_text(encoding="utf-8").replace("@role", ROLE).encode())
                 raw.execute(f"INSERT INTO {NAME}.version (number) VALUES (%s)".encode(), (number,))
