@@ -129,16 +129,17 @@ def test_history_is_found_by_folder_and_limited(store: Index) -> None:
         store.record.history(77)
 
 
-def test_the_memories_that_name_files_are_listed_newest_first(store: Index) -> None:
+def test_the_memories_that_name_files_are_found(store: Index) -> None:
     for number in range(1, 5):
         store.documents.put(entry(f"memory/{number}.md", f"text {number}"), BY_USER)
     files = (CitedFile("src/login.py", "a" * 64, 3, ""),)
     named = {1: files, 2: (), 3: files}
     store.documents.scanned(cited={id_: Citations(sha(f"text {id_}")[:16], of) for id_, of in named.items()})
-    assert store.care.citing() == [3, 1]
+    citing = Filter(cites=True)
+    assert sorted(memory.id for memory in store.documents.find(citing)) == [1, 3]
     store.documents.forget(3, BY_USER)
-    assert store.care.citing() == [1]
-    assert store.within(Scope(prefixes=("specs",))).care.citing() == []
+    assert [memory.id for memory in store.documents.find(citing)] == [1]
+    assert store.within(Scope(prefixes=("specs",))).documents.find(citing) == []
 
 
 def test_an_entry_carries_its_operation_and_its_history_row_names_it(store: Index) -> None:

@@ -436,6 +436,7 @@ class Filter:
     states: StateBounds | None = None
     expired_at: float | None = None  # drop those whose expires_at is at or before this epoch second
     without: Filter | None = None  # drop those that this one lets through
+    cites: bool = False  # only those whose texts name files of the project; for `find` alone
 
 
 # --- matches ------------------------------------------------------------------

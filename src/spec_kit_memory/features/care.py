@@ -89,8 +89,8 @@ def _unvouched(runtime: Runtime) -> Iterator[CareItem]:
 
 def _stale(runtime: Runtime) -> Iterator[CareItem]:
     """What names files of the project that are not what they were when it was written."""
-    citing = runtime.store.care.citing()[:LOOKED_AT]
-    naming = [memory for memory in runtime.store.documents.many(citing) if not memory.outdated]
+    citing = runtime.store.documents.find(Filter(cites=True), limit=LOOKED_AT)
+    naming = [memory for memory in citing if memory.cited and not memory.outdated]
     code_by_id = code_state.of(runtime, naming)
     for memory in naming:
         code = code_by_id.get(memory.id)
@@ -158,7 +158,7 @@ def _unused(runtime: Runtime) -> Iterator[CareItem]:
 
 
 def _failures(runtime: Runtime) -> Iterator[CareItem]:
-    remarks = runtime.store.care.failed_vectors() if runtime.meaning.wanted else ()
+    remarks = runtime.store.care.remarks(kind="vector") if runtime.meaning.wanted else ()
     failed = {remark.memory_id: remark.message for remark in remarks}
     for memory in runtime.store.documents.many(list(failed)):
         if memory.vector_status in (VectorStatus.FAILED, VectorStatus.PARTIAL):

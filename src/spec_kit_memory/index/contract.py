@@ -501,16 +501,10 @@ class Care(Protocol):
         passages), provider_failure (a reason or None); size_bytes, last_indexed. Cheap while nothing changed."""
         ...
 
-    def remarks(self, memory_ids: Sequence[int] | None = None, *, limit: int | None = None) -> list[Remark]:
-        """Of live memories, or of these, ordered by path."""
-        ...
-
-    def failed_vectors(self) -> list[Remark]:
-        """Those of the remarks that say which passages have no vector, and why."""
-        ...
-
-    def citing(self) -> list[int]:
-        """The live memories whose texts name files of the project, newest first."""
+    def remarks(
+        self, memory_ids: Sequence[int] | None = None, *, kind: str | None = None, limit: int | None = None
+    ) -> list[Remark]:
+        """Of live memories, or of these, ordered by path; all kinds, or one."""
         ...
 
     def bad_files(self) -> list[BadFile]: ...

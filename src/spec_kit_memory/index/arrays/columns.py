@@ -137,6 +137,7 @@ class Columns:
             mask &= self._in_states(where.states)
         if where.expired_at is not None:
             mask &= self.expires > where.expired_at
+        assert not where.cites, "the arrays do not know which files a text names"
         if where.without is not None:
             mask &= ~self.mask(scope, where.without)
         return mask

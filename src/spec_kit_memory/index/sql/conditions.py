@@ -83,6 +83,9 @@ def matching(where: Filter) -> Condition:
         parts.append(_in_states(where.states))
     if where.expired_at is not None:
         parts.append((f"(memory.expires_at IS NULL OR memory.expires_at / {_SECONDS} > {_NUMBER})", [where.expired_at]))
+    if where.cites:
+        named = "SELECT citation.memory_id FROM citation WHERE citation.project_id = @p AND citation.files <> '[]'"
+        parts.append((f"memory.id IN ({named})", []))
     if where.without is not None:
         test, values = matching(where.without)
         parts.append((f"NOT coalesce({test}, false)", values))

@@ -46,33 +46,19 @@ class Statistics(View):
                 "last_indexed": rows.when(last),
             }
 
-    def remarks(self, memory_ids: Sequence[int] | None = None, *, limit: int | None = None) -> list[Remark]:
+    def remarks(
+        self, memory_ids: Sequence[int] | None = None, *, kind: str | None = None, limit: int | None = None
+    ) -> list[Remark]:
         seen, bound = conditions.visible(self._scope)
         where = f"memory.presence = 'live' AND {seen}"
         if memory_ids is not None:
             where += " AND memory.id IN @list(?)"
             bound = [*bound, list(memory_ids)]
         with self._database.reading(own=True) as connection:
-            remarks = [
-                *_slips(connection, where, bound),
-                *_loose_links(connection, where, bound),
-                *_failed_passages(connection, where, bound),
-            ]
+            ways = {"file": _slips, "link": _loose_links, "vector": _failed_passages}
+            asked = (way for name, way in ways.items() if kind in (None, name))
+            remarks = [remark for way in asked for remark in way(connection, where, bound)]
         return sorted(remarks, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
-
-    def failed_vectors(self) -> list[Remark]:
-        seen, bound = conditions.visible(self._scope)
-        with self._database.reading(own=True) as connection:
-            return _failed_passages(connection, f"memory.presence = 'live' AND {seen}", bound)
-
-    def citing(self) -> list[int]:
-        seen, bound = conditions.visible(self._scope)
-        sql = (
-            f"SELECT memory.id FROM memory {conditions.CITED} WHERE memory.project_id = @p"
-            f" AND memory.presence = 'live' AND citation.files <> '[]' AND {seen} ORDER BY memory.id DESC"
-        )
-        with self._database.reading() as connection:
-            return [id_ for (id_,) in fetch(connection, sql, bound)]
 
     def bad_files(self) -> list[BadFile]:
         with self._database.reading() as connection:
