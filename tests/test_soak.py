@@ -12,17 +12,24 @@ import pytest
 from benchmarks.soak import soak
 
 SECONDS = float(os.environ.get("SKM_TEST_SOAK_SECONDS", "60"))
+# On a machine with much other work one run may be too short for a read of what another process wrote.
+SEEDS = (7, 8, 9)
 ON_POSTGRESQL_SECONDS = min(SECONDS, 12.0)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL there")
-@pytest.mark.timeout(SECONDS + 600)
+@pytest.mark.timeout(len(SEEDS) * (SECONDS + 600))
 def test_nothing_acknowledged_is_lost_while_processes_are_killed() -> None:
-    report = soak(seconds=SECONDS, seed=7)
-    assert report["faults"] == []
-    assert report["kills"]["all"] > 0
-    assert report["writes acknowledged"] > 0
-    assert report["history"]["reads of what another process wrote"] > 0
+    reads_across_processes = 0
+    for seed in SEEDS:
+        report = soak(seconds=SECONDS, seed=seed)
+        assert report["faults"] == []
+        assert report["kills"]["all"] > 0
+        assert report["writes acknowledged"] > 0
+        reads_across_processes = report["history"]["reads of what another process wrote"]
+        if reads_across_processes:
+            break
+    assert reads_across_processes > 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL there")

@@ -123,4 +123,4 @@ def test_no_pattern_takes_long(pattern: str) -> None:
     for name in names:
         ignore(name)
         ignore(name + "/")
-    assert time.process_time() - started < 5, "a deadline, not a measure: the first of these never ended"
+    assert time.process_time() - started < 60, "a deadline, not a measure: the first of these never ended"

@@ -102,7 +102,7 @@ async def test_an_unknown_tool_names_the_nearest(live: LiveWorkspace) -> None:
 async def test_errors_are_tool_errors_with_code_message_and_hint(live: LiveWorkspace, mode: str) -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("memory_search", {}, "E040"),
-        ("memory_search", {"query": 3}, "E030"),
+        ("memory_search", {"query": {"words": 3}}, "E030"),
         ("memory_search", {"query": "x", "limit": 0}, "E032"),
         ("memory_search", {"query": "x", "color": 1}, "E030"),
         ("memory_get", {}, "E031"),
