@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spec_kit_memory.files import activity
 from tests.serve.page.browser import SECONDS, Visitor, opened, served
 from tests.serve.page.conftest import Page, written
 from tests.serve.page.test_pages import HOSTILE, id_of
@@ -83,6 +85,8 @@ def duplicates(page: Page) -> None:
 
 def test_every_page_is_shown_without_a_complaint_in_light_and_dark_and_on_a_phone(visit: Open, page: Page) -> None:
     every = addresses(page)
+    now = datetime.now(UTC)
+    activity.add(page.workspace.settings, [activity.DayTally(now.date(), activity.SENT, "search", 3, 900)], now=now)
     for how in ({}, {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}}):
         tab = visit(**how)
         for path in every:
