@@ -397,15 +397,16 @@ def test_a_server_entry_that_was_there_before_us_comes_back(root: Path, home: Pa
     assert path.read_text() == '{"mcpServers": {"spec_kit_memory": {"command": "mine"}}}'
 
 
-def test_a_link_to_a_file_elsewhere_stays_a_link(root: Path, home: Path) -> None:
-    real = home / "dotfiles.json"
+def test_a_link_of_the_users_own_to_a_file_elsewhere_stays_a_link(root: Path, home: Path, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.json"
     real.write_text("{}")
-    (root / ".mcp.json").symlink_to(real)
-    hosts.install("claude-code", root=root, apply=True)
-    assert (root / ".mcp.json").is_symlink()
+    link = home / ".claude.json"
+    link.symlink_to(real)
+    hosts.install("claude-code", root=root, scope="user", apply=True)
+    assert link.is_symlink()
     assert "spec_kit_memory" in content(real)["mcpServers"]
-    hosts.uninstall("claude-code", root=root, apply=True)
-    assert (root / ".mcp.json").is_symlink()
+    hosts.uninstall("claude-code", root=root, scope="user", apply=True)
+    assert link.is_symlink()
     assert real.read_text() == "{}"
 
 
@@ -497,13 +498,16 @@ def test_odd_characters_in_paths_reach_the_host_as_they_are(
     assert everything(root, home) == before
 
 
-def test_a_link_that_leads_nowhere_yet_is_filled_and_leads_nowhere_again(root: Path, home: Path) -> None:
-    (root / ".mcp.json").symlink_to(home / "dotfiles.json")
-    hosts.install("claude-code", root=root, apply=True)
-    assert "spec_kit_memory" in content(home / "dotfiles.json")["mcpServers"]
-    hosts.uninstall("claude-code", root=root, apply=True)
-    assert (root / ".mcp.json").is_symlink()
-    assert not (home / "dotfiles.json").exists()
+def test_a_link_of_the_users_own_that_leads_nowhere_yet_is_filled_and_leads_nowhere_again(
+    root: Path, home: Path, tmp_path: Path
+) -> None:
+    link = home / ".claude.json"
+    link.symlink_to(tmp_path / "dotfiles.json")
+    hosts.install("claude-code", root=root, scope="user", apply=True)
+    assert "spec_kit_memory" in content(tmp_path / "dotfiles.json")["mcpServers"]
+    hosts.uninstall("claude-code", root=root, scope="user", apply=True)
+    assert link.is_symlink()
+    assert not (tmp_path / "dotfiles.json").exists()
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["the first goes first", "the last goes first"])
@@ -816,6 +820,48 @@ def test_nothing_is_written_through_the_link_of_a_folder_that_a_repository_broug
             assert everything(victim) == {}
         (root / name).unlink()
     assert everything(root) == {}
+
+
+@EVERY_HOST
+@pytest.mark.parametrize("there", [True, False], ids=["to a file", "to nothing yet"])
+def test_nothing_is_written_through_the_link_of_a_file_that_a_repository_brought(
+    host: str, there: bool, root: Path, home: Path
+) -> None:
+    """`.mcp.json` may lead to any file that the user keeps, or to one that some program would read once it is there."""
+    plan = hosts.install(host, root=root, scope="project")
+    changed = [Path(change["path"]) for change in plan.changes]
+    for path in (path for path in changed if path.is_relative_to(root)):
+        victim = home / f"victim{path.suffix}"
+        if there:
+            victim.write_text("{}" if path.suffix == ".json" else "")
+        before = everything(home)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(victim)
+        for verb in (hosts.install, hosts.uninstall):
+            with pytest.raises(Invalid, match=r"leads out of the project: .* --scope user"):
+                verb(host, root=root, scope="project", apply=True)
+            assert everything(home) == before
+        path.unlink()
+
+
+@pytest.mark.parametrize("target", [".git/hooks/post-checkout", ".mcp.json"], ids=["into git's folder", "to itself"])
+def test_a_link_within_the_project_that_leads_to_no_place_for_it_is_refused(target: str, root: Path) -> None:
+    (root / ".git/hooks").mkdir(parents=True)
+    (root / ".mcp.json").symlink_to(target)
+    with pytest.raises(Invalid, match="replace"):
+        hosts.install("claude-code", root=root, scope="project", apply=True)
+    assert (root / ".mcp.json").is_symlink()
+    assert not list((root / ".git/hooks").iterdir())
+
+
+def test_a_link_to_another_file_of_the_project_stays_a_link(root: Path) -> None:
+    (root / ".mcp.json").symlink_to("servers.json")
+    hosts.install("claude-code", root=root, scope="project", apply=True)
+    assert (root / ".mcp.json").is_symlink()
+    assert "spec_kit_memory" in content(root / "servers.json")["mcpServers"]
+    hosts.uninstall("claude-code", root=root, scope="project", apply=True)
+    assert (root / ".mcp.json").is_symlink()
+    assert not (root / "servers.json").exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such pipes")

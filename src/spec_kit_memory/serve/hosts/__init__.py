@@ -167,8 +167,8 @@ def _read(files: list[File], place: HostPlace) -> Iterator[tuple[File, bytes | N
 
 
 def _bounds(path: Path, place: HostPlace) -> Path | None:
-    """The project that the folder of a file must not leave: a repository brings its own links. A file itself may be a
-    link, as dotfiles are; the user's own folders may lead where they like."""
+    """The project that a file must not leave by a link: a repository brings its own. Files and folders of the user's
+    own may be links to where they like, as dotfiles are."""
     return place.root if place.scope == "project" and path.is_relative_to(place.root) else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,23 +112,36 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 def obstacle(path: Path, *, within: Path | None) -> str:
     """Why a file can be neither read nor written; empty where nothing stands in the way."""
-    if within is not None and not path.parent.resolve().is_relative_to(within.resolve()):
-        return "is reached through a link that leads out of the project"
+    if within is not None and (problem := _leads_elsewhere(path, within)):
+        return problem
     if path.exists() and not path.is_file():
         return "is not a regular file"
     return ""
 
 
+def _leads_elsewhere(path: Path, within: Path) -> str:
+    """A repository brings its own links, and what stands behind one may be the user's."""
+    real, root = Path(os.path.realpath(path)), within.resolve()
+    if real.is_symlink():
+        return "is a link that leads to itself: replace it by a file"
+    if not real.is_relative_to(root):
+        what = "is" if path.is_symlink() else "is reached through"
+        return f"{what} a link that leads out of the project: replace it, or install with --scope user"
+    if ".git" in real.relative_to(root).parts:
+        return "leads into git's own folder: replace the link"
+    return ""
+
+
 def _inside(path: Path, within: Path) -> Place:
-    """Links to folders of the project were followed by now; one that is swapped in from here on is refused."""
-    root, folder = within.resolve(), path.parent.resolve()
-    if not folder.is_relative_to(root):
+    """Links to what is in the project were followed by now; one that is swapped in from here on is refused."""
+    if _leads_elsewhere(path, within):
         raise Redirected(path)
-    return Place(root, (*folder.relative_to(root).parts, path.name))
+    root = within.resolve()
+    return Place(root, Path(os.path.realpath(path)).relative_to(root).parts)
 
 
 def remove_file(path: Path, *, within: Path | None) -> None:
-    if within is None or path.is_symlink():
+    if within is None:
         path.resolve().unlink(missing_ok=True)
     else:
         filesystem.remove(_inside(path, within))
@@ -135,7 +149,7 @@ def remove_file(path: Path, *, within: Path | None) -> None:
 
 def write_file(path: Path, data: bytes, *, mode: int | None = None, within: Path | None = None) -> None:
     """Replace a file in one step. A link stays a link: what it points to is replaced."""
-    if within is not None and not path.is_symlink():
+    if within is not None:
         place = _inside(path, within)
         filesystem.make_folders(place.parent)
         filesystem.replace(place, data, mode=mode)
