@@ -25,13 +25,22 @@ from spec_kit_memory.core.memory import Entry, Origin, Scope
 from spec_kit_memory.errors import DatabaseUnusable
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.arrays.feed import Counters
-from spec_kit_memory.index.postgres import dialect, failures, other_checkouts, real_array, schema, text_index
+from spec_kit_memory.index.postgres import (
+    dialect,
+    failures,
+    other_checkouts,
+    real_array,
+    schema,
+    text_index,
+    writer_turns,
+)
 from spec_kit_memory.index.sql.dialect import Elsewhere, TextIndex, Values, first
 
 __all__ = ["BUSY_SECONDS", "Connection", "Database", "Pool", "Raw", "taken"]
 
 BUSY_SECONDS = 30.0
 ASIDE_SECONDS = 0.5  # what a read gives to writing down that it happened
+_LEAST_WAIT_MS = 100  # in the database, for a writer whose turn came at the last moment
 _MOST_CONNECTIONS = 16  # of one process
 _POOL_SECONDS = 3.0
 _BELIEVED_SECONDS = 0.01
@@ -566,18 +575,21 @@ class Database:
         hurry = aside or self._threads.hurried
         seconds = min(self.busy_seconds, ASIDE_SECONDS) if hurry else self.busy_seconds
         sync = "; SET LOCAL synchronous_commit = off" if aside or self._threads.bulk else ""
-        begin = (
-            f"BEGIN; SET LOCAL lock_timeout = {max(1, int(seconds * 1000))};"
-            f" SET LOCAL idle_in_transaction_session_timeout = '{_ABANDONED}'{sync}"
-        )
         self._threads.writing = True
         try:
-            # What a person writes may concern others' links and copies: who may is judged before, memory by memory.
-            with self.translated(), self._transaction(begin, user=_EVERYONE) as connection:
-                schema.require_known(connection.lock_project(), self.where)
-                yield connection
-                connection.finish()
-                self._commit(connection)
+            with writer_turns.turn_to_write(self.url, self.project, seconds) as left:
+                if left is None:
+                    raise failures.busy(self.where)
+                begin = (
+                    f"BEGIN; SET LOCAL lock_timeout = {max(_LEAST_WAIT_MS, int(left * 1000))};"
+                    f" SET LOCAL idle_in_transaction_session_timeout = '{_ABANDONED}'{sync}"
+                )
+                # What a person writes may concern others' links and copies: who may is judged before, one by one.
+                with self.translated(), self._transaction(begin, user=_EVERYONE) as connection:
+                    schema.require_known(connection.lock_project(), self.where)
+                    yield connection
+                    connection.finish()
+                    self._commit(connection)
         finally:
             key = self.url, self.project
             _written[key] = _written.get(key, 0) + 1

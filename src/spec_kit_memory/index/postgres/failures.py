@@ -11,7 +11,7 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from spec_kit_memory.advice import advise
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable, SpecKitMemoryError
 
-__all__ = ["FOREIGN", "as_ours", "masked"]
+__all__ = ["FOREIGN", "as_ours", "busy", "masked"]
 
 FOREIGN = (psycopg.Error, PoolTimeout, PoolClosed)
 _PASSWORD = re.compile(
@@ -39,6 +39,11 @@ def masked(text: str) -> str:
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
 
 
+def busy(where: str) -> DatabaseBusy:
+    """Others wrote for as long as one waited for them."""
+    return DatabaseBusy(f"another process writes to {where}", hint="try again in a moment")
+
+
 def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
     match error:
         case errors.QueryCanceled() if "statement timeout" in str(error):
@@ -46,7 +51,7 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
                 f"{where} allows no statement to take as long as this one", hint="raise statement_timeout for this user"
             )
         case errors.LockNotAvailable() | errors.QueryCanceled():
-            return DatabaseBusy(f"another process writes to {where}", hint="try again in a moment")
+            return busy(where)
         case errors.TooManyConnections() | PoolTimeout() | errors.CannotConnectNow():
             return DatabaseBusy(
                 f"{where} takes no more connections now", hint="try again; raise max_connections or use a pooler"
