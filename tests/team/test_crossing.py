@@ -67,6 +67,12 @@ class Served:
     def call(self, token: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
         return self.result(self.ask(token, "tools/call", {"name": tool, "arguments": arguments}, tool))
 
+    def keep_own(self, token: str, title: str, text: str) -> int:
+        """A note of the caller's own in the shop; returns its id."""
+        context = {"title": title, "sessionSummary": text, "triggerPhrases": ["my own diary phrase"]}
+        saved = self.call(token, "memory_save", project="shop", context=context, vault="personal")
+        return int(saved["data"]["id"])
+
     def result(self, answer: httpx2.Response) -> dict[str, Any]:
         text = answer.text
         body = json.loads(text[text.index("{") :])
@@ -291,20 +297,99 @@ def test_schemas_show_projects_only_to_who_needs_them(served: Served) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_ledger_names_who_did_it_and_ones_own_notes_are_nobody_elses(served: Served, kind: str) -> None:
+def test_the_ledger_names_who_did_it_and_ones_own_notes_are_found_by_oneself(served: Served, kind: str) -> None:
     ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "admin", "shop")
     served.call(ana, "memory_validate", id=1, wasUseful=True)
     entry = served.call(ben, "memory_history", id=1)["data"]["entries"][0]
     assert entry["user"] == str(served.user(kind, "ana"))
-    own = served.folder / "shop" / "memory" / "users" / served.user(kind, "ana").id / "own.md"
-    own.parent.mkdir(parents=True)
-    own.write_text("# Diary\n\nMy own kestrel.\n", encoding="utf-8")
-    with served.team.projects.use("shop") as workspace:
-        workspace.index()
-    assert served.call(ana, "memory_search", query="diary kestrel")["data"]["results"][0]["title"] == "Diary"
-    for tool in ("memory_search", "memory_list", "memory_stats", "memory_health", "memory_context"):
-        arguments = {"query": "diary kestrel"} if tool == "memory_search" else {}
-        assert "Diary" not in json.dumps(served.call(ben, tool, **arguments)), tool
+    own = served.keep_own(ana, "Diary", "My own kestrel.")
+    for tool, arguments in (
+        ("memory_search", {"query": "diary kestrel"}),
+        ("memory_list", {}),
+        ("memory_load", {"memoryId": own}),
+        ("memory_history", {"id": own}),
+        ("memory_context", {"prompt": "my own diary phrase"}),
+        ("memory_match_triggers", {"prompt": "my own diary phrase"}),
+    ):
+        assert "Diary" in json.dumps(served.call(ana, tool, **arguments)), tool
+
+
+def of_an_own_note(own: int, path: str) -> dict[str, dict[str, Any]]:
+    """Arguments that would show or change somebody's own note, as a colleague calls it who knows its id and path."""
+    session = {"sessionId": "of-ana"}
+    return CALLS | {
+        "memory_search": {"query": "diary kestrel", "includeArchived": True, "limit": 50} | session,
+        "memory_context": {"prompt": "my own diary phrase, diary kestrel"} | session,
+        "memory_load": {"memoryId": own},
+        "memory_get": {"path": path, "from": 1, "count": 9},
+        "memory_match_triggers": {"prompt": "my own diary phrase"} | session,
+        "memory_save": {"filePath": path},
+        "memory_list": {"limit": 100},
+        "memory_update": {"id": own, "title": "Taken over"},
+        "memory_delete": {"id": own, "deleteFile": True},
+        "memory_validate": {"id": own, "wasUseful": False},
+        "memory_history": {"id": own},
+        "memory_causal_link": {"sourceId": own, "targetId": 1, "relation": "supports"},
+        "memory_drift_why": {"memoryId": own},
+        "checkpoint_restore": {"name": "shop-kestrel-checkpoint", "clearExisting": True},
+        "checkpoint_delete": {"name": "shop-kestrel-checkpoint"},
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ones_own_note_is_neither_shown_to_colleagues_nor_changed_by_them(served: Served, kind: str) -> None:
+    ana = served.token(kind, "ana", "writer", "shop")
+    own = served.keep_own(ana, "Diary", "My own kestrel.")
+    hers = {"query": "diary kestrel", "sessionId": "of-ana"}
+    found = served.call(ana, "memory_search", **hers)["data"]["results"][0]
+    assert found["title"] == "Diary"
+    served.call(ana, "memory_context", prompt="my own diary phrase", sessionId="of-ana")
+    calls = of_an_own_note(own, found["path"])
+    assert set(calls) == set(CALLS)
+    telling = re.compile(r"diary|own kestrel|users/ana", re.IGNORECASE)
+    for role in ("reader", "writer", "admin"):
+        other = served.token(kind, f"ben-{role}", role, "shop")
+        for tool, arguments in calls.items():
+            told = json.dumps(served.call(other, tool, **arguments))
+            for said in (json.dumps(value)[1:-1] for value in arguments.values() if isinstance(value, str)):
+                told = told.replace(said, "")
+            assert not telling.search(told), (role, tool, told)
+        for uri in (
+            f"memory://shop/{own}",
+            f"memory://{own}",
+            f"memory://shop/{found['path']}",
+            "memory://shop/recent",
+        ):
+            told = served.ask(other, "resources/read", {"uri": uri}, uri).text
+            assert not telling.search(told.replace(found["path"], "")), (role, uri, told)
+        for method in ("resources/list", "prompts/list"):
+            assert not telling.search(served.ask(other, method, {}).text)
+        counted = served.call(other, "memory_stats")["data"]["totals"]["memories"]
+        assert counted == len(served.call(other, "memory_list", limit=100)["data"]["memories"]), role
+    still = served.call(ana, "memory_load", memoryId=own)["data"]
+    assert "My own kestrel." in still["text"]
+    assert "Taken over" not in json.dumps(still)
+    assert served.call(ana, "memory_search", query="diary kestrel")["data"]["results"][0]["id"] == own
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_id_of_somebodys_own_note_is_answered_as_one_that_is_not_there(served: Served, kind: str) -> None:
+    ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "admin", "shop")
+    own = served.keep_own(ana, "Diary", "My own kestrel.")
+    for tool, name, more in (
+        ("memory_load", "memoryId", {}),
+        ("memory_history", "id", {}),
+        ("memory_update", "id", {"title": "Taken over"}),
+        ("memory_delete", "id", {}),
+        ("memory_validate", "id", {"wasUseful": True}),
+        ("memory_drift_why", "memoryId", {}),
+        ("memory_causal_link", "sourceId", {"targetId": 1, "relation": "supports"}),
+    ):
+        answers = [
+            json.dumps(served.call(ben, tool, **{name: given}, **more)).replace(str(given), "N")
+            for given in (own, 987654)
+        ]
+        assert answers[0] == answers[1], tool
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -365,12 +450,8 @@ def test_a_save_lands_in_its_project_whatever_it_says(served: Served, kind: str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_admin_restores_what_a_writer_kept_and_nobodys_own_notes_are_in_it(served: Served, kind: str) -> None:
     ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "admin", "shop")
-    for person in ("ana", "ben"):
-        own = served.folder / "shop" / "memory" / "users" / served.user(kind, person).id / "own.md"
-        own.parent.mkdir(parents=True)
-        own.write_text(f"# Diary of {person}\n\nMy own kestrel.\n", encoding="utf-8")
-    with served.team.projects.use("shop") as workspace:
-        workspace.index()
+    for token, person in ((ana, "ana"), (ben, "ben")):
+        served.keep_own(token, f"Diary of {person}", "My own kestrel.")
     made = served.call(ana, "checkpoint_create", name="by-ana")["data"]
     assert made["memories"] == 1, "hers is not in what others restore"
     served.call(ana, "memory_update", id=1, title="Spoilt")
