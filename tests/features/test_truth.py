@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from spec_kit_memory.embed import Embedding, QueryEmbedding
 from spec_kit_memory.embed.hashing import HashingEmbedder
 from spec_kit_memory.embed.local import LocalEmbedder
 from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
+from spec_kit_memory.files.checkpoint_shelf import FileSlot
 from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
@@ -28,13 +30,16 @@ class Fickle(HashingEmbedder):
         super().__init__()
         self.error: Exception | None = None
         self.bad_word = ""
+        self.bad_error: Exception = ProviderUnavailable(
+            "the provider answered 500: oops", hint="wait", perhaps_text=True
+        )
         self.asked: list[int] = []
 
     def _fail(self, texts: Sequence[str]) -> None:
         if self.error is not None:
             raise self.error
         if self.bad_word and any(self.bad_word in text for text in texts):
-            raise ProviderUnavailable("the provider answered 500: oops", hint="wait", perhaps_text=True)
+            raise self.bad_error
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         self.asked.append(len(texts))
@@ -109,6 +114,50 @@ def test_a_provider_that_fails_for_every_text_is_down_and_no_passage_is_blamed(p
     assert workspace.index().vectors == {"success": 6}
 
 
+@pytest.mark.parametrize("error", [EmbeddingFailed("vector 0 makes no sense", hint="check it"), ValueError("no")])
+def test_nonsense_in_answer_to_every_text_is_the_providers_fault_and_over_when_it_is(
+    place: Place, error: Exception
+) -> None:
+    notes(place)
+    embedder = Fickle()
+    embedder.error = error
+    for _ in range(4):  # a passage is given up after three tries
+        workspace = opened(place, embedder)
+        answer = workspace.index()
+        assert answer.vectors == {"pending": 6}
+        assert str(error) in answer.vector_problem
+        assert str(error) in workspace.load(1).hints[0]
+        assert not workspace.health().healthy
+        place.clock.pass_(minutes=1)
+    embedder.error = None
+    assert opened(place, embedder).index().vectors == {"success": 6}
+
+
+def test_a_model_that_cannot_be_asked_how_long_its_vectors_are_stops_no_index(place: Place) -> None:
+    class Mute(HashingEmbedder):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "dimensions":
+                raise EmbeddingFailed("it answered with no vectors", hint="check it")
+            return super().__getattribute__(name)
+
+    notes(place, 2)
+    workspace = opened(place, Mute())
+    answer = workspace.index()
+    assert (answer.new, answer.vectors) == (2, {"pending": 2})
+    assert answer.vector_problem == "E004 it answered with no vectors"
+    assert workspace.list().memories[0].problems == (f"it has no vectors yet: {answer.vector_problem}",)
+    assert opened(place, Fickle()).index().vectors == {"success": 2}
+
+
+def test_passages_that_are_given_up_do_not_count_as_embedded(place: Place) -> None:
+    notes(place, 2)
+    embedder = Fickle()
+    embedder.bad_word, embedder.bad_error = "word", EmbeddingFailed("too odd")
+    summaries = [opened(place, embedder).index().summary for _ in range(4)]
+    assert summaries[0].startswith("2 files indexed")
+    assert set(summaries[1:]) == {"nothing to do: 2 files are unchanged; 2 memories without all vectors"}
+
+
 @pytest.mark.parametrize("refused", [True, False])
 def test_an_index_that_cannot_embed_says_why_and_what_to_do(place: Place, refused: bool) -> None:
     notes(place)
@@ -153,9 +202,8 @@ def test_a_passage_that_cannot_be_embedded_is_named_where_its_memory_is_shown(pl
     notes(place, 2)
     embedder = Fickle()
     workspace = opened(place, embedder)
-    embedder.error = EmbeddingFailed("too odd")
+    embedder.bad_word, embedder.bad_error = "word", EmbeddingFailed("too odd")
     workspace.index()
-    embedder.error = None
     told = "1 passage has no vector: E001 too odd"
     assert [card.problems for card in workspace.list().memories] == [(told,), (told,)]
     assert told in workspace.load(1).hints
@@ -224,6 +272,32 @@ def test_a_file_that_no_rule_finds_any_more_is_told(place: Place) -> None:
     assert problems(workspace, "files") == [
         "1 file is indexed that no rule finds any more: specs/001-core/memory/note0.md"
     ]
+
+
+def test_a_checkpoint_that_may_not_be_read_hides_no_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes(place, 1)
+    workspace = place.open()
+    workspace.checkpoint_create("open")
+    workspace.checkpoint_create("locked")
+    reading = FileSlot.reading
+
+    def refused(slot: FileSlot) -> Any:
+        if slot.name.startswith("locked"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return reading(slot)
+
+    monkeypatch.setattr(FileSlot, "reading", refused)
+    listed = workspace.checkpoint_list()
+    assert [row.name for row in listed.checkpoints] == ["open"]
+    assert "Permission denied" in listed.hints[0]
+    (problem,) = problems(workspace, "checkpoints")
+    assert "locked" in problem
+    with pytest.raises(SpecKitMemoryError, match="Permission denied"):
+        workspace.checkpoint_restore("locked")
+    workspace.checkpoint_create("another")
+    workspace.checkpoint_restore("open")
+    assert "could not be read" in workspace.checkpoint_delete("locked").summary
+    assert problems(workspace, "checkpoints") == []
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "garbage"])

@@ -24,17 +24,17 @@ class Guarded:
 
     @property
     def name(self) -> str:
-        with _failing_as(ProviderUnavailable):
+        with _saying_what_it_is():
             return self._inner.name
 
     @property
     def dimensions(self) -> int:
-        with _failing_as(ProviderUnavailable):
+        with _saying_what_it_is():
             return self._inner.dimensions
 
     @property
     def weights_hash(self) -> str:
-        with _failing_as(ProviderUnavailable):
+        with _saying_what_it_is():
             return self._inner.weights_hash
 
     def embed_query(self, text: str) -> QueryEmbedding:
@@ -67,6 +67,16 @@ def _checked(embedding: QueryEmbedding) -> QueryEmbedding:
     if vector.ndim != 1 or not np.isfinite(vector).all():
         raise ValueError("the query's vector is none")
     return QueryEmbedding(vector, embedding.states, embedding.unrelated)
+
+
+@contextmanager
+def _saying_what_it_is() -> Iterator[None]:
+    """No text of the user's is to blame where the model cannot be asked how long its vectors are."""
+    with _failing_as(ProviderUnavailable):
+        try:
+            yield
+        except EmbeddingFailed as error:
+            raise ProviderUnavailable(error.message, hint=error.advice) from error
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Origin, Scope
 from spec_kit_memory.core.wording import counted, json_name
 from spec_kit_memory.errors import (
+    AccessDenied,
     BadParameter,
     BadSpecFolder,
     CheckpointExists,
@@ -292,7 +293,7 @@ def delete(runtime: Runtime, request: CheckpointDeleteRequest) -> CheckpointAnsw
     with _shelf(runtime).alone():
         try:
             gone = find(runtime, request.name).header
-        except RestoreFailed:  # it cannot be restored any more, but its file is there under that name
+        except (RestoreFailed, AccessDenied):  # it cannot be restored, but its file is there under that name
             name = _spelled(request.name)
             shelf.place_of(_shelf(runtime), name, runtime.scope).remove()
             return CheckpointAnswer(outcome=outcome("broken-checkpoint-deleted", name=name), name=name)

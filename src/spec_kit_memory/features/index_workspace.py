@@ -68,11 +68,11 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
         )
     text_done = time.perf_counter()
     # All that waits is embedded, whoever it belongs to; what is said is how much of one's own that was.
-    waiting = runtime.store.care.stats()["pending_passages"]
+    missing = _without_vectors(runtime)
     passages: int | None = None
     if request.embed:
         embed_pending(runtime, progress=request.progress, cancelled=request.cancelled)
-        passages = max(0, waiting - runtime.store.care.stats()["pending_passages"])
+        passages = max(0, missing - _without_vectors(runtime))
     else:
         runtime.embed_soon()
     seconds_vectors = time.perf_counter() - text_done
@@ -82,6 +82,12 @@ def index(runtime: Runtime, request: IndexRequest) -> IndexAnswer:
     if request.copy_to is not None:
         return _copied(runtime, answer, request.copy_to)
     return answer if rebuilt is None else _with_rebuilt(runtime, answer, rebuilt)
+
+
+def _without_vectors(runtime: Runtime) -> int:
+    """Passages: those that were given up too, or they would count as embedded."""
+    stats = runtime.store.care.stats()
+    return int(stats["pending_passages"]) + int(stats["failed_passages"])
 
 
 def _copied(runtime: Runtime, answer: IndexAnswer, url: str) -> IndexAnswer:

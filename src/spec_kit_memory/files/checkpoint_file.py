@@ -25,7 +25,15 @@ from spec_kit_memory.advice import advise
 from spec_kit_memory.core.memory import Scope
 from spec_kit_memory.core.scope import below
 from spec_kit_memory.core.wording import counted
-from spec_kit_memory.errors import BadPath, OutsideScope, RestoreFailed, SpecKitMemoryError, TooLarge
+from spec_kit_memory.errors import (
+    AccessDenied,
+    BadPath,
+    FileMissing,
+    OutsideScope,
+    RestoreFailed,
+    SpecKitMemoryError,
+    TooLarge,
+)
 from spec_kit_memory.files.checkpoint_shelf import SUFFIX, CheckpointShelf, FileSlot, FolderShelf, Slot
 from spec_kit_memory.files.file_errors import disk_error
 from spec_kit_memory.filesystem import Place
@@ -33,6 +41,7 @@ from spec_kit_memory.settings import Settings
 
 __all__ = [
     "FORMAT",
+    "UNREADABLE",
     "VERSION",
     "Checkpoint",
     "OpenedCheckpoint",
@@ -58,6 +67,8 @@ _LAST_SEQUENCE = 2**53
 _MOST_RATIO = 100
 _MOST_SLACK = 256 << 20
 _PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+# Damaged, foreign, locked away, or a link or a pipe, which is no checkpoint.
+UNREADABLE = (RestoreFailed, AccessDenied, BadPath, OutsideScope)
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
 
 
@@ -334,7 +345,9 @@ def headers(shelf: CheckpointShelf, scope: Scope) -> tuple[list[Checkpoint], lis
     for place in shelf.slots():
         try:
             header = read(place).header
-        except (RestoreFailed, BadPath, OutsideScope) as error:  # a link or a pipe is no checkpoint
+        except FileMissing:  # it was deleted meanwhile
+            continue
+        except UNREADABLE as error:  # one of them must not hide the others
             bad.append(error)
             continue
         if covers(scope, header.scope):

@@ -24,6 +24,7 @@ def disk_error(error: OSError | ValueError, path: Path | str) -> SpecKitMemoryEr
         return OutsideScope(
             f"{name} goes through a link to another place and is not followed",
             hint="replace the link by what it should lead to; nothing was changed",
+            path=name,
         )
     if isinstance(error, NotAFile):
         return BadPath(f"{name} is {error.kind}", hint="name a regular file; rename what is there", path=name)

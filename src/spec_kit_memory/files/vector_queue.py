@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from spec_kit_memory.core import long_lines, tokens
 from spec_kit_memory.core.memory import VectorStatus, embedded
 from spec_kit_memory.embed import Embedder, Embedding
-from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable
+from spec_kit_memory.errors import EmbeddingFailed, ProviderUnavailable, SpecKitMemoryError
 from spec_kit_memory.files.locks import Lock
 from spec_kit_memory.index.contract import Index, VectorWork
 from spec_kit_memory.settings import Settings
@@ -176,14 +176,12 @@ def _embed(
     try:
         vectors = embedder.embed_documents([item.embedded for item in batch])
         rows = {item.passage_hash: _packed(embedder, vector) for item, vector in zip(batch, vectors, strict=True)}
-    except (EmbeddingFailed, ValueError) as error:
-        reason = f"{error.code} {error.message}" if isinstance(error, EmbeddingFailed) else str(error)
-    except ProviderUnavailable as error:
-        # A server error may be about one text of the batch, or about everything: a text of ours tells.
+    except (EmbeddingFailed, ProviderUnavailable, ValueError) as error:
+        # It may be about one text of the batch, or about everything: a text of ours tells.
         alive = alive or _answers(embedder, error)
         if not alive:
-            raise
-        reason = f"{error.code} {error.message}"
+            raise _unavailable(error) from error
+        reason = f"{error.code} {error.message}" if isinstance(error, SpecKitMemoryError) else str(error)
     else:
         store.vectors.put(rows)
         done.embedded += len(rows)
@@ -197,14 +195,25 @@ def _embed(
     return {batch[0].passage_hash}
 
 
-def _answers(embedder: Embedder, error: ProviderUnavailable) -> bool:
+def _answers(embedder: Embedder, error: SpecKitMemoryError | ValueError) -> bool:
     """Does the provider embed anything at all after it failed like this?"""
-    if not error.details.get("perhaps_text"):
+    if isinstance(error, ProviderUnavailable) and not error.details.get("perhaps_text"):
         return False  # refused, unreachable or too busy: no text is to blame
     try:
-        return len(embedder.embed_documents([PROBE])) == 1
+        (probe,) = embedder.embed_documents([PROBE])
+        _packed(embedder, probe)
     except (ProviderUnavailable, EmbeddingFailed, ValueError):
         return False
+    return True
+
+
+def _unavailable(error: SpecKitMemoryError | ValueError) -> ProviderUnavailable:
+    """What is answered to every text is a failure of the provider, whatever it answers."""
+    if isinstance(error, ProviderUnavailable):
+        return error
+    if isinstance(error, SpecKitMemoryError):
+        return ProviderUnavailable(error.message, hint=error.advice)
+    return ProviderUnavailable(str(error), hint="search works by text meanwhile")
 
 
 def _packed(embedder: Embedder, embedding: Embedding) -> tuple[bytes, bytes | None]:
