@@ -74,6 +74,15 @@ def _lost_passages(workspace: Workspace, place: Place) -> None:
     plant(workspace, "DELETE FROM passage WHERE memory_id = 1", "DELETE FROM passage_fts WHERE rowid = 1")
 
 
+def _forged_trigger(workspace: Workspace, place: Place) -> None:
+    plant(workspace, "INSERT INTO \"trigger\" (memory_id, phrase) VALUES (1, 'anything at all')")
+
+
+def _lost_triggers(workspace: Workspace, place: Place) -> None:
+    workspace.update(1, trigger_phrases=["token storage"])
+    plant(workspace, 'DELETE FROM "trigger"')
+
+
 FAULTS: dict[str, tuple[Callable[[Workspace, Place], None], str]] = {
     "text index out of step": (_text_index, "text index"),
     "vectors missing": (_vectors_missing, "vectors"),
@@ -82,6 +91,8 @@ FAULTS: dict[str, tuple[Callable[[Workspace, Place], None], str]] = {
     "a link with one end": (_orphaned_link, "links"),
     "a session that nobody uses": (_old_session, "sessions"),
     "passages lost": (_lost_passages, "text index"),
+    "a trigger phrase that the memory does not have": (_forged_trigger, "text index"),
+    "trigger phrases lost": (_lost_triggers, "text index"),
 }
 
 

@@ -53,6 +53,14 @@ _BAD_VECTORS = (
     "SELECT id FROM vector WHERE length(vector) <> 4 * (SELECT dimensions FROM model ORDER BY id DESC LIMIT 1)"
 )
 _STRAY_STATES = "SELECT vector_id FROM token_state WHERE vector_id NOT IN (SELECT id FROM vector)"
+# What prompts are held against is what the memories say.
+_FALSE_TRIGGERS = (
+    "SELECT memory_id FROM \"trigger\" AS shown JOIN memory ON memory.id = memory_id WHERE presence = 'live'"
+    " AND json_valid(triggers) AND phrase NOT IN (SELECT value FROM json_each(memory.triggers))"
+    " UNION SELECT memory.id FROM memory WHERE presence = 'live' AND json_valid(triggers) AND EXISTS"
+    " (SELECT 1 FROM json_each(memory.triggers) AS named WHERE NOT EXISTS"
+    ' (SELECT 1 FROM "trigger" WHERE memory_id = memory.id AND phrase = named.value))'
+)
 _ORPHANED_LINKS = (
     "SELECT id FROM link WHERE source_id = target_id OR source_id NOT IN (SELECT id FROM memory)"
     " OR target_id NOT IN (SELECT id FROM memory)"
@@ -65,6 +73,7 @@ _QUICK_FAULTS: tuple[Fault, ...] = (
     ("text index", _STRAY_WORDS, "{} entries of the text index belong to no passage"),
 )
 _SLOW_FAULTS: tuple[Fault, ...] = (
+    ("text index", _FALSE_TRIGGERS, "{} memories answer to other trigger phrases than theirs"),
     ("vectors", _STRAY_STATES, "{} token states belong to no vector"),
     *VECTOR_FAULTS,
     ("vectors", _BAD_VECTORS, "{} vectors have the wrong size"),
@@ -133,7 +142,14 @@ class Care(Repairs):
             elif memory.presence == "live":
                 connection.text_index.show_again(connection, memory_id, memory.title, rows.unpack(blob))
             recorder.entry(Mutation.REINDEX, memory, memory_id, event=Event.UPDATE)
-        return len(ids)
+        false = [row[0] for row in fetch(connection, _FALSE_TRIGGERS)]
+        connection.execute('DELETE FROM "trigger" WHERE memory_id IN @list(?)', (false,))
+        connection.execute(
+            'INSERT OR IGNORE INTO "trigger" (memory_id, phrase)'
+            " SELECT memory.id, value FROM memory, json_each(triggers) WHERE memory.id IN @list(?)",
+            (false,),
+        )
+        return len({*ids, *false})
 
     def rebuild(self, change: Change, fill: Callable[[Index], object] = lambda index: None) -> Rebuilt:
         from spec_kit_memory.index.sqlite import rebuild
