@@ -80,12 +80,26 @@ def test_loopback_without_a_token_is_served_to_who_wants_it(live: LiveWorkspace)
     assert "spec_kit_memory" in answer.text
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8765", "localhost.evil.example"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "127.0.0.1.evil.example:8765", "localhost.evil.example", "evil.example:127.0.0.1"),
+        *("127.0.0.1@evil.example", "evil.example@127.0.0.1", "localhost, evil.example", "localhost#.evil.example"),
+        *("[::]", "2130706433", "0x7f.1", "127.1", "localhost..", "", "[::1].evil.example"),
+    ],
+)
 def test_another_host_name_is_refused(live: LiveWorkspace, host: str) -> None:
     assert posted(live, name=host).status_code == 421
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost.evil.example", "null"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("https://evil.example", "http://localhost.evil.example", "null", "file://", "http://evil@localhost.x"),
+        *("http://evil.example#localhost", "http://localhost@evil.example", "http://127.0.0.1.nip.io", "localhost"),
+        *("http://localhost, http://evil.example", "chrome-extension://localhost", "http://[::1].evil.example"),
+    ],
+)
 def test_another_origin_is_refused(live: LiveWorkspace, origin: str) -> None:
     assert posted(live, origin=origin).status_code == 403
 

@@ -155,6 +155,7 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
             undone=_CALLED.get(act.kind, act.kind),
             memory_ids=tuple(dict.fromkeys(done.memory_ids)),
         )
+    runtime.whole.require_sound()
     raise Invalid(
         "; ".join(["there is nothing to undo", *passed]),
         hint=advise("what-undo-does"),

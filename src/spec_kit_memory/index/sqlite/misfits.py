@@ -6,12 +6,12 @@ hold them. Looked for where something failed for no other reason, and by the ful
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from spec_kit_memory.index.sql.dialect import fetch
 from spec_kit_memory.index.sqlite.connection import Connection
 
-__all__ = ["is_too_large", "misfits"]
+__all__ = ["hidden", "is_too_large", "misfits"]
 
 _TABLES = (
     *("counter", "content", "memory", "usage", "override", "citation", "link", "history", "ledger", "session"),
@@ -35,6 +35,15 @@ _KINDS = {"INTEGER": "'integer'", "REAL": "'real', 'integer'", "TEXT": "'text'",
 _LAST_MOMENT = 253_402_300_799_999_999  # of the year 9999 in microseconds; counts and ids are far below
 _LAST_NS = 9_000_000_000_000_000_000
 _LARGEST_REAL = 1e300
+# What keeps rows from being seen: by everybody, or by whom they belong to.
+_HIDDEN = {
+    "memory.project names a project, and no file has one": "memory WHERE project IS NOT NULL AND source <> 'chat'",
+    "memory.owner is not the user of its path": "memory WHERE path GLOB 'memory/users/?*/*' AND presence = 'live'"
+    " AND owner IS NOT substr(path, 14, instr(substr(path, 14), '/') - 1)",
+    "memory.content_hash is of no recorded text": "memory WHERE presence = 'live'"
+    " AND content_hash NOT IN (SELECT hash FROM content)",
+}
+_UNFIT_RECORD = {"ledger.at is no time": "ledger WHERE julianday(at) IS NULL"}
 
 
 def _most(column: str) -> int:
@@ -51,7 +60,17 @@ def is_too_large(column: str, value: object) -> bool:
 
 def misfits(connection: Connection) -> list[str]:
     """One sentence for each column that has such a value."""
-    return [said for table in _TABLES for said in _of(connection, table)]
+    senseless = [said for table in _TABLES for said in _of(connection, table)]
+    return senseless or [*hidden(connection), *_found(connection, _UNFIT_RECORD)]
+
+
+def hidden(connection: Connection) -> list[str]:
+    """Why memories may be there and nobody sees them."""
+    return _found(connection, _HIDDEN)
+
+
+def _found(connection: Connection, faults: Mapping[str, str]) -> list[str]:
+    return [said for said, rows in faults.items() if fetch(connection, f"SELECT 1 FROM {rows} LIMIT 1")]
 
 
 def _of(connection: Connection, table: str) -> Iterator[str]:

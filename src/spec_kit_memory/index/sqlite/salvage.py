@@ -185,6 +185,7 @@ def _check_history(row: Record) -> None:
 
 def _check_ledger(row: Record) -> None:
     Mutation(row["type"])
+    datetime.fromisoformat(row["at"])
     _list(row["memory_ids"])
     _check_hash(row["hash"])
     _check_hash(row["previous"])

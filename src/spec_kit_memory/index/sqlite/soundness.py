@@ -11,7 +11,7 @@ import apsw
 from spec_kit_memory.index.sql.dialect import fetch
 from spec_kit_memory.index.sqlite.connection import Connection, Database
 from spec_kit_memory.index.sqlite.failures import damaged
-from spec_kit_memory.index.sqlite.misfits import misfits
+from spec_kit_memory.index.sqlite.misfits import hidden, misfits
 
 __all__ = ["SECONDS", "Soundness", "Watch", "integrity", "integrity_of"]
 
@@ -34,6 +34,7 @@ _LOOKED_AT = (
     "passage_fts_data",
     "passage_fts_docsize",
     "passage_fts",
+    "hidden",  # no table: rows that are there and not seen
 )
 
 
@@ -53,7 +54,8 @@ class Soundness:
         watch = Watch(_BLINK_SECONDS if quick else SECONDS)
         with self._database.apart() as fresh:
             for table in tables:
-                faults = watch.look("integrity", partial(_sound, table=table), fresh)
+                look = hidden if table == "hidden" else partial(_sound, table=table)
+                faults = watch.look("integrity", look, fresh)
                 if faults:
                     raise damaged(self._database.path, faults[0])
                 self._checked_at[table] = time.monotonic()
@@ -78,7 +80,7 @@ class Watch:
     def is_over(self) -> bool:
         return self._until is not None and time.monotonic() >= self._until
 
-    def look(self, name: str, at: Callable[[apsw.Connection], list[str]], connection: Connection) -> list[str]:
+    def look(self, name: str, at: Callable[[Connection], list[str]], connection: Connection) -> list[str]:
         if self.endless:
             return at(connection)
         if not self.is_over():
