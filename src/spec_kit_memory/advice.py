@@ -1,7 +1,7 @@
-"""What is the next step? A code with its values; the words stand in `serve.messages`, once for each kind of reader.
+"""What is the next step? A code with its values; `serve.messages` has the wording for each kind of reader.
 
-A model hears of tools, a person of commands, Python of methods, so nothing below the edges can word it. A text that
-names nothing of an edge ("free some space and try again") needs no code.
+A model is referred to tools, a person to commands, Python to methods, so code below the edges cannot word it. A text
+that names none of these ("free some space and try again") needs no code.
 """
 
 from __future__ import annotations

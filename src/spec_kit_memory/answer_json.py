@@ -1,7 +1,7 @@
 """How does a value of an answer look as JSON, and how many bytes is that?
 
-The one place that turns typed rows into what is sent: camelCase names, and without what goes unsaid. Budgets measure
-by it, so a new field of a row is counted as soon as it exists.
+The only place that turns typed rows into what is sent: camelCase names, without empty optional fields. Budgets measure
+its output, so a new field of a row is counted as soon as it exists.
 """
 
 from __future__ import annotations

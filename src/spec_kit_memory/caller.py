@@ -1,7 +1,7 @@
 """Who is calling? A `Caller` per call: what it may see, whose change it is, which session and connection it belongs to.
 
-The edges make it (the command line and standard input once for the process, a server with sign-in per request), and
-no tool's parameter ever does. Nothing below `serve` looks for any of it anywhere else.
+It is created at the edges (the command line and the stdio server once per process, a server with sign-in per request),
+never from a tool's parameter. Code below `serve` gets this information from nowhere else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What can be asked of a workspace? One request per verb, one line per parameter.
 
 The schemas of the tools, the options of the commands, the signatures of `Workspace`, the check of what is given and
-the reference pages are made from these lines; nothing of a parameter is said a second time. `about` goes into every
+the reference pages are made from these lines; nothing about a parameter is repeated elsewhere. `about` goes into every
 conversation and is short; `help` is for people. Docstrings are the commands' help.
 """
 

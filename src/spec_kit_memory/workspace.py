@@ -2,7 +2,7 @@
 
 A `Workspace` wires settings, store, files and embedder together and hands each verb to
 `features/`. Its methods are thread safe; they answer with the dataclasses of `answers`.
-`for_caller` gives it to somebody else who asks.
+`for_caller` returns the same workspace for another caller.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which spec folder does a conversation belong to, and how sure is that?
 
 Every folder gets a score from 0 to 100: topic words 40, files 30, phase 20, recency 10. A part that
-nothing is known about (no files were named, no phase can be told) is left out and the others weigh
-more. 70 and more is used, 50 to 69 used with a warning, below that the caller has to ask.
+cannot be computed (no files were named, no phase can be inferred) is left out and the others weigh
+more. 70 or more is used, 50 to 69 is used with a warning, below that the caller has to choose.
 """
 
 from __future__ import annotations

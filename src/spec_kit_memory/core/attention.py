@@ -1,8 +1,8 @@
 """What is a session attending to, how strongly, and what follows from it?
 
-Attention is 1.0 when a memory matches and fades with every turn by its tier's rate. What is linked
-to a match is attended to at half the strength per hop. Values in, values out: sessions are replaced,
-never changed.
+Attention is 1.0 when a memory matches and fades with every turn by its tier's rate. Memories linked
+to a match get half the attention per hop. Functions take and return values: sessions are replaced,
+never modified.
 """
 
 from __future__ import annotations

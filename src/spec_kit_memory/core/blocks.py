@@ -1,7 +1,7 @@
-"""Of which sections and blocks is a document made?
+"""Which sections and blocks does a document consist of?
 
-Anchors and headings make sections, and in each section stand paragraphs, lists, tables and code.
-Merging and comparing documents need these units; what cuts passages needs only lines.
+Anchors and headings delimit sections; each section contains paragraphs, lists, tables and code.
+Merging and comparing documents need these units; splitting into passages needs only lines.
 """
 
 from __future__ import annotations

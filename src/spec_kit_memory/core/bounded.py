@@ -1,7 +1,7 @@
-"""How does an answer keep within bounds that nobody asked to be exceeded?
+"""How is the length of an answer bounded?
 
-One hostile file can have a hundred thousand things wrong with it, one workspace ten thousand such files. What is said
-of them is cut where it gets too long: the first of every list, the beginning of every text, and how much is missing.
+A hostile file can have a hundred thousand mistakes, and a workspace ten thousand such files. Long lists and texts in
+answers are truncated: the first items, the beginning of the text, and how much is missing.
 """
 
 from __future__ import annotations

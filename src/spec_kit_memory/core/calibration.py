@@ -1,7 +1,7 @@
 """How well does a passage answer by itself, so that two questions can be compared?
 
-Something always comes first, so the place and the relevance of a passage say nothing about whether it answers. Match
-does: 0 to 1, from what the legs measured of this passage and nothing else, by one rising curve. It was fitted on one
+Some passage is always first, so neither rank nor relevance shows whether it answers the question. Match does: 0 to 1,
+computed by one rising curve from the text and vector scores of this passage alone. The curve was fitted on one
 labelled set and checked on others (docs/explain/score.md, benchmarks/calibration.py).
 """
 

@@ -1,6 +1,6 @@
 """Which files of the project does a text name? Paths in prose, links and code, with or without a line.
 
-What is found here are names only; whether such a file exists is for others to say.
+This module finds names only; whether such a file exists is checked elsewhere.
 """
 
 from __future__ import annotations

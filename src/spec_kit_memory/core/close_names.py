@@ -1,4 +1,4 @@
-"""Which of these names was probably meant? For hints after a slip of the keyboard."""
+"""Which of these names was probably meant? For hints after a typing mistake."""
 
 from __future__ import annotations
 

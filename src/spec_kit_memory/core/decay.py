@@ -1,7 +1,7 @@
 """How much has a memory faded, and in which state is it?
 
 Four models of decay as one function, and the five states with their floors. The
-thresholds stand once: `state` and `bounds` are two views of the same numbers.
+thresholds are defined once: `state` and `bounds` are two views of the same numbers.
 """
 
 from __future__ import annotations

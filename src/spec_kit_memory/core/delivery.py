@@ -1,4 +1,4 @@
-"""What becomes of a change of a file that a team server accepted, on its way into git?"""
+"""Which states does a file change go through between its acceptance by a team server and its commit in git?"""
 
 from __future__ import annotations
 

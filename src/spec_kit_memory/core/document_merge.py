@@ -1,9 +1,9 @@
-"""How do two documents that say nearly the same become one?
+"""How are two documents with nearly the same content merged into one?
 
-The document that stays keeps every line of its own. What only the other one says is added where
-it belongs: a decision to the decisions, a step to the steps, a sentence to its paragraph. Units are
-sections, list items, table rows, paragraphs and sentences; each stands in the result once, and where
-both have something of their own in one place, the staying document's comes first.
+The remaining document keeps all its lines. Content that only the other one has is added to the
+matching part: a decision to the decisions, a step to the steps, a sentence to its paragraph. Units are
+sections, list items, table rows, paragraphs and sentences; each occurs once in the result, and where
+both documents have their own content in one place, the remaining document's comes first.
 """
 
 from __future__ import annotations

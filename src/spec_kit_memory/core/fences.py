@@ -1,4 +1,4 @@
-"""What opens and closes a code fence in markdown, which lines are code, and how is a text put into a fence?"""
+"""What opens and closes a code fence in markdown, which lines are code, and how is a text enclosed in a fence?"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Does a list written as in `.gitignore` name this path? Decided as git decides it, in time that grows with the length.
 
-A list may have come with a stranger's repository: `*a*a*a*a*ab` must not be tried in every way there is. What stands
-between two stars is found at the first place where it fits and stays there, which is right because a star takes
-anything: no later place could make the rest fit that the first one does not.
+A list may have come with a stranger's repository, so matching `*a*a*a*a*ab` must not backtrack. The text between two
+stars is matched at the first place where it fits. That is sufficient because a star matches anything: if the rest of
+the pattern does not fit after the first place, it does not fit after a later one either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How is JSON read whose size nobody vouches for? One element at a time, and within limits.
+"""How is JSON of unknown size read? One element at a time, and within limits.
 
 Decoded JSON can take more than twenty times the memory of its text (`[],[],[],…`), and an export of conversations is
 one array of them. So the array is never decoded as a whole: only a window of the text is kept, which grows while an

@@ -1,4 +1,4 @@
-"""Is the record of changes whole? Canonical form, chain hash and verification, as pure functions.
+"""Is the record of changes intact? Canonical form, chain hash and verification, as pure functions.
 
 An entry's hash is the SHA-256 of the canonical JSON of everything else in it, the hash of the
 entry before included. Changing, dropping, inserting or swapping an entry therefore breaks the

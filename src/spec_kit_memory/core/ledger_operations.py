@@ -1,7 +1,7 @@
 """What did an entry of the ledger do? Its operation, for entries of every version.
 
-0.1 wrote no operations, only reasons in words. This is the one place that reads those words, and only of its
-entries: they are turned into the operations that 0.2 would have written, as far as they say enough.
+0.1 wrote no operations, only reasons in words. This is the only place that parses those words, and only
+for its entries: where they are specific enough, they are turned into the operations that 0.2 would have written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How is a line read that is longer than a passage? In parts, cut at sentences, else words, else characters.
+"""How is a line split that is longer than a passage? At sentences, or else at words, or else at characters.
 
-The parts of a line follow from the line alone. A passage that is one of them names its line, and its hash tells which
-part it is, so that nothing more has to be kept with it.
+The parts depend on the line alone. A passage that is such a part has the line's number, and its hash identifies the
+part, so nothing more has to be stored with it.
 """
 
 from __future__ import annotations

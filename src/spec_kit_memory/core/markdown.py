@@ -1,6 +1,6 @@
-"""What does a markdown file say? Its metadata, anchors and headings, with true line numbers.
+"""What does a markdown file say? Its metadata, anchors and headings, with exact line numbers.
 
-The text comes decoded, without a byte order mark, and redacted. Only front matter and the YAML
+The input is already decoded, without a byte order mark, and redacted. Only front matter and the YAML
 block under the anchor `metadata` set metadata; nothing else in the text does.
 """
 

@@ -1,7 +1,7 @@
 """What is a memory made of? The words of the product as values.
 
-Frozen dataclasses and enums only: no files, no SQL, no clock. Every other room
-speaks in these types. Lines are counted from 1 and ranges include both ends.
+Frozen dataclasses and enums only: no files, no SQL, no clock. All other packages
+use these types. Lines are counted from 1 and ranges include both ends.
 Similarity is 0 to 1 and score is 0 to 100 everywhere.
 """
 

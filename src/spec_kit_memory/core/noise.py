@@ -1,8 +1,8 @@
 """Which parts of a conversation are machinery rather than something said?
 
 System reminders, hook notices and bare tool lines are cut out of messages before they are kept.
-Every rule takes time linear in the text, also the user's own patterns: those know `*` (anything)
-and nothing else, so that no pattern can hang a save.
+Every rule takes time linear in the text. So do the user's own patterns, whose only special character
+is `*` (anything), so that no pattern can make a save hang.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What did a change do? Operations as data, one type per kind, written beside each ledger entry.
+"""What did a change do? Operations as data, one type per kind, stored with each ledger entry.
 
 All entries of one call share the `id` of its operation. Undo, diff and recovery read these values; the `reason`
 of an entry is a sentence for people and is never read by the program. What a memory was before and after

@@ -1,9 +1,9 @@
-"""Which search results and rules fit into a token budget, so that most of what was found gets through?
+"""Which search results and rules fit into a token budget, so that as much as possible of what was found is shown?
 
-The best passage goes in first, the others by how likely they are wanted for their price, so neither the tail of the
-first hit nor a long passage crowds them out; one beside lines that are shown already costs little. What is left over
-names more results and widens fragments to whole sections. Lines are shown whole or not at all, unless not one of the
-best result fits. The budget is never exceeded.
+The best passage is added first, the others by expected usefulness per token, so neither the tail of the first hit nor
+a long passage displaces them; a passage next to lines that are already shown costs little. The remaining budget is
+used to name more results and to extend fragments to whole sections. Lines are shown whole or not at all, unless not
+even one line of the best result fits. The budget is never exceeded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which phrases would a person choose to bring a memory up again?
 
-Runs of content words weighted by how often they occur, how long they are and where they stand (title,
+Runs of content words weighted by how often they occur, how long they are and where they occur (title,
 headings, emphasis), names from code, file names and the folder's name. Never single common words:
 those would match almost every prompt. Time is linear in the text, of which the first part is read.
 """

@@ -1,7 +1,7 @@
 """Which argument of a command or a call is a password? `curl -u ana:…`, `mysql -p…`, `SetBasicAuth("ana", "…")`.
 
-What an option means depends on the program: `-p` is a password to mysql, a port to ssh and a parent to mkdir.
-So a program is found first, and then its own options up to the end of the command.
+What an option means depends on the program: `-p` is a password for mysql, a port for ssh and `--parents` for mkdir.
+So the program is found first, and then its own options up to the end of the command.
 """
 
 from __future__ import annotations

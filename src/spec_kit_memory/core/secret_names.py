@@ -1,4 +1,4 @@
-"""Which value is given to a telling name? `password = "…"`, `API_KEY=…`, `"auth": "…"`, `Authorization: Bearer …`.
+"""Which value has a name of a secret? `password = "…"`, `API_KEY=…`, `"auth": "…"`, `Authorization: Bearer …`.
 
 The name's word is found by the scan; here the rest of the name, the sign and the value behind it are read, in
 the notations of settings, data, markup, headers, addresses and code.

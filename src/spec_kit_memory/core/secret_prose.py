@@ -1,7 +1,7 @@
 """Which word of a sentence is a password? "the password is …", « le mot de passe est … », 密码是…
 
-In a sentence nothing but the words around it tells a value from a description ("the password is wrong"), so
-a value has to look like a password, to stand in quotation marks, or to be a word that describes nothing.
+In a sentence only the surrounding words distinguish a value from a description ("the password is wrong"), so
+a value has to look like a password, be in quotation marks, or be a word that is not a description.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Is a value a secret, or a type, a placeholder, a description, a piece of code?
 
-Nothing here looks at where a value stands; the readers (names, sentences, commands, documents) do, and
-ask for as much likeness to a secret as their place leaves in doubt.
+This module does not consider the context of a value. The readers (names, sentences, commands, documents) do, and
+the less certain their context is, the more a value has to look like a secret.
 """
 
 from __future__ import annotations

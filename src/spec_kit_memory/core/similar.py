@@ -1,7 +1,7 @@
-"""Is this text a near-copy of that one?
+"""Is one text a near-duplicate of another?
 
-Vectors say that two files of one project are about the same things; that makes no copy. Here
-runs of three words are compared: what two texts share word for word, as a share of both.
+Similar vectors mean that two files are about the same topics, not that one is a copy. Therefore
+runs of three words are compared: the share of runs that both texts have in common.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is left of an English word without its endings? Porter's algorithm, as the text index has it.
+"""What is left of an English word without its endings? Porter's algorithm, as in the text index.
 
-The index stems by itself; this is for those who must count in a text what the index found there.
+The index stems by itself; this is for code that has to find the same words in a text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which English words tell nothing about a memory by themselves?"""
+"""Which English words say nothing about a memory by themselves?"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where are a markdown body's fences, comments, headings and anchors?
 
-One pass over the lines. What stands in a code fence, in a comment or in a code span is
-text about markdown, not markdown, and counts for nothing here.
+One pass over the lines. Whatever is in a code fence, a comment or a code span is
+text about markdown, not markdown, and is ignored here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which memories does a prompt bring up by their trigger phrases?
 
-A phrase occurs when its words stand in the prompt as whole words, whatever their case, width
+A phrase matches when its words occur in the prompt as whole words, whatever their case, width
 or spacing. All phrases are looked up in one pass over the prompt: its words and pairs of
 neighbouring words are intersected with an index of how the phrases begin.
 """

@@ -1,4 +1,4 @@
-"""What does an embedder give? The types that every one of them keeps to."""
+"""What does an embedder return? The types that all of them use."""
 
 from __future__ import annotations
 

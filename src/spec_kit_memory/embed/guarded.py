@@ -1,7 +1,7 @@
-"""What if an embedder fails in a way that nobody foresaw? Then it failed, and nothing else did.
+"""What if an embedder fails in an unforeseen way? The failure stays confined to the embedder.
 
-A caller may bring any embedder, and a runtime may raise anything. Around each of them stands this
-one, so that all others meet only our own errors, and vectors that are some.
+A caller may supply any embedder, and a runtime may raise anything. This wrapper around each of them
+ensures that other code sees only our own errors and valid vectors.
 """
 
 from __future__ import annotations

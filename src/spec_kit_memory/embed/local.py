@@ -2,7 +2,7 @@
 
 snowflake-arctic-embed-s (int8 ONNX): the vector is the CLS token's last state, length 1, of
 at most 512 tokens; queries, and only queries, get the model's prefix. The other states of the
-same pass are kept for content words (see embed/states.py), as signs against a fixed mean.
+same pass are kept for content words (see embed/token_states.py), as signs against a fixed mean.
 
 `model/token_mean.npy` is that mean, made from random runs of the model's own vocabulary (see
 benchmarks/embedding.py): measured no worse than a mean of real text, and it leans to no kind of

@@ -1,7 +1,7 @@
 """What does a text mean, to a model behind an OpenAI-compatible /v1/embeddings?
 
-OpenAI, Ollama, llama.cpp, vLLM and LM Studio answer alike. Every call ends by a deadline,
-whatever the other side does; an answer is believed only after it was checked. An error says in its
+OpenAI, Ollama, llama.cpp, vLLM and LM Studio use the same format. Every call has a deadline,
+whatever the other side does; a response is used only after it has been validated. An error says in its
 details (`perhaps_text`) when it may be about the text and not about the provider.
 """
 

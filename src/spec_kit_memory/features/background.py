@@ -1,6 +1,6 @@
-"""What goes on behind the answers? Scan, vectors, watcher, use counts: one thread each.
+"""What runs in the background? Scan, vectors, watcher, use counts: one thread each.
 
-Nothing here may take a server down: an error is kept for the check of health and tried again.
+Nothing here may take a server down: an error is recorded for `health`, and the work is retried.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What needs a person's decision? One list of what was found, each with what can be done about it.
+"""What needs a person's decision? One list of findings, each with the possible actions.
 
-Only memories that this caller may see; numbers of the whole workspace are not for somebody who sees a part.
+It covers only memories that the caller may see; figures about the whole workspace require an unlimited scope.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What was said? Conversations as memories.
 
 Chat is text of unknown origin: search finds it, but it carries no rules and no triggers
-until a person vouches for it. A conversation that grew is updated, never doubled.
+until a person vouches for it. A conversation that has grown is updated, never duplicated.
 """
 
 from __future__ import annotations

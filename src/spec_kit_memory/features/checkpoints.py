@@ -1,7 +1,7 @@
-"""How does everything return to an earlier state? Named snapshots: made, listed, compared, restored, deleted.
+"""How is an earlier state restored? Named snapshots: made, listed, compared, restored, deleted.
 
-A session makes, sees and restores only what its scope covers. A restore reads and judges the
-whole file before anything is written, and keeps the present in a checkpoint of its own first.
+A session makes, sees and restores only what its scope covers. A restore reads and validates
+the whole file before anything is written, and first saves the present state in another checkpoint.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Does the code that memories name still look as it did when they were written?
 
-Asked after every cache: files change without a word to the index. What answers say of it fits their budget.
+This is checked after every cache, because files change without notifying the index. The result fits the budget.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What does an agent need to know that starts or resumes? One text within a token budget.
+"""What does an agent need to know when it starts or resumes? One text within a token budget.
 
-Rules first, then what the prompt brings up, then where the spec folder stands and which
-decisions bear on it. Whole memories are offered, not loaded, unless auto-load was asked for.
+Rules first, then the memories that the prompt triggers, then the state of the spec folder and the
+decisions that concern it. Whole memories are offered, not loaded, unless auto-load was asked for.
 """
 
 from __future__ import annotations

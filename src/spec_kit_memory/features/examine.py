@@ -1,4 +1,4 @@
-"""What is there to know of one memory? For a person who judges it: looking counts as no use."""
+"""What is known about one memory? For a person who assesses it: viewing does not count as use."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which files does a restore write back, and which does it leave alone?
+"""Which files does a restore write back, and which does it leave unchanged?
 
 A file is written only where what it replaces is kept elsewhere, byte for byte as it was where
-its stored text allows that. Text that was redacted is not what the file said, and stays out.
-Where a memory was in another place until then, its file there goes to the trash: two files
+its stored text allows that. Redacted text is not the file's text and is not written.
+If a memory was at another path until then, its file there goes to the trash: two files
 would be two memories.
 """
 

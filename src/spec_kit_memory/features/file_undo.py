@@ -1,7 +1,7 @@
-"""How does a file come back to what it was before an operation?
+"""How is a file restored to its state before an operation?
 
-The operation says which bytes were there before and after, by their hash. A file is touched only while it is what
-the operation left: an edit since is never overwritten. What is taken away goes to the trash. Nothing is changed
+The operation says which bytes were there before and after, by their hash. A file is changed only if it is still as
+the operation left it: a later edit is never overwritten. What is taken away goes to the trash. Nothing is changed
 here: what has to be done is planned as steps of `files.file_changes`.
 """
 

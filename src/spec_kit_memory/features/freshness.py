@@ -1,4 +1,4 @@
-"""Does the index still say what the file says? Asked of one file before it is read out."""
+"""Does the index still agree with a file? Checked for one file before its text is returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far has a change come on its way into git? Asked of a team server; elsewhere files are written at once."""
+"""Is a change in git yet? Relevant on a team server; elsewhere files are written immediately."""
 
 from __future__ import annotations
 

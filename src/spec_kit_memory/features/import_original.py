@@ -1,7 +1,7 @@
 """What does the original system's database know of our files? Use, validations, links and history.
 
-Files are matched by their path below specs/. Taking the same database over twice changes
-nothing: the ledger remembers it by its hash.
+Files are matched by their path below specs/. Importing the same database twice changes
+nothing: the ledger records its hash.
 """
 
 from __future__ import annotations

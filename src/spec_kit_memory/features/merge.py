@@ -1,7 +1,7 @@
 """How do two memories become one?
 
-The one that stays takes in what only the other one says; the other gives way, superseded by a link. Both files
-as they were are in the trash, and one operation tells of both, so that undo can bring both back.
+The remaining memory is extended by what only the other one says; a link marks the other as superseded. The original
+files of both are in the trash, and one operation records both, so that undo can restore them.
 """
 
 from __future__ import annotations

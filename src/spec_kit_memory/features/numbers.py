@@ -1,4 +1,4 @@
-"""How much is there of what, how does it fade, and how was it used?"""
+"""How many memories are there of each kind, how do they fade, and how were they used?"""
 
 from __future__ import annotations
 

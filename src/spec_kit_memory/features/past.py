@@ -2,7 +2,7 @@
 
 Checkpoints hold everything. A date is answered from history, which knows each memory's metadata
 and text after every change; what it does not know (use, and what came before the first index)
-is said in the answer. The past is rebuilt in a store of its own, kept for further questions.
+is stated in the answer. The past state is rebuilt in a separate index, which is kept for further questions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How do answers of a project and of the user's personal vault become one?
+"""How are the answers of a project and of the user's personal vault combined?
 
-The vault is a workspace of its own, with its own index, ids, ledger and checkpoints; only answers meet here, on this
-machine, and nothing of one is ever written to the other.
+The vault is a workspace of its own, with its own index, ids, ledger and checkpoints; only answers are combined here, on
+this machine, and nothing from one is ever written to the other.
 """
 
 from __future__ import annotations

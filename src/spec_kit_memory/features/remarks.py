@@ -1,4 +1,4 @@
-"""What should be said of a memory wherever it is shown? Why search holds it back, and what is wrong with it."""
+"""Which notes accompany a memory wherever it is shown? Why search holds it back, and what is wrong with it."""
 
 from __future__ import annotations
 

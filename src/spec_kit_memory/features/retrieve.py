@@ -1,6 +1,6 @@
 """Which passages match, and how well? Both legs, fused; no importance, no decay, no budget.
 
-Each stage is left out cleanly when it cannot be used, and the pool says so.
+A stage that is unavailable is skipped, and the pool records this.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which memories answer a question? The read line: match, fuse, score, order, pack.
 
-Filters hold before any limit in both legs. What a state, an expiry or a threshold kept out
-is counted and its best three are named, so that nothing old is hidden without a word.
+Filters apply before any limit in both text and vector search. Matches excluded by state, expiry or threshold
+are counted and the best three are named, so that nothing old is hidden silently.
 """
 
 from __future__ import annotations

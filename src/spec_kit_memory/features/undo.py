@@ -1,8 +1,8 @@
-"""How is the last change taken back? Delete, update, merge and restore; votes, links and trust too.
+"""How is the last change undone? Delete, update, merge and restore; votes, links and trust too.
 
 The operation says which files it changed, its history rows how every memory and link was before. An undo is a change
-like any other: recorded, in one transaction, naming what it takes back, so that the next one goes one further. What
-was changed since by other means stays as it is, and the answer says so.
+like any other: recorded, in one transaction, naming what it undoes, so that the next undo goes one step further
+back. Whatever has been changed since in other ways is kept, and the answer says so.
 """
 
 from __future__ import annotations

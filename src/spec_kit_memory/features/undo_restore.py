@@ -1,7 +1,7 @@
-"""How is a restore taken back, index and files?
+"""How is a restore undone, in the index and in files?
 
 Memories come back from the checkpoint that was made before it, those that were not live then from history, links and
-files from what the restore recorded of them. A memory, link or file that was changed since stays, and is named.
+files from what the restore recorded of them. A memory, link or file that was changed since is kept and named.
 """
 
 from __future__ import annotations

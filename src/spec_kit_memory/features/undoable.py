@@ -1,7 +1,7 @@
-"""Which operation is the next to be taken back, and what did it do?
+"""Which operation is the next to be undone, and what did it do?
 
-Newest first, without those that an undo has taken back already and without undo itself. An operation that reaches
-beyond what this session may see is not its to take back.
+Newest first, without operations that have already been undone and without undo itself. An operation that affects
+memories outside the caller's scope cannot be undone by that caller.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How is a program kept from taking more than it may? Time, what it says, the files it writes and its memory.
+"""How are the resources of a program limited? Its time, output, memory and the files that it writes.
 
-Whatever it started ends with it: it leads a group of its own, which is killed as a whole.
+Its child processes end with it: it leads a process group of its own, which is killed as a whole.
 """
 
 from __future__ import annotations

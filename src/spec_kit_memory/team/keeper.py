@@ -1,7 +1,7 @@
-"""What does a replica do for the projects that it looks after? Rounds: fetch, put what was accepted into git, index.
+"""How does a replica synchronise projects with git? In rounds: fetch, commit and push what was accepted, index.
 
-A round is one replica's at a time, by its lease. Whatever fails is tried again after a growing pause, is said in the
-project's health, and takes nothing away: what was accepted stays found.
+Only the holder of a project's lease runs a round. Whatever fails is retried after increasing pauses and reported in
+the project's health; what was accepted remains searchable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who looks after a project's repository now? One replica at a time, for 30 seconds, and again while it works."""
+"""Which replica synchronises a project's repository? One at a time, for 30 seconds, renewed while it works."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Is the index in step with git? Blobs that discovery would find are copied to a private folder and scanned there.
 
 There is one way in: what is read from git is redacted, parsed and split like every other file. A path with a change
-that is not in git yet is left alone, since git knows less of it than the index. What is odd in a tree is skipped.
+that is not in git yet is skipped, because the index is ahead of git there. Unusual entries in a tree are skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How do the answers of several projects become one? By how well each result answers, whatever project it is in."""
+"""How are the answers of several projects combined? By how well each result answers, whatever project it is in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What becomes of a memory whose commit somebody took out of the branch? It is accepted again, or a person decides.
+"""What happens to a memory whose commit was dropped from the branch? It is accepted again, or a person decides.
 
 A force push or a reset can drop a commit that was recorded as holding an operation. That its file is absent then is
-no removal: nobody removed it after it was there. What is unclear stays in the index and is said in health.
+no removal: nobody removed it after it was there. Unclear cases stay in the index and are reported in health.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How is git used on a repository that nobody trusts? Plumbing on a bare clone: nothing is checked out, nothing runs.
+"""How is git used on an untrusted repository? Plumbing on a bare clone: nothing is checked out, nothing runs.
 
-Git gets no configuration but the operator's credentials (a file that `SPEC_KIT_MEMORY_GIT_CONFIG` names), no hooks,
+Git gets no configuration except the operator's credentials (a file that `SPEC_KIT_MEMORY_GIT_CONFIG` names), no hooks,
 no file system monitor, no prompts, no submodules, no filters; only https, ssh and, for a path that the operator named,
 files. What is transferred is checked (fsck), and time, size and entries are limited.
 """

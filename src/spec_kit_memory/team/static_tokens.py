@@ -1,6 +1,6 @@
-"""Which static tokens are there? Rows with a hash each: a token is shown when it is made, and never again.
+"""Which static tokens are there? Rows with a hash each: a token is shown once, when it is created.
 
-Replicas believe a look at the database for a moment only, so that a revoked token works nowhere for longer than that.
+Replicas cache a token's row for a moment only, so a revoked token does not work for longer than that anywhere.
 """
 
 from __future__ import annotations

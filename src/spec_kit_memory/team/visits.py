@@ -1,4 +1,4 @@
-"""Who is signed in to the page, and what waits for git? Rows that every replica sees."""
+"""Who is signed in to the page, and which changes are not in git yet? Rows that every replica sees."""
 
 from __future__ import annotations
 

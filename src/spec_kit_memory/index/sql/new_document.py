@@ -1,6 +1,6 @@
-"""How is a document written of which nothing is known? With one question, and rows that nobody has to read again.
+"""How is a new document written quickly? With one query, and rows that need not be read again.
 
-Most documents of a first index are such. What it leaves behind is what `documents` would have left.
+Most documents of a first index are new. The resulting rows are the same as those that `documents` writes.
 """
 
 from __future__ import annotations

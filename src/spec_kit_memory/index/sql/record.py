@@ -1,7 +1,7 @@
-"""What is recorded that no file tells? Amendments, use, links, history, ledger and sessions.
+"""What is recorded that is not in any file? Amendments, use, links, history, ledger and sessions.
 
-Each write is one transaction. What changes a memory leaves history and ledger; what only
-counts (use, sessions) does not.
+Each write is one transaction. Changes of a memory write history and ledger entries;
+mere counts (use, sessions) do not.
 """
 
 from __future__ import annotations

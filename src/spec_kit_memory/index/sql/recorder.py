@@ -1,4 +1,4 @@
-"""How does a change leave its trace?
+"""How is a change recorded?
 
 `Recorder` belongs to one write transaction. It compares a memory before and after, raises the
 generation once, and appends one history and one ledger entry per change.

@@ -1,4 +1,4 @@
-"""What can be wrong with the tables of any engine, and how is it mended in place?
+"""What can be wrong with the tables of any engine, and how is it repaired in place?
 
 Repair never invents: text and passages come from what is recorded, vectors are computed again,
 and a broken ledger is only reported.

@@ -1,7 +1,7 @@
-"""How does a checkpoint come back? All of it in one transaction, or nothing.
+"""How is a checkpoint restored? Completely, in one transaction, or not at all.
 
-In the database that the checkpoint came from, ids say which memory is which; in another one
-paths do, and free ids are kept.
+In the database that the checkpoint came from, memories are identified by id; in another one by
+path, and ids that are free are kept.
 """
 
 from __future__ import annotations

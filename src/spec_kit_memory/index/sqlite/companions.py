@@ -1,4 +1,4 @@
-"""Are a database and the files beside it such as SQLite makes them?
+"""Are a database and the files next to it of the kind that SQLite creates?
 
 A repository may bring them as anything: a pipe would block whoever reads it, what is written into a file with a
 second name changes whatever has that name, and a rollback journal may name another file, which versions of SQLite

@@ -1,4 +1,4 @@
-"""Is the index sound, and what can be mended in place?
+"""Is the index sound, and what can be repaired in place?
 
 Repair never invents: text and passages come from what is recorded, vectors are computed again,
 and a broken ledger is only reported.

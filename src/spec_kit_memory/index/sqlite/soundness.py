@@ -1,4 +1,4 @@
-"""Is the file sound? SQLite reads over some damage without a word, and then rows or words are just not there."""
+"""Is the file sound? SQLite does not report some kinds of damage, and rows or words are then silently missing."""
 
 from __future__ import annotations
 

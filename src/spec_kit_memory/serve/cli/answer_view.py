@@ -1,7 +1,7 @@
 """What does a person want to see of an answer?
 
 Every answer becomes a few blocks: lines, tables, quoted passages. `terminal` draws them,
-with colours on a terminal and as plain text in a pipe, so the two never say different things.
+with colours on a terminal and as plain text in a pipe, so the two never differ in content.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which memories may be tidied away, and what does a person say about each?
+"""Which memories may be removed, and what does a person decide about each?
 
 In a pipe it only lists them. On a terminal it asks: keep, outdated, delete, or stop.
 Nothing is decided by the program, and everything can be taken back with `skm undo`.

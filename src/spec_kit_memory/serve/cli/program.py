@@ -1,6 +1,6 @@
 """Which command is meant, and with which exit code does it end?
 
-Commands of a verb are built from its request when they are asked for; the others stand in `commands`.
+The command of a verb is built from its request when it is needed; the others are in `commands`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What would an agent's host see of us, and what is to be mended? Looked at from outside, as the host does it.
+"""What would an agent's host see of this server, and what has to be fixed? Checked from outside, as the host does.
 
-Configuration, program, handshake, tools and hooks are tried one after the other with what the host's own files say.
+Configuration, program, handshake, tools and hooks are tested in turn, with the settings in the host's own files.
 Nothing is changed.
 """
 

@@ -1,7 +1,7 @@
-"""What did an install find and leave behind? Remembered in the user's own folder, so that it can be undone exactly.
+"""What did an install find and change? Recorded in the user's own folder, so that it can be undone exactly.
 
 Backups may hold what else the user keeps in those files, so only the user can read them
-and they never stand in a project.
+and they are never stored in a project.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How does a host reach a team server? One entry beside the local server's, by the address, and by what the host can.
+"""How does a host connect to a team server? By one entry next to the local one, as the host supports it.
 
-A token is never written down: hosts that fill variables in get the name of one, the others sign in by OAuth.
+A token is never written to a file: hosts that expand variables get the name of one, the others sign in by OAuth.
 """
 
 from __future__ import annotations

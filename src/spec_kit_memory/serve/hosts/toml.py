@@ -1,4 +1,4 @@
-"""How does our server stand in Codex's config.toml? As one table between two marks, which text edits find again."""
+"""How is our server entered into Codex's config.toml? As one table between two marks, which text edits find again."""
 
 from __future__ import annotations
 

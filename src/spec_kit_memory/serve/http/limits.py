@@ -1,8 +1,8 @@
-"""How many may stand at the door, and how long? A client that does not speak, or does not listen, is let go.
+"""How many clients may be connected, and for how long? A client that does not send or does not read is disconnected.
 
 uvicorn waits for ever for the end of a request's head or body, and for a client to read. Here each step has a
 deadline, and when all places are taken the connection that has waited longest without a request makes room. Logs
-have an end too: what happens a thousand times a second is told a few times a minute, with a count.
+are limited too: what happens a thousand times a second is logged a few times a minute, with a count.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How is a server doing, in numbers for a machine? Prometheus text, and a line of JSON for each request.
+"""How is a server doing, in machine-readable figures? Prometheus text, and a line of JSON for each request.
 
-Neither names a project, a person, a path or anything of a memory.
+Neither contains names of projects, people or paths, or content of memories.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which projects does this replica have open? Those that were asked about, and the least used are let go."""
+"""Which projects does this replica have open? Those that were requested; the least used are closed."""
 
 from __future__ import annotations
 

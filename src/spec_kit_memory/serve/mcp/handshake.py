@@ -1,4 +1,4 @@
-"""What does a host hear while the server is still being imported? The answers that are always the same.
+"""What does a host receive while the server is still being imported? The answers that are always the same.
 
 Hosts do not wait for a slow server. `initialize`, `server/discover`, `tools/list` and the lists of prompts and
 templates have answers that depend on nothing but the protocol's version, so they are kept in `first_answers.json` and

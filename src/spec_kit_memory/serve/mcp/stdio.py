@@ -1,4 +1,4 @@
-"""What becomes of a line on standard input that is no message? The SDK drops it; here the client hears of it.
+"""What happens to a line on standard input that is not a message? The SDK drops it; here the client gets an error.
 
 Half a surrogate pair, which hosts send when they cut a text in the middle of an emoji, becomes U+FFFD and the
 request is served. Anything else gets the protocol's own error, with the request's id where it can be read.

@@ -1,7 +1,7 @@
 """How does MCP serve many projects? Each call is routed to the project that it names, as that caller has it.
 
 `project` and `projects` are taken out of a call before it is read: everything behind is the server of one workspace.
-A caller who may use one project only is shown neither, and needs none.
+A caller with access to only one project is shown neither and needs neither.
 """
 
 from __future__ import annotations

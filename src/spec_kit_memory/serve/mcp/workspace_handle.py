@@ -1,7 +1,7 @@
 """Where is the workspace behind a server? Opened behind the first answer, and kept until the end.
 
 Opening may fail (a broken setting, a locked index) and the server still answers: every call
-says what is wrong and tries again, so mending the cause needs no restart.
+reports what is wrong and tries again, so no restart is needed once the cause is fixed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How is advice said to whom? Below this room it is a code with values; `table` has the words of each code.
+"""How is advice worded for each reader? Below this package it is a code with values; `table` has the text of each code.
 
 A template in the table names a call as Python makes it, `` `load({id})` ``. `spelling` writes it as the reader makes
 it: "memory_load with memoryId 5" for a model, "`skm load 5`" for a person. Where a model and a person need different

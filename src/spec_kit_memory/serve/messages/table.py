@@ -1,7 +1,7 @@
 """Which words has each code of advice? One template for all readers, or one for a model and one for a person.
 
-Templates name calls as Python makes them (`spelling`), and values in braces (`__init__`). They say what is the
-matter where the answer does not, then the next step, with the argument that it takes.
+Templates name calls as Python makes them (`spelling`), and values in braces (`__init__`). They say what is wrong
+if the answer does not, then the next step, with the argument that it takes.
 """
 
 from __future__ import annotations

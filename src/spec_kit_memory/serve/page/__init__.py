@@ -1,1 +1,1 @@
-"""How does a person see what the agents know, judge it and put it right? Pages of HTML over a workspace."""
+"""How does a person see, assess and correct what the agents know? Pages of HTML over a workspace."""

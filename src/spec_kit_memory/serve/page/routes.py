@@ -1,7 +1,7 @@
 """Which addresses does the page have, and how does an answer of the workspace become one of them?
 
 Every page has its JSON beside it, at the same address with `.json`. Pages are made in worker threads, with a
-workspace as an observer has it: looking at a memory is no use of it.
+workspace as an observer has it: viewing a memory does not count as use.
 """
 
 from __future__ import annotations

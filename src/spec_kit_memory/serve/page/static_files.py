@@ -1,4 +1,4 @@
-"""Which files does the page give out? Those of its own folder, by their exact names, and nothing else."""
+"""Which files does the page serve? Those of its own folder, by their exact names, and nothing else."""
 
 from __future__ import annotations
 

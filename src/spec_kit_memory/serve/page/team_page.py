@@ -1,6 +1,6 @@
 """How does the page show many projects? Each below an address of its own, as the visitor's token allows.
 
-A static token signs in, by a form. A project that is not the visitor's is a page that is not there.
+A static token signs in, by a form. A project that the visitor may not use is answered with 404.
 """
 
 from __future__ import annotations
