@@ -12,7 +12,7 @@ import pytest
 
 from spec_kit_memory.index import open_index
 from tests.faults.conftest import filled
-from tests.faults.talking import Talk, skm
+from tests.faults.talking import Talk, held, skm
 
 MEGABYTE = 1024 * 1024
 SAVE = {"context": {"title": "Saved at last", "sessionSummary": "The disk had room again. " * 40}}
@@ -287,3 +287,24 @@ def test_without_file_descriptors_calls_fail_with_the_reason_and_the_server_stay
         assert not server.call("memory_save", specFolder="001-core", **SAVE).is_error
         assert server.search("zebra3").titles[0] == "Note 3"
         assert server.call("memory_health").data["healthy"]
+
+
+def test_a_delete_that_is_refused_over_mcp_has_deleted_nothing(disk: Path) -> None:
+    """Another process holds the index, and there is no room for what a delete notes down before it starts."""
+    root = filled(disk / "work")
+    note = root / "specs/001-core/memory/note-3.md"
+    text = note.read_text(encoding="utf-8")
+    with Talk(root) as server:
+        server.ready()
+        victim = server.search("zebra3").data["results"][0]["id"]
+        with held(root / ".spec-kit-memory" / "index.sqlite"):
+            filler = fill(disk)
+            refused = server.call("memory_delete", id=victim, deleteFile=True)
+            assert refused.code in ("E011", "E020", "E025"), refused
+            assert note.read_text(encoding="utf-8") == text
+            filler.unlink()
+        assert server.search("zebra3").titles[0] == "Note 3"
+        assert not list((root / ".spec-kit-memory").glob("trash/**/*.md"))
+        assert server.call("memory_health").data["healthy"]
+        assert not server.call("memory_delete", id=victim, deleteFile=True).is_error
+        assert not note.exists()
