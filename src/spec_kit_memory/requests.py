@@ -71,13 +71,13 @@ class SearchRequest(Request, verb="search", needs=("query", "concepts"), without
     min_state: State | str | None = parameter(
         "text", default=None, choices=State, about="This state or fresher", filters=True
     )
-    include_archived: bool = parameter("boolean", default=False, help="Also what is in state ARCHIVED")
+    include_archived: bool = parameter("boolean", default=False, help="Include memories in state ARCHIVED")
     limit: int = limit_parameter(default=10)
     max_results: int | None = parameter(
         "integer", default=None, least=1, most=20, about="Same as limit", same_as="limit"
     )
     min_score: float = parameter(
-        "number", default=0.0, least=0, most=1, help="Leave out what scores less, as a share of the best possible"
+        "number", default=0.0, least=0, most=1, help="Leave out results with a lower score, as a share of the maximum"
     )
     group_by: str = parameter(
         "text",
@@ -104,7 +104,7 @@ class SearchRequest(Request, verb="search", needs=("query", "concepts"), without
     as_of: str | None = parameter("text", default=None, about="Search the past: ISO date, time or checkpoint")
     explain: bool = parameter("boolean", default=False, about="Score parts")
     mode: str = parameter(
-        "text", default="hybrid", choices=("hybrid", "text", "vector"), help="By what to search", reach="command"
+        "text", default="hybrid", choices=("hybrid", "text", "vector"), help="What to search by", reach="command"
     )
 
     @property
@@ -164,7 +164,7 @@ class ListRequest(Request, verb="list"):
         "text", default="all", choices=Source, also=("all",), help="Only what came from there"
     )
     limit: int = limit_parameter(default=20)
-    offset: int = parameter("integer", default=0, least=0, most=LARGEST_COUNT, help="How many to pass over")
+    offset: int = parameter("integer", default=0, least=0, most=LARGEST_COUNT, help="How many to skip")
     sort_by: str = parameter(
         "text",
         default="created_at",
@@ -172,7 +172,9 @@ class ListRequest(Request, verb="list"):
         help="Order, descending",
     )
     max_tokens: int = rows_budget_parameter()
-    forgotten: bool = parameter("boolean", default=False, help="Those that were deleted on request", reach="command")
+    forgotten: bool = parameter(
+        "boolean", default=False, help="Show memories that were deleted on request", reach="command"
+    )
 
     @property
     def only_source(self) -> Source | None:
@@ -200,7 +202,7 @@ class TriggersRequest(Request, verb="triggers"):
         default=None,
         least=0,
         most=LARGEST_COUNT,
-        help="The turn of the session; counted by itself if left out",
+        help="The turn of the session; counted automatically if omitted",
         aliases=("turn",),
     )
     include_cognitive: bool = parameter(
@@ -244,9 +246,9 @@ class SaveRequest(Request, verb="save", needs=("file_path", "context", "text")):
         "text",
         default="warn",
         choices=("warn", "merge", "distinct"),
-        help="What to do when a near-duplicate exists: say so, add to it, or keep both without a word",
+        help="What to do when a near-duplicate exists: warn, merge into it, or keep both without a warning",
     )
-    by_person: bool = parameter("boolean", default=False, help="Nobody's agent asks", reach="python")
+    by_person: bool = parameter("boolean", default=False, help="A person asks, not an agent", reach="python")
 
 
 class UpdateRequest(
@@ -270,7 +272,7 @@ class UpdateRequest(
         "texts",
         default=None,
         about="Replaces all",
-        help="The new phrases: they replace all there are",
+        help="The new phrases, which replace all existing ones",
         most=100,
         aliases=("triggers", "trigger"),
         divided=True,
@@ -278,7 +280,7 @@ class UpdateRequest(
     add_trigger_phrases: Sequence[str] | None = parameter(
         "texts",
         default=None,
-        help="Phrases beside those there are",
+        help="Phrases to add",
         most=100,
         aliases=("addTriggers", "addTrigger"),
         divided=True,
@@ -286,7 +288,7 @@ class UpdateRequest(
     remove_trigger_phrases: Sequence[str] | None = parameter(
         "texts",
         default=None,
-        help="Phrases to take away",
+        help="Phrases to remove",
         most=100,
         aliases=("removeTriggers", "removeTrigger"),
         divided=True,
@@ -336,17 +338,17 @@ class TrustRequest(Request, verb="trust"):
 
 
 class SessionRequest(Request, verb="session", command=""):
-    """What a session attends to most. `anew`: its model was told nothing yet."""
+    """What a session attends to most. `anew`: nothing counts as sent to its model yet."""
 
     session_id: str = parameter("text", kw_only=False, about="Your session")
-    anew: bool = parameter("boolean", default=False, help="What was told before is told again")
+    anew: bool = parameter("boolean", default=False, help="Send again what was sent before")
 
 
 class UndoRequest(Request, verb="undo"):
     """Take back the last delete, update, merge or restore."""
 
     operation: str | None = parameter(
-        "text", default=None, help="Take back this change and no other, unless a later one builds on it", reach="python"
+        "text", default=None, help="Undo exactly this change, unless a later one builds on it", reach="python"
     )
 
 
@@ -512,9 +514,9 @@ class StatsRequest(Request, verb="stats"):
 class HealthRequest(Request, verb="health"):
     """Is the index sound and in step with the files? Repairs on request."""
 
-    repair: bool = parameter("boolean", default=False, help="Mend what can be mended from the files")
+    repair: bool = parameter("boolean", default=False, help="Repair what can be repaired from the files")
     full: bool = parameter(
-        "boolean", default=False, help="Look at all of a large index, however long that takes", reach="command"
+        "boolean", default=False, help="Check all of a large index, however long that takes", reach="command"
     )
 
 
@@ -532,13 +534,13 @@ class IndexRequest(Request, verb="index"):
     copy_to: str | None = parameter(
         "text",
         default=None,
-        help="Copy the index, once it is in step, to that empty place: postgresql://HOST/DATABASE, or sqlite",
+        help="Copy the index, once it is up to date, to this empty target: postgresql://HOST/DATABASE, or sqlite",
         reach="command",
     )
     embed: bool = parameter(
         "boolean",
         default=True,
-        help="Make the vectors now; else a later run or a server does",
+        help="Compute the vectors now; otherwise a later run or a server does",
         reach="command",
         off="--text-only",
     )
@@ -576,17 +578,17 @@ class CareRequest(Request, verb="care", command=""):
     )
     set_aside: bool = parameter("boolean", default=False, help="Those that a person decided to leave as they are")
     seconds: float | None = parameter(
-        "number", default=None, least=0, most=600, help="Compare for so long; a later call goes on from there"
+        "number", default=None, least=0, most=600, help="Seconds to compare; a later call continues from there"
     )
-    health: bool = parameter("boolean", default=True, help="Also what is wrong with the index; that takes a while")
+    health: bool = parameter("boolean", default=True, help="Also check the index, which takes a while")
     limit: int = limit_parameter(default=100, most=1000)
 
 
 class KeepRequest(Request, verb="keep", command=""):
-    """Leave something that `care` named as it is; it comes up again when its text changes."""
+    """Set aside a finding of `care`; it is listed again when its text changes."""
 
-    key: str = parameter("text", kw_only=False, length=PATH_LENGTH, help="As `care` gave it")
-    kept: bool = parameter("boolean", default=True, help="False: bring it up again")
+    key: str = parameter("text", kw_only=False, length=PATH_LENGTH, help="The key that `care` returned")
+    kept: bool = parameter("boolean", default=True, help="False: list it again")
 
 
 class ChangesRequest(Request, verb="changes", command=""):
@@ -597,13 +599,13 @@ class ChangesRequest(Request, verb="changes", command=""):
 
 
 class FacetsRequest(Request, verb="facets", command=""):
-    """How many of all that a search finds are of which tier, state, source, type and folder."""
+    """Count everything that a search finds by tier, state, source, type and folder."""
 
     query: str = parameter("text", kw_only=False, length=QUERY_LENGTH, help="As for a search")
 
 
 class RecordSentRequest(Request, verb="record_sent", command=""):
-    """Count an answer that went to a session, for whoever asks where its tokens went."""
+    """Count an answer that was sent to a session, for statistics of token use."""
 
     answered: str = parameter("text", kw_only=False, help="The verb that was answered")
     tokens: int = parameter("integer", kw_only=False, least=0, most=LARGEST_COUNT, help="How long the answer was")
@@ -619,7 +621,7 @@ class FoldersRequest(Request, verb="folders", command=""):
 class NumbersRequest(Request, verb="numbers", command=""):
     """Memories and tokens by what they are, how they fade, and how they were used day by day."""
 
-    days: int = parameter("integer", default=60, least=1, most=366, help="So many days back")
+    days: int = parameter("integer", default=60, least=1, most=366, help="How many days back")
 
 
 BY_COMMAND: Mapping[str, type[Request]] = {kind.command: kind for kind in Request.__subclasses__() if kind.command}
