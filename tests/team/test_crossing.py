@@ -10,7 +10,7 @@ import hmac
 import json
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -390,6 +390,40 @@ def test_an_id_of_somebodys_own_note_is_answered_as_one_that_is_not_there(served
             for given in (own, 987654)
         ]
         assert answers[0] == answers[1], tool
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_people_who_give_one_session_id_have_sessions_of_their_own(served: Served, kind: str) -> None:
+    """What one was shown is not held back from another, and what one asked for warms nothing for another."""
+    ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "writer", "shop")
+    calls = (
+        ("memory_search", {"query": "cards and cash"}),
+        ("memory_match_triggers", {"prompt": "shop kestrel phrase"}),
+        ("memory_context", {"prompt": "shop kestrel phrase"}),
+    )
+
+    # Time passes, and use of what is shared counts for all.
+    changing = r'"(latencyMs|score)": [\d.]+|"[\d-]+T[\d:]+Z"'
+
+    def told(token: str, session: str) -> list[str]:
+        answers = [served.call(token, tool, sessionId=session, **arguments)["data"] for tool, arguments in calls]
+        return [re.sub(changing, "", json.dumps(one)).replace(session, "") for one in answers]
+
+    unshared = told(ben, "of-ben-alone")
+    first = told(ana, "the-same")
+    assert told(ana, "the-same") != first, "within her own session she is not told twice"
+    assert told(ben, "the-same") == unshared
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_past_shows_no_colleagues_own_note(served: Served, kind: str) -> None:
+    ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "admin", "shop")
+    own = served.keep_own(ana, "Diary", "My own kestrel.")
+    then = datetime.now(UTC).isoformat()
+    served.call(ana, "memory_delete", id=own)
+    for token, count in ((ana, 1), (ben, 0)):
+        found = served.call(token, "memory_search", query="diary kestrel", asOf=then)["data"]["results"]
+        assert sum(row["title"] == "Diary" for row in found) == count
 
 
 @pytest.mark.parametrize("kind", KINDS)

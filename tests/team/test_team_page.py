@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -13,9 +14,11 @@ from starlette.testclient import TestClient
 
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.serve.http.team_app import Team, team_application
+from spec_kit_memory.serve.mcp.team_server import caller_for
 from spec_kit_memory.serve.page import changes, views
 from spec_kit_memory.serve.page.team_page import TeamPageAccess, team_page
 from spec_kit_memory.team.database import TeamDatabase
+from spec_kit_memory.team.rights import Access, Role, User
 from tests.postgres_server import Server
 
 HOST = "memory.example.org"
@@ -61,7 +64,8 @@ def site(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 def filled(path: str, project: str) -> str:
-    values = {"{id:int}": "1", "{name:path}": f"001-{project}", "{name}": f"{project}-before"}
+    name = f"{project}-before" if "/checkpoint" in path else f"001-{project}"
+    values = {"{id:int}": "1", "{name:path}": name, "{name}": name}
     for mark, value in values.items():
         path = path.replace(mark, value)
     return path
@@ -117,6 +121,49 @@ def test_a_form_of_another_site_signs_nobody_in_and_changes_nothing(site: Site) 
     assert "ana@local" in shown
     assert 'action="/p/shop/undo"' in shown
     assert ana.get("/p/shop/search", headers={"host": "evil.example"}).status_code == 421
+
+
+@pytest.mark.parametrize("said", ["cross-site", "same-site"])
+def test_a_form_that_the_browser_calls_another_sites_signs_nobody_in(site: Site, said: str) -> None:
+    secret = site.team.tokens.create("ana", projects=["shop"], role="admin")[1]
+    silent = {"content-type": ORIGIN["content-type"], "sec-fetch-site": said}
+    assert site.replica().post("/sign-in", content=f"token={secret}", headers=silent).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        "UPDATE visit SET until = now() - interval '1 second'",
+        "UPDATE token SET expires_at = now() - interval '1 second'",
+        "UPDATE token SET revoked_at = now()",
+    ],
+)
+def test_a_session_ends_in_time_and_with_the_token_that_it_began_with(site: Site, ended: str) -> None:
+    client = site.visitor("ana", "reader", "shop")
+    assert client.get("/p/shop/search").status_code == 200
+    with site.team.database.transaction() as session:
+        (lasting,) = session.row("SELECT max(until) - now() FROM visit") or (None,)
+        assert timedelta(hours=11) < lasting <= timedelta(hours=12)
+        session.execute(ended)
+    assert client.get("/p/shop/search").status_code == 401
+    assert client.get("/projects.json").status_code == 401
+
+
+@pytest.mark.parametrize("path", views.PAGES)
+def test_no_page_shows_a_colleagues_own_note(site: Site, path: str) -> None:
+    access = Access(User("local", "ana"), {"shop": Role.ADMIN})
+    with site.team.projects.use("shop") as workspace:
+        ana = workspace.for_caller(caller_for(access, workspace.caller, project="shop"))
+        own = ana.save(text="# Diary\n\nMy own heron.", vault="personal").id
+    of_own = filled(path, "shop").replace("/1", f"/{own}")
+    for ending in ("", ".json"):
+        for user in ("ana", "ben"):
+            visitor = site.visitor(user, "admin", "shop")
+            shown = [visitor.get(f"/p/shop{one}{ending}?q=heron") for one in {of_own, filled(path, "shop")}]
+            told = any("Diary" in one.text or "own heron" in one.text for one in shown)
+            assert not told or user == "ana"
+            if path in ("/search", "/memory/{id:int}") and user == "ana":
+                assert told, "she sees it herself"
 
 
 @pytest.mark.parametrize("path", views.PAGES)
