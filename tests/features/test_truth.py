@@ -447,3 +447,18 @@ def test_an_empty_list_does_not_send_a_full_workspace_to_the_index(place: Place)
     place.memory("a", "# A\n\nText of a.")
     workspace = place.open()
     assert workspace.list(tier="critical").hints == ("`list()` without a filter shows what is there",)
+
+
+@pytest.mark.parametrize("how", ["outdated", "expired", "deprecated"])
+def test_a_phrase_whose_memory_is_held_back_is_not_called_absent(place: Place, how: str) -> None:
+    front = {"expired": {"expires_at": "2026-02-01"}, "deprecated": {"tier": "deprecated"}}.get(how, {})
+    place.memory("queue", "# Queue\n\nWe chose the blue queue.", trigger_phrases="[queue decision]", **front)
+    workspace = place.open()
+    if how == "outdated":
+        workspace.validate(1, outdated=True)
+    answer = workspace.triggers("remind me of the queue decision")
+    assert answer.matches == ()
+    assert answer.summary == "0 memories match"
+    assert "#1" in answer.hints[0]
+    absent = workspace.triggers("remind me of something else")
+    assert (absent.summary, absent.hints) == ("no trigger phrase occurs in the prompt", ())

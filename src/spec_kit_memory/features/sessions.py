@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 MOST_SENT = 5000
 MOST_CONNECTIONS = 1000
 # A prompt must not be answered with a whole file: the rest is one load away.
+NAMED_IDS = 3
 CONTENT_TOKENS = 800
 SUMMARY_TOKENS = 200
 _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{1,64}")
@@ -161,9 +162,14 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
     elif session_id and loading:
         keep_session(runtime, replace(open_session(runtime, session_id), loading=loading))
     hidden = len(matches) - len(first_matches)
+    hints = [advise("raise-limit", count=hidden)] if hidden else []
+    held_back = sorted(memories.keys() - {match.memory_id for match in matches})
+    if held_back:
+        hints.append(advise("triggers-held-back", count=len(held_back), ids=_ids(held_back)))
+    none = outcome("triggers-matched", count=0) if held_back else outcome("no-trigger-matched")
     return TriggerAnswer(
-        outcome=outcome("triggers-matched", count=len(matches)) if matches else outcome("no-trigger-matched"),
-        advice=(advise("raise-limit", count=hidden),) if hidden else (),
+        outcome=outcome("triggers-matched", count=len(matches)) if matches else none,
+        advice=tuple(hints),
         matches=tuple(rows),
         suggestions=tuple(suggested),
         loading=loading,
@@ -171,8 +177,13 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
     )
 
 
+def _ids(memory_ids: Sequence[int]) -> str:
+    more = f" and {len(memory_ids) - NAMED_IDS} more" if len(memory_ids) > NAMED_IDS else ""
+    return ", ".join(f"#{memory_id}" for memory_id in memory_ids[:NAMED_IDS]) + more
+
+
 def matching(runtime: Runtime, prompt: str) -> tuple[list[TriggerMatch], dict[int, Memory]]:
-    """All matches that may be shown, best first. Deprecated, archived and expired ones are left out."""
+    """All matches that may be shown, best first, and the memories of all: deprecated, archived and expired ones too."""
     matcher = runtime.matcher()
     matches = matcher.match(prompt)
     _note_prompt(runtime, matches)

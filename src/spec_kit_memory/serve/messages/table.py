@@ -85,6 +85,10 @@ TABLE: Mapping[str, Words] = {
     "list-folders": _alike("list folders with `stats()`"),
     "next-page": _alike("{count} more: `offset={offset}`"),
     "raise-limit": _alike("{count:more matches|more match}; a larger `limit` shows them"),
+    "triggers-held-back": _alike(
+        "{count:memory has|memories have} such a phrase and did not count, as expired, outdated, deprecated or"
+        " archived: {ids}; `load(ID)` reads one"
+    ),
     "near-folders": _alike("did you mean {names}?"),
     "list-all": _alike("`list()` without a filter shows what is there"),
     "index-workspace": _alike("index the workspace with `index()`"),
