@@ -517,7 +517,7 @@ def restore(runtime: Runtime, request: CheckpointRestoreRequest) -> CheckpointAn
 
 
 def _refuse_renamed(runtime: Runtime, opened: OpenedCheckpoint) -> None:
-    """The index would name files that are not there, and the next scan would undo it without a word."""
+    """The index would name missing files, and the next scan would silently undo the restore."""
     folder = opened.header.spec_folder
     if folder is None or runtime.store.documents.count(Filter(spec_folder=folder)):
         return

@@ -255,7 +255,7 @@ def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterat
 
 
 def _in_git(backlog: Backlog, *, isolated: bool) -> Iterator[_Finding]:
-    """Is what was accepted in git, and can the repository be read? Whose notes are late is told to admins only."""
+    """Is what was accepted in git, and can the repository be read? Only admins see whose notes are late."""
     late = [f"{one.path}: {one.reason}" for one in backlog.late if not isolated]
     if isolated and backlog.late:
         late = [f"{counted(len(backlog.late), 'change is', 'changes are')} not in git yet"]
@@ -295,7 +295,7 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 def _gone_code(runtime: Runtime) -> list[str]:
-    """Memories that name files of the project which are not there any more."""
+    """Memories that mention files of the project that no longer exist."""
     memories = runtime.store.documents.find(order="path")
     code_by_id = {id_: code for id_, code in code_state.of(runtime, memories).items() if code.gone}
     gone_files = {id_: ", ".join(code_state.shortened(code, NAMED_FILES).gone) for id_, code in code_by_id.items()}

@@ -21,7 +21,7 @@ class LinkPlan:
 
 
 def plan(runtime: Runtime, step: UndoStep, *, coming_back: frozenset[int] = frozenset()) -> LinkPlan | None:
-    """None where it is no longer what the step left, or an end of it is not there.
+    """None if it is no longer as the step left it, or one of its ends is missing.
 
     `coming_back` are memories that are live again by the time that the plan is applied.
     """

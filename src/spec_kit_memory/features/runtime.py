@@ -246,7 +246,7 @@ class SearchCache:
 
 
 class ScopeView:
-    """What callers of one scope share, and nobody else may have: all of it depends on what that scope sees."""
+    """State shared by the callers of one scope only: all of it depends on what that scope sees."""
 
     def __init__(self, store: Index, scope: Scope) -> None:
         self.scope = scope

@@ -38,7 +38,7 @@ _TRANSCRIPTS = (".jsonl",)
 
 
 def save(runtime: Runtime, request: SaveRequest) -> SaveAnswer:
-    """`by_person` says that nobody's agent asks: only then may the data ask for the constitutional tier."""
+    """`by_person`: a person asks, not an agent; only then may the data request the constitutional tier."""
     file_path, context, text = request.file_path, request.context, request.text
     contents = [
         name for name, value in (("filePath", file_path), ("context", context), ("text", text)) if value is not None

@@ -397,7 +397,7 @@ def _state(memory: Memory, hot: frozenset[int], now: datetime) -> State:
 
 
 def _keywords(query: Query, memory: Memory, passages: Sequence[StoredPassage]) -> float:
-    """A conversation's title is how it happened to begin, nobody's name for it."""
+    """A conversation's title is only its beginning, not a name that somebody chose."""
     if memory.source is Source.CHAT:
         return 0.0
     return ranking.keyword_share(query.keywords, memory.attributes, [p.anchor for p in passages if p.anchor])

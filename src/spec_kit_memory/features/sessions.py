@@ -97,7 +97,7 @@ def is_due(rule: Memory, sent_rules: Set[str], *, triggered: bool) -> bool:
 
 
 def remember_rules(runtime: Runtime, marks: Iterable[str]) -> None:
-    """For a connection without a session; a command or a Python caller has none, and is told every time."""
+    """For a connection without a session; a command or a Python caller has none and gets the rules every time."""
     connection, new = runtime.caller.connection, frozenset(marks)
     if connection and new:
         runtime.view.told[connection] = runtime.view.told.pop(connection, frozenset()) | new

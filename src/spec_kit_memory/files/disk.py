@@ -230,7 +230,7 @@ def template(settings: Settings) -> str | None:
 
 
 def make_workspace(settings: Settings, *, config: str) -> tuple[str, ...]:
-    """The state folder with a configuration to fill in; returns the names of the files that were not there before."""
+    """The state folder with a configuration to fill in; returns the names of the files that it created."""
     files = {".gitignore": _IGNORE, "config.jsonc": config}
     try:
         filesystem.make_folders(paths.state_folder(settings), mode=0o700)

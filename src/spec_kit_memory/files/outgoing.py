@@ -61,7 +61,7 @@ def save(
 
 
 def unwritten_facts(*, size: int, mtime_ns: int) -> os.stat_result:
-    """What the system would say of a file that nobody has written."""
+    """The stat result of a file as if it had been written to disk."""
     seconds = mtime_ns // 1_000_000_000
     facts = (stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, size, seconds, seconds, seconds)
     return os.stat_result(facts, {"st_mtime_ns": mtime_ns})  # type: ignore[call-arg, unused-ignore]

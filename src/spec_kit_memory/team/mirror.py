@@ -116,7 +116,7 @@ class Mirror:
             brought.left += len(some) - len(done)
 
     def _scan(self, some: Sequence[str]) -> list[str]:
-        """Index these, but for those with a change on its way: nobody can accept one while it is looked at."""
+        """Index these, except those with a change not in git yet: no change can be accepted during the check."""
         with self._index.together():
             self.require_lease()
             busy = self._outbox.on_the_way()

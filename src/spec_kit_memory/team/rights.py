@@ -133,7 +133,7 @@ class Access:
         return [self.choose(name) for name in dict.fromkeys(projects)]
 
     def refusal(self, project: str) -> BadParameter:
-        """The same for a project that is not there and for one that is somebody else's."""
+        """The same error for a project that does not exist and for one that the caller may not use."""
         names = self.projects
         return BadParameter(
             f"There is no project {project[:200]!r} that you may use.",

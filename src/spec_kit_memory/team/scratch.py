@@ -102,7 +102,7 @@ class Turns:
 
     @contextmanager
     def taken(self, paths: frozenset[str] | None) -> Iterator[None]:
-        """Wait until nobody who came before has to do with one of them."""
+        """Wait until no earlier verb uses any of these files."""
         mine = _Turn(paths)
         with self._changed:
             self._queue.append(mine)

@@ -183,7 +183,7 @@ def _restore(session: Invocation, kind: type[Request], values: Given, own: Given
 
 
 def _confirm(session: Invocation, own: Given, what: str) -> None:
-    """A person is asked; where nobody can answer, --yes has to say it."""
+    """A person is asked for confirmation; without a terminal, --yes is required."""
     if own["yes"]:
         return
     if not session.interactive:

@@ -132,7 +132,7 @@ def checked(kind: type[Request], values: Mapping[str, Any]) -> Request:
 
 
 def command_edge(kind: type[Request]) -> Edge:
-    """A person is told of commands and options."""
+    """For a person, advice names commands and options."""
     return Edge(
         f"skm {kind.command}",
         lambda parameter: parameter.flag,

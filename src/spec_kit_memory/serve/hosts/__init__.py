@@ -38,7 +38,7 @@ class InstallPlan(Answer):
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """One file from what it is to what it is to be; None is a file that is not there."""
+    """One file's text before and after the change; None means that there is no file."""
 
     path: Path
     before: bytes | None
@@ -270,7 +270,7 @@ def _new_record(
 
 
 def _own_folders(changes: list[FileEdit]) -> Iterator[Path]:
-    """Folders that only we would have made, for when nobody remembers."""
+    """Folders that only we would have made, for when there is no record."""
     for change in changes:
         if change.action == "delete" and change.path.parent.name.split("-")[0] == "memory":
             yield change.path.parent

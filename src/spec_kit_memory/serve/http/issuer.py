@@ -45,7 +45,7 @@ ALGORITHMS: Mapping[str, str] = {
 
 
 class IssuerUnavailable(Exception):  # noqa: N818 - it says what is the case
-    """There are no keys to check a token with: this is nobody's wrong token."""
+    """There are no keys to check a token with; the token itself may be valid."""
 
 
 @dataclass(frozen=True, slots=True)

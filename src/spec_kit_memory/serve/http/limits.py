@@ -118,7 +118,7 @@ class _Guarded(H11Protocol):
 
 
 def calm_log() -> logging.Handler:
-    """Standard error, with an end to every message and to how often it is told."""
+    """Standard error, with limits on the length of each message and on how often it is logged."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Short("%(levelname)s %(name)s: %(message)s"))
     handler.addFilter(_Few())
@@ -133,7 +133,7 @@ class _Short(logging.Formatter):
 
 
 class _Few(logging.Filter):
-    """At most so many messages of one kind a minute; how many were left out is told with the next one."""
+    """At most so many messages of one kind per minute; the next one says how many were left out."""
 
     PER_MINUTE = 10
     _MOST_KINDS = 200

@@ -95,7 +95,7 @@ class OpenProjects:
                 one.live.close()
 
     def _beyond(self) -> list[_Open]:
-        """Take out the least used ones that nobody uses now, until the rest fits; the last used one always stays."""
+        """Remove the least used ones that are idle, until the rest fits; the last used one always stays."""
         gone = []
         for name in list(self._open)[:-1]:
             if sum(one.size for one in self._open.values()) <= self._most:

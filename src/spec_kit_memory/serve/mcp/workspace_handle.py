@@ -32,7 +32,7 @@ STOPPING = tuple(name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(s
 
 
 def open_at(workspace: str | None, flags: Mapping[str, object], *, personal: bool = False) -> Workspace:
-    """`personal` is for whoever serves the user of this machine, and nobody else."""
+    """`personal` is only for servers that serve the user of this machine."""
     from spec_kit_memory import settings
     from spec_kit_memory.workspace import Workspace
 
