@@ -258,6 +258,15 @@ def test_an_owner_who_is_no_superuser_has_all_it_needs(own_server: Server) -> No
     other.close()
 
 
+def test_a_statement_that_the_server_ends_is_not_said_to_wait_for_another_process() -> None:
+    for text in ("canceling statement due to user request", "canceling statement due to statement timeout"):
+        error = failures.as_ours(psycopg.errors.QueryCanceled(text), "db")
+        assert isinstance(error, DatabaseUnusable), error
+        assert "statement_timeout" in error.hint
+    waited = failures.as_ours(psycopg.errors.LockNotAvailable("canceling statement due to lock timeout"), "db")
+    assert isinstance(waited, DatabaseBusy)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -58,7 +58,7 @@ REFUSALS = {
     ),
     "another encoding": Refusal("is a database in LATIN1", "ENCODING 'UTF8'", database="latin"),
     "no encoding": Refusal("is a database in SQL_ASCII", "ENCODING 'UTF8'", database="ascii"),
-    "no time": Refusal("no statement to take as long", "statement_timeout", database="hasty"),
+    "no time": Refusal("no statement to take as long|ended a statement before", "statement_timeout", database="hasty"),
     "no rights": Refusal("permission denied", "GRANT spec_kit_memory_app TO", user="guest", database="guarded"),
 }
 

@@ -50,7 +50,12 @@ def as_ours(error: BaseException, where: str) -> SpecKitMemoryError:
             return DatabaseUnusable(
                 f"{where} allows no statement to take as long as this one", hint="raise statement_timeout for this user"
             )
-        case errors.LockNotAvailable() | errors.QueryCanceled():
+        case errors.QueryCanceled():  # the server also says so of its own limit, when that ends just after a statement
+            return DatabaseUnusable(
+                f"{where} ended a statement before it was done: {_first_line(error)}",
+                hint="try again; where statement_timeout is short, raise it for this user",
+            )
+        case errors.LockNotAvailable():
             return busy(where)
         case errors.TooManyConnections() | PoolTimeout() | errors.CannotConnectNow():
             return DatabaseBusy(
