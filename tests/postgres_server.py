@@ -123,6 +123,14 @@ class Server:
                 if self._process.poll() is not None:  # what a killed one has left may need a moment to go
                     self._process = self._run(*command)
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def is_gone(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
     def kill(self) -> None:
         """SIGKILL to its first process: the others notice and end."""
         assert self._process is not None
