@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,41 @@ def test_no_address_crosses_a_scope(ben: Page) -> None:
             assert "Ada" not in answer.text, form
             assert "users/ada" not in answer.text, form
             assert answer.status_code == (404 if address in of_hers else 200), form
+
+
+def test_no_earlier_moment_checkpoint_or_version_crosses_a_scope(ben: Page) -> None:
+    """What was hers then is hers now: by a day, by her checkpoint, by one of everybody, by what was forgotten since."""
+    whole = as_ada(ben)
+    first, second = [card.id for card in whole.list(limit=50).memories if "ada" in card.path]
+    whole.checkpoint_create("of-ada")
+    ben.workspace.checkpoint_create("of-the-operator")
+    whole.link(first, second, "supports", evidence="Ada said so")
+    whole.link(first, 1, "supports", evidence="Ada said this, too")
+    whole.update(first, title="Ada's changed")
+    whole.delete(second)
+    moment = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    known = [f"/search?q=key+mat&archived=1&as_of={when}" for when in ("2099-01-01", moment, "of-the-operator")]
+    known += ["/time", "/time/ledger", "/memory/1/links", "/memory/1/versions", "/memory/1/similar", "/search"]
+    hers = ["/search?q=key+mat&as_of=of-ada", "/time/checkpoint/of-ada"]
+    hers += [f"/memory/{id_}{end}" for id_ in (first, second) for end in ("", "?plain=1", "/links", "/versions")]
+    hers += [f"/memory/{id_}/versions?older=1&newer=2" for id_ in (first, second)]
+    hers += [f"/memory/{one}/similar?with={other}" for one, other in ((first, second), (second, 1), (1, first))]
+    for address in (*known, *hers, "/time/checkpoint/of-the-operator"):
+        path, _, query = address.partition("?")
+        for form in (address, f"{path}.json?{query}"):
+            answer = ben.get(form)
+            for secret in ("below the mat", "Ada", "users/ada", "secret2"):
+                assert secret not in answer.text, (form, secret)
+            if address in hers:
+                assert answer.status_code in (400, 404), form
+            elif address in known:
+                assert answer.status_code in (200, 400), (form, answer.text)
+    assert "of-ada" not in ben.text("/time")
+    before = whole.ledger_head().summary
+    for address in ("/time/checkpoint/of-ada/restore", "/time/checkpoint/of-ada/delete"):
+        ben.post(address, confirm="1", clear="1", files="1")
+    assert whole.ledger_head().summary == before
+    assert "of-ada" in [row["name"] for row in whole.checkpoint_list().checkpoints]
 
 
 def test_no_change_crosses_a_scope(ben: Page) -> None:

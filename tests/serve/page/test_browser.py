@@ -40,6 +40,26 @@ EVERY_PAGE = (
 )
 
 
+# What reaches out of its column, and names of a graph that stand on each other.
+STRAYS = """
+[...document.querySelectorAll("main, .columns > *")].flatMap((column) => {
+  const right = column.getBoundingClientRect().right + 1;
+  return [...column.querySelectorAll("a, p, td, th, li, h1, h2, h3, bdi, input, button, svg")]
+    .filter((one) => !one.closest("svg svg, .hidden, .wide, pre, thead, [aria-label=Filters]") && one.checkVisibility())
+    .filter((one) => one.getBoundingClientRect().right > right && !one.closest(".chip"))
+    .map((one) => one.outerHTML.slice(0, 90));
+})
+"""
+ON_EACH_OTHER = """
+(() => {
+  const names = [...document.querySelectorAll(".graph text")].map((one) => one.getBoundingClientRect());
+  return names.some((one, at) => names.slice(at + 1).some((other) =>
+    Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1
+    && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 3));
+})()
+"""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with opened() as found:
@@ -99,6 +119,33 @@ def test_every_page_is_shown_without_a_complaint_in_light_and_dark_and_on_a_phon
         tab.see("healthy")
 
 
+def test_long_and_turned_titles_stay_in_their_places_at_every_width(visit: Open, page: Page) -> None:
+    long = "Implementation Plan: riders reserve a bicycle for fifteen minutes at any station of the inner harbour " * 2
+    titles = [
+        long,
+        long.replace("Plan", "Spec"),
+        "x" * 150,
+        "קישור הרציף: כיצד הבקר שומר על חיבור MQTT פתוח",
+        "src/a.py::b",
+    ]
+    folder = "002-a-folder-whose-name-was-written-by-a-careful-person-and-goes-on-for-a-while"
+    for number, title in enumerate(titles):
+        written(page.root, f"specs/{folder}/memory/{number}.md", f"# {title}\n\n{LONG}\n")
+    page.workspace.index()
+    ids = [id_of(page, title.strip()) for title in titles]
+    for other in ids[1:]:
+        page.workspace.link(ids[0], other, "supports", evidence="because it was seen so")
+    ends = ("", "/links", f"/similar?with={ids[1]}", "/versions")
+    paths = [f"/memory/{ids[0]}{end}" for end in ends] + [f"/memory/{ids[2]}/links", f"/folders/{folder}"]
+    for width in (1280, 360, 320):
+        tab = visit(viewport={"width": width, "height": 800})
+        for path in (*paths, "/search", "/search?q=bicycle+harbour", "/care", "/time", "/numbers"):
+            tab.go(path)
+            strays = tab.tab.evaluate(STRAYS)
+            assert not strays, (width, path, strays)
+            assert not tab.tab.evaluate(ON_EACH_OTHER), (width, path)
+
+
 def test_no_serious_barrier_stands_on_any_page(visit: Open, page: Page) -> None:
     from tools.packages import BUILD, Absent, install_from_npm
 
@@ -109,18 +156,45 @@ def test_no_serious_barrier_stands_on_any_page(visit: Open, page: Page) -> None:
     axe = (modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     every = addresses(page)
     duplicates(page)
-    found = []
+    found: list[str] = []
+
+    def judge(tab: Visitor, where: str) -> None:
+        tab.tab.evaluate(axe)
+        result = tab.tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        found.extend(
+            f"{where}: {one['id']} ({one['impact']}): {[node['html'][:120] for node in one['nodes'][:3]]}"
+            for one in result["violations"]
+            if one["impact"] in ("serious", "critical")
+        )
+
     for scheme in ("light", "dark"):
         tab = visit(bypass_csp=True, color_scheme=scheme)
         for path in every:
             tab.go(path)
-            tab.tab.evaluate(axe)
-            result = tab.tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            found += [
-                f"{scheme} {path}: {one['id']} ({one['impact']}): {[node['html'][:120] for node in one['nodes'][:3]]}"
-                for one in result["violations"]
-                if one["impact"] in ("serious", "critical")
-            ]
+            judge(tab, f"{scheme} {path}")
+        # What opens, and what a change leaves behind.
+        tab.go("/search?q=docks")
+        tab.tab.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        judge(tab, f"{scheme} with everything opened")
+        tab.press("Escape", "?")
+        tab.tab.locator("#keys[open]").wait_for()
+        judge(tab, f"{scheme} keys")
+        tab.press("Escape", "Control+k")
+        tab.tab.locator("#palette [role=option]").first.wait_for()
+        judge(tab, f"{scheme} palette")
+        tab.tab.keyboard.type("docks")
+        tab.tab.locator("#palette [role=option]", has_text="#").first.wait_for()
+        judge(tab, f"{scheme} palette with memories")
+        tab.go("/care?kind=duplicates")
+        tab.press("j", "x")
+        tab.see("1 of 1 chosen")
+        judge(tab, f"{scheme} several chosen")
+        tab.press("s")
+        tab.tab.locator("[data-done]").wait_for()
+        judge(tab, f"{scheme} what was done")
+        tab.press("z")
+        tab.see("say nearly the same")
+        judge(tab, f"{scheme} what was taken back")
     assert not found, "\n".join(found)
 
 

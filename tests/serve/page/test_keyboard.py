@@ -158,3 +158,41 @@ def test_an_agents_view_and_a_filter_are_reached_by_keyboard(tab: Visitor) -> No
     tab_to(tab, "● important")
     tab.press("Enter")
     tab.until(lambda: "tier=important" in tab.tab.url)
+
+
+def test_a_checkpoint_is_deleted_by_keyboard_only_with_the_tick(tab: Visitor, page: Page) -> None:
+    page.workspace.checkpoint_create("before")
+    for ticked in (False, True):
+        tab.go("/time/checkpoint/before")
+        if ticked:
+            tab_to(tab, "yes, delete this checkpoint")
+            tab.press("Space")
+        tab_to(tab, "Delete")
+        tab.press("Enter")
+        tab.tab.locator(".notice").wait_for()
+        assert bool(page.workspace.checkpoint_list().checkpoints) != ticked
+    assert tab.tab.url.endswith("/time")
+
+
+def test_the_index_is_repaired_by_keyboard(tab: Visitor, page: Page) -> None:
+    written(page.root, "memory/late.md", "# A late note\n\nThe crane is red.\n")
+    tab.go("/numbers/health")
+    assert not page.workspace.health().healthy
+    tab_to(tab, "Repair")
+    tab.press("Enter")
+    tab.tab.locator(".notice").wait_for()
+    assert page.workspace.health().healthy
+    assert id_of(page, "A late note")
+
+
+def test_a_phrase_is_taken_and_given_back_by_keyboard(tab: Visitor, page: Page) -> None:
+    id_ = id_of(page, "Docks keep an MQTT connection")
+    for _ in range(40):
+        page.workspace.triggers("is the mqtt broker there")
+    tab.go("/care?kind=trigger")
+    tab.press("j", "p")
+    tab.tab.locator("[data-done]").wait_for()
+    (left,) = page.workspace.examine(id_).memory.triggers
+    assert left in ("mqtt", "broker")
+    tab.press("z")
+    tab.until(lambda: sorted(page.workspace.examine(id_).memory.triggers) == ["broker", "mqtt"])

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from spec_kit_memory.serve.page import views
 from tests.serve.page.browser import Visitor, opened, served
 from tests.serve.page.conftest import Page, written
+from tests.serve.page.test_browser import duplicates
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +76,33 @@ def test_what_not_all_of_the_chosen_can_do_is_not_offered(tab: Visitor, page: Pa
     tab.tab.locator("[data-tick-all]").check()
     offered = tab.tab.locator("[data-together] span button")
     assert [text.split()[0] for text in offered.all_inner_texts()] == ["Leave"]
+
+
+def test_what_is_found_meanwhile_is_counted_and_takes_no_undo_away(
+    tab: Visitor, page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inbox goes on comparing in the background while one decides about what it has."""
+    monkeypatch.setattr(views, "COMPARING_SECONDS", 0.0)
+    duplicates(page)
+    import_chats(page, tmp_path, 3)
+    waiting: list[Any] = []
+    tab.tab.route("**/care?*on=1*", lambda route: waiting.append(route), times=1)
+    tab.go("/care")
+    assert tab.tab.locator("#kind-all .num").inner_text() == "3"
+    tab.until(lambda: waiting)
+    tab.press("j", "f")
+    tab.until(lambda: tab.tab.locator("[data-done]").count() == 1)
+    tab.press("j", "x")
+    tab.see("1 of 2 chosen")
+    waiting[0].continue_()
+    tab.see("say nearly the same")
+    assert tab.tab.locator("#kind-all .num").inner_text() == "3"
+    assert tab.tab.locator("#kind-duplicates .num").inner_text() == "1"
+    tab.see("1 of 3 chosen")
+    assert "landlord" in tab.tab.locator("[data-item].current").inner_text()
+    assert tab.tab.locator("[data-done]").count() == 1
+    tab.tab.locator("[data-done]").get_by_role("button", name="Undo").click()
+    tab.until(lambda: chats(page) == 3)
 
 
 def test_the_palette_leads_to_pages_and_memories(tab: Visitor, page: Page) -> None:

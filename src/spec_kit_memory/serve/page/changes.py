@@ -61,11 +61,20 @@ class ChangeDone:
     to: str = ""  # "": back to where the form was
 
 
-def _notice(workspace: Workspace, answer: Answer, memory_id: int | None, *, to: str = "") -> ChangeDone:
-    """With the operation that takes it back: the newest of this memory, which is the one just made."""
-    latest = workspace.changes(memory_id, limit=1).changes if memory_id is not None else ()
+def _change(workspace: Workspace, about: int | str | None, change: Callable[[], Answer], *, to: str = "") -> ChangeDone:
+    """With the operation that takes it back: the newest one `about` this memory, or of this kind, unless it was there
+    before, as everything was already as wanted."""
+    memory_id, kind = (about, "") if isinstance(about, int) else (None, about)
+
+    def newest() -> str:
+        made = workspace.changes(memory_id, limit=1).changes if about is not None else ()
+        return made[0].operation if made and kind in ("", made[0].kind) else ""
+
+    before = newest()
+    answer = change()
     hints = tuple(for_person(hint) for hint in answer.advice if getattr(hint, "code", "") not in TAKES_BACK)
-    return ChangeDone(Notice(_sentence(answer), hints=hints, operation=latest[0].operation if latest else ""), to=to)
+    operation = after if (after := newest()) != before else ""
+    return ChangeDone(Notice(_sentence(answer), hints=hints, operation=operation), to=to)
 
 
 def _sentence(answer: Answer) -> str:
@@ -84,7 +93,7 @@ def update(workspace: Workspace, sent: Sent) -> ChangeDone:
         values["trigger_phrases"] = phrases
     if not values:
         return ChangeDone(Notice("Nothing was changed: everything is as it was."))
-    return _notice(workspace, workspace.update(sent.id, confirm=sent.flag("confirm"), **values), sent.id)
+    return _change(workspace, sent.id, lambda: workspace.update(sent.id, confirm=sent.flag("confirm"), **values))
 
 
 def judge(workspace: Workspace, sent: Sent) -> ChangeDone:
@@ -98,32 +107,32 @@ def judge(workspace: Workspace, sent: Sent) -> ChangeDone:
     }
     if verdict not in values:
         raise BadParameter(f"there is no verdict {verdict!r}", hint="Use a button of the page.")
-    return _notice(workspace, workspace.validate(sent.id, **values[verdict]), sent.id)
+    return _change(workspace, sent.id, lambda: workspace.validate(sent.id, **values[verdict]))
 
 
 def trust(workspace: Workspace, sent: Sent) -> ChangeDone:
-    return _notice(workspace, workspace.trust(sent.id, trusted=sent.text("trusted") != "0"), sent.id)
+    return _change(workspace, sent.id, lambda: workspace.trust(sent.id, trusted=sent.text("trusted") != "0"))
 
 
 def forget(workspace: Workspace, sent: Sent) -> ChangeDone:
-    return _notice(workspace, workspace.delete(sent.id, delete_file=sent.flag("file")), sent.id)
+    return _change(workspace, sent.id, lambda: workspace.delete(sent.id, delete_file=sent.flag("file")))
 
 
 def merge(workspace: Workspace, sent: Sent) -> ChangeDone:
     """`id` gives way; the other one stays, and that is where one looks next."""
     into = sent.number("into")
-    return _notice(workspace, workspace.merge(sent.id, into), into, to=sent.text("then"))
+    return _change(workspace, into, lambda: workspace.merge(sent.id, into), to=sent.text("then"))
 
 
 def link(workspace: Workspace, sent: Sent) -> ChangeDone:
     target, relation = sent.number("target"), sent.needed("relation")
     ends = (target, sent.id) if sent.flag("inward") else (sent.id, target)
-    return _notice(workspace, workspace.link(*ends, relation, evidence=sent.text("evidence") or None), ends[0])
+    evidence = sent.text("evidence") or None
+    return _change(workspace, ends[0], lambda: workspace.link(*ends, relation, evidence=evidence))
 
 
 def unlink(workspace: Workspace, sent: Sent) -> ChangeDone:
-    answer = workspace.unlink(sent.id)
-    return _notice(workspace, answer, answer.link.source_id)
+    return _change(workspace, "link", lambda: workspace.unlink(sent.id))
 
 
 def undo(workspace: Workspace, sent: Sent) -> ChangeDone:
@@ -139,7 +148,8 @@ def keep(workspace: Workspace, sent: Sent) -> ChangeDone:
 
 
 def remove_phrase(workspace: Workspace, sent: Sent) -> ChangeDone:
-    return _notice(workspace, workspace.update(sent.id, remove_trigger_phrases=[sent.needed("phrase")]), sent.id)
+    phrases = [sent.needed("phrase")]
+    return _change(workspace, sent.id, lambda: workspace.update(sent.id, remove_trigger_phrases=phrases))
 
 
 def checkpoint_create(workspace: Workspace, sent: Sent) -> ChangeDone:
@@ -151,26 +161,25 @@ def checkpoint_create(workspace: Workspace, sent: Sent) -> ChangeDone:
 def checkpoint_restore(workspace: Workspace, sent: Sent) -> ChangeDone:
     if not sent.flag("confirm"):
         raise BadParameter("Restoring was not confirmed.", hint="Tick the box beside the button. Nothing was changed.")
-    answer = workspace.checkpoint_restore(
-        sent.path["name"], clear_existing=sent.flag("clear"), restore_files=sent.flag("files")
+    name, clear, files = sent.path["name"], sent.flag("clear"), sent.flag("files")
+    return _change(
+        workspace, "restore", lambda: workspace.checkpoint_restore(name, clear_existing=clear, restore_files=files)
     )
-    latest = workspace.changes(limit=1).changes
-    undoable = latest[0].operation if latest and latest[0].kind == "restore" else ""
-    return ChangeDone(Notice(_sentence(answer), operation=undoable))
 
 
 def checkpoint_delete(workspace: Workspace, sent: Sent) -> ChangeDone:
     if not sent.flag("confirm"):
         raise BadParameter("Deleting was not confirmed.", hint="Tick the box beside the button. Nothing was changed.")
-    return _notice(workspace, workspace.checkpoint_delete(sent.path["name"]), None, to="/time")
+    name = sent.path["name"]
+    return _change(workspace, None, lambda: workspace.checkpoint_delete(name), to="/time")
 
 
 def index(workspace: Workspace, sent: Sent) -> ChangeDone:
-    return _notice(workspace, workspace.index(), None)
+    return _change(workspace, None, workspace.index)
 
 
 def repair(workspace: Workspace, sent: Sent) -> ChangeDone:
-    return _notice(workspace, workspace.health(repair=True), None)
+    return _change(workspace, None, lambda: workspace.health(repair=True))
 
 
 CHANGES: Mapping[str, Callable[[Workspace, Sent], ChangeDone]] = {

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from spec_kit_memory.errors import MemoryNotFound, SpecKitMemoryError
+from spec_kit_memory.errors import CheckpointNotFound, MemoryNotFound, SpecKitMemoryError
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.serve.page import changes, views
@@ -213,7 +213,8 @@ class Page:
         if not isinstance(error, SpecKitMemoryError):
             logger.error("a page failed in a way nobody foresaw", exc_info=error)
         rendered = render.error(error, say=for_person)
-        status = 404 if isinstance(error, MemoryNotFound) else 400 if isinstance(error, SpecKitMemoryError) else 500
+        not_there = isinstance(error, (MemoryNotFound, CheckpointNotFound))
+        status = 404 if not_there else 400 if isinstance(error, SpecKitMemoryError) else 500
         if as_json:
             return JSONResponse({"error": rendered}, status_code=status)
         page_view = views.PageView("error.html", title="Not shown", values={"error": rendered, "status": status})

@@ -190,9 +190,34 @@
     const item = event.target.closest("[data-item]");
     if (item && item !== current()) { current()?.classList.remove("current"); item.classList.add("current"); }
   });
+  // More findings may come while one decides: what was done stays with its undo, what was chosen stays chosen.
+  let staying;
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target } = event.detail;
+    if (target.matches?.("[data-item]")) staying = { decided: target.dataset.item };
+    else if (target.id === "items") staying = { done: [...target.querySelectorAll("[data-done]")], ticked: ticked().map((item) => item.dataset.item), current: current()?.contains(document.activeElement) && current().dataset.item };
+  });
+  const stay = (items) => {
+    const { done, ticked: chosen, current: at } = staying;
+    const named = (key) => list().find((item) => !("done" in item.dataset) && item.dataset.item === key);
+    let rows = items.querySelector(".rows");
+    if (done.length && !rows) {
+      rows = document.createElement("ol");
+      rows.className = "rows care";
+      items.querySelector(".empty")?.remove();
+      items.append(rows);
+    }
+    done.reverse().forEach((one) => { named(one.dataset.item)?.remove(); rows.prepend(one); });
+    chosen.forEach((key) => { const box = named(key)?.querySelector("[data-tick]"); if (box) box.checked = true; });
+    if (at) choose(list().find((item) => item.dataset.item === at));
+  };
+
   // After a change inside a list, what was done stays chosen: j goes on from there, z takes it back.
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target.matches?.("[data-item]") || event.detail.elt?.matches?.("[data-done]")) {
+    if (event.detail.target.id === "items" && staying?.done) stay(event.detail.target);
+    else if (event.detail.target.matches?.("[data-item]") || event.detail.elt?.matches?.("[data-done]")) {
+      const made = document.querySelector("[data-done]:not([data-seen])");
+      if (made && staying?.decided) made.dataset.item = staying.decided;
       choose(document.querySelector("[data-done]:not([data-seen])"));
       document.querySelectorAll("[data-done]").forEach((one) => { one.dataset.seen = ""; });
     }
@@ -264,8 +289,8 @@
   document.querySelectorAll("[data-graph]").forEach((box) => {
     if (!window.d3?.forceSimulation) return;
     const { centre, nodes, links } = JSON.parse(box.dataset.graph);
-    const width = box.clientWidth, height = box.clientHeight;
-    const edge = Math.min(110, width / 6);
+    const width = box.clientWidth, height = Math.max(box.clientHeight, Math.min(900, nodes.length * (width < 480 ? 44 : 24)));
+    box.style.height = `${height}px`;
     const letters = Math.round(Math.min(34, width / 14));
     nodes.forEach((node) => { if (node.id === centre) { node.fx = width / 2; node.fy = height / 2; } });
     window.d3.forceSimulation(nodes).stop()
@@ -273,17 +298,55 @@
       .force("charge", window.d3.forceManyBody().strength(-900))
       .force("x", window.d3.forceX(width / 2).strength(width < height * 1.5 ? 0.3 : 0.05)).force("y", window.d3.forceY(height / 2).strength(width < height * 1.5 ? 0.02 : 0.2))
       .force("room", window.d3.forceCollide(Math.min(60, width / 8))).tick(300);
-    nodes.forEach((node) => { node.x = Math.min(width - edge, Math.max(edge, node.x)); node.y = Math.min(height - 26, Math.max(18, node.y)); });
     const picture = make(box, "svg", { viewBox: `0 0 ${width} ${height}` });
-    links.forEach(({ source, target, relation }) => {
-      make(picture, "line", { x1: source.x, y1: source.y, x2: target.x, y2: target.y });
-      make(picture, "text", { class: "relation", x: (source.x + target.x) / 2, y: (source.y + target.y) / 2 - 3, "text-anchor": "middle" }, `${relation.replaceAll("_", " ")} ${source.x <= target.x ? "→" : "←"}`);
-    });
+    const long = (text) => text.getComputedTextLength() || text.textContent.length * 6;
     nodes.forEach((node) => {
-      const link = make(picture, "a", { href: `${base}/memory/${node.id}`, class: node.id === centre ? "centre" : "", tabindex: "-1" });
-      make(link, "circle", { cx: node.x, cy: node.y, r: node.id === centre ? 8 : 6 });
-      make(link, "text", { x: node.x, y: node.y + 20, "text-anchor": node.x < 100 ? "start" : node.x > width - 100 ? "end" : "middle" }, short(node.title, letters));
-      make(link, "title", {}, node.title);
+      node.link = make(picture, "a", { href: `${base}/memory/${node.id}`, class: node.id === centre ? "centre" : "", tabindex: "-1" });
+      node.circle = make(node.link, "circle", { r: node.id === centre ? 8 : 6 });
+      node.label = make(node.link, "text", { "text-anchor": "middle" }, short(node.title, letters));
+      node.half = Math.min(long(node.label), width - 12) / 2;
+      make(node.link, "title", {}, node.title);
+    });
+    // No name stands on another: who does makes way, up or down, within the frame.
+    const around = ({ x, y, half }) => ({ left: x - half - 4, right: x + half + 4, top: y - 9, bottom: y + 24 });
+    const over = (one, other) => Math.min(one.right, other.right) > Math.max(one.left, other.left) && Math.max(0, Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top));
+    const within = (node) => { node.x = Math.min(width - node.half - 5, Math.max(node.half + 5, node.x)); node.y = Math.min(height - 26, Math.max(12, node.y)); };
+    nodes.forEach(within);
+    for (let round = 0; round < 300; round += 1) {
+      let moved = false;
+      nodes.forEach((one, at) => nodes.slice(at + 1).forEach((other) => {
+        const much = over(around(one), around(other));
+        if (!much) return;
+        moved = true;
+        const [upper, lower] = one.y <= other.y ? [one, other] : [other, one];
+        if (upper.id !== centre) upper.y -= much / 2 + 0.5;
+        if (lower.id !== centre) lower.y += much / 2 + 0.5;
+        within(upper);
+        within(lower);
+      }));
+      if (!moved) break;
+    }
+    const taken = nodes.map(around);
+    links.forEach(({ source, target, relation }) => {
+      picture.prepend(make(picture, "line", { x1: source.x, y1: source.y, x2: target.x, y2: target.y }));
+      const said = make(picture, "text", { class: "relation", "text-anchor": "middle" }, `${relation.replaceAll("_", " ")} ${source.x <= target.x ? "→" : "←"}`);
+      const half = long(said) / 2;
+      // Where it is free along the line; the table below says it, too.
+      const place = [0.5, 0.6, 0.4, 0.7, 0.3].map((part) => {
+        const x = source.x + part * (target.x - source.x), y = source.y + part * (target.y - source.y);
+        return { x, y, left: x - half, right: x + half, top: y - 9, bottom: y + 3 };
+      }).find((spot) => !taken.some((other) => over(spot, other)));
+      if (!place) { said.remove(); return; }
+      taken.push(place);
+      said.setAttribute("x", place.x);
+      said.setAttribute("y", place.y);
+    });
+    nodes.forEach(({ x, y, link, circle, label }) => {
+      circle.setAttribute("cx", x);
+      circle.setAttribute("cy", y);
+      label.setAttribute("x", x);
+      label.setAttribute("y", y + 20);
+      picture.append(link);
     });
   });
 })();
