@@ -107,6 +107,18 @@ def test_search_shows_match_score_parts_and_filters_with_counts(page: Page) -> N
     assert "/memory/" not in narrowed.split('id="results"')[1].split("<aside")[0].replace("constitutional", "")
 
 
+def test_memories_of_a_tier_and_a_source_are_listed_from_the_numbers_without_a_question(page: Page) -> None:
+    numbers = page.text("/numbers")
+    for address in ("/search?tier=important", "/search?source=constitutional"):
+        assert f'href="{address}"' in numbers
+    shown = page.get("/search.json?tier=important").json()["list"]["data"]["memories"]
+    assert {one["tier"] for one in shown} == {"important"}
+    assert "Docks keep an MQTT connection" in {one["title"] for one in shown}
+    assert "The van" not in page.text("/search?tier=important")
+    assert "There is none." in page.text("/search?tier=deprecated")
+    assert "Never strand a rider" in page.text("/search?source=constitutional")
+
+
 def test_what_was_held_back_is_one_click_away(page: Page) -> None:
     id_ = page.workspace.search("mqtt connection").results[0].id
     page.workspace.validate(id_, outdated=True)

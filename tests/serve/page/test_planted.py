@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from spec_kit_memory.core.memory import Tier
 from spec_kit_memory.serve.mcp.workspace_handle import LiveWorkspace
@@ -16,10 +18,13 @@ from spec_kit_memory.serve.page.access import PageAccess
 from spec_kit_memory.serve.page.routes import page_app
 from spec_kit_memory.settings import Semantic, Settings
 from spec_kit_memory.workspace import Workspace
+from tests.features.test_code_state import commit, git, needs_git
 from tests.serve.page.browser import Visitor, opened, served
 from tests.serve.page.conftest import NAMES, Page, written
 from tests.serve.page.test_browser import LONG
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "harbour-bikes"
+MQTT = "specs/002-dock-link/memory/14-10-25_14-05__mqtt-instead-of-polling.md"
 LEAKED = "my landlord wants the deposit back by Friday"
 
 
@@ -50,8 +55,6 @@ def planted(root: Path, tmp_path: Path) -> Iterator[Page]:
     now[0] = datetime.now(UTC)
     live = LiveWorkspace(lambda: workspace.for_caller(workspace.caller), background=False)
     access = PageAccess(names=NAMES)
-    from starlette.testclient import TestClient
-
     yield Page(root, workspace, access, TestClient(page_app(live, access), base_url="http://127.0.0.1:8765"))
     workspace.close()
 
@@ -102,3 +105,89 @@ def test_five_planted_problems_are_found_and_repaired_with_the_page_alone(browse
     assert not planted.workspace.why(cards["The van"].id).steps
     left = {item.kind for item in planted.workspace.care(health=False).items}
     assert not left & {"duplicates", "unvouched", "expired"}
+
+
+@pytest.fixture
+def harbour(tmp_path: Path) -> Iterator[Page]:
+    """The example in a git repository, with other kinds of the same five problems."""
+    root = tmp_path / "harbour-bikes"
+    shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns(".spec-kit-memory"))
+    (root / ".spec-kit-memory").mkdir()
+    text = (root / MQTT).read_text(encoding="utf-8")
+    edited = (
+        text.replace("Docks keep an MQTT connection", "Why docks talk over MQTT")
+        .replace("We left polling.", "Polling is gone.")
+        .replace("Controllers now hold one connection", "Each controller keeps one connection")
+    )
+    written(root, str(Path(MQTT).with_name("why-mqtt.md")), edited)
+    lunch = "---\nimportance_tier: critical\n---\n# Lunch\n\nOn Tuesdays there is soup.\n"
+    written(root, "memory/lunch.md", lunch)
+    written(root, "service/refunds.py", "WINDOW = 30\n")
+    written(root, "memory/window.md", "# The refund window\n\nIt is set in `service/refunds.py`.\n")
+    git(root, "init", "-q")
+    commit(root)
+    workspace = Workspace(Settings(root=root, semantic=Semantic(model="hashing")))
+    workspace.index()
+    written(root, "service/refunds.py", "WINDOW = 90\n")
+    commit(root, "Refund for longer")
+    chat = tmp_path / "chat.jsonl"
+    turns = [{"role": "user", "content": LEAKED}, {"role": "assistant", "content": "I remember that."}]
+    chat.write_text("".join(json.dumps(turn) + "\n" for turn in turns), encoding="utf-8")
+    workspace.chat_import([chat])
+    cards = {card.title: card.id for card in workspace.list(limit=100, max_tokens=100_000).memories}
+    workspace.link(cards["Winter mode"], cards["Docks keep an MQTT connection"], "supersedes", evidence="a guess")
+    live = LiveWorkspace(lambda: workspace.for_caller(workspace.caller), background=False)
+    access = PageAccess(names=NAMES)
+    yield Page(root, workspace, access, TestClient(page_app(live, access), base_url="http://127.0.0.1:8765"))
+    workspace.close()
+
+
+@needs_git
+def test_other_kinds_of_the_five_problems_are_found_by_who_sees_only_the_page(browser: Any, harbour: Page) -> None:
+    with served(harbour) as address:
+        tab = Visitor(browser, harbour, address)
+        tab.tab.get_by_role("link", name="Care").click()
+
+        # Edited sentences do not hide that two say the same; they are compared, and the first one is kept.
+        pair = tab.tab.locator("[data-item]", has_text="Why docks talk over MQTT")
+        pair.get_by_role("link", name="Compare").click()
+        kept = tab.tab.get_by_role("region", name="Docks keep an MQTT connection")
+        kept.get_by_role("button", name="Keep this one").click()
+        tab.see("takes in and supersedes")
+
+        # Code that is not what it was: named in the inbox, the memory says which file, and is marked.
+        tab.tab.get_by_role("link", name="Care").click()
+        tab.tab.get_by_role("link", name="stale against code").click()
+        tab.tab.get_by_role("link", name="The refund window").click()
+        tab.see("service/refunds.py")
+        tab.tab.get_by_role("button", name="Outdated").click()
+        tab.see("marked outdated")
+
+        # A chat that nobody meant to keep.
+        tab.tab.get_by_role("link", name="Care").click()
+        tab.tab.get_by_role("link", name="unvouched").click()
+        tab.tab.get_by_role("button", name="Forget").click()
+        tab.tab.locator("[data-done]").get_by_role("button", name="Undo").wait_for()
+
+        # A tier too high: the numbers have what is critical.
+        tab.tab.get_by_role("link", name="Numbers").click()
+        tab.tab.get_by_role("link", name="critical").click()
+        tab.tab.get_by_role("link", name="Lunch").click()
+        tab.tab.get_by_label("Tier", exact=True).select_option("temporary")
+        tab.tab.get_by_role("button", name="Save").click()
+        tab.see("changed tier")
+
+        # A link that is a guess: a search says that the decision was superseded, and by what.
+        tab.go("/search?q=docks+keep+an+mqtt+connection")
+        tab.tab.get_by_role("link", name="Docks keep an MQTT connection").first.click()
+        tab.tab.get_by_role("link", name="Links").click()
+        tab.tab.locator("tr", has_text="a guess").get_by_role("button", name="Remove").click()
+        tab.see("Removed link")
+        tab.close()
+
+    cards = {card.title: card for card in harbour.workspace.list(limit=100, max_tokens=100_000).memories}
+    assert ("Docks keep an MQTT connection" in cards, "Why docks talk over MQTT" in cards) == (True, False)
+    assert harbour.workspace.examine(cards["The refund window"].id).outdated
+    assert harbour.workspace.chat_list().memories == ()
+    assert cards["Lunch"].tier is Tier.TEMPORARY
+    assert all(step.link.evidence != "a guess" for step in harbour.workspace.why(cards["Winter mode"].id).steps)

@@ -85,7 +85,9 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
         "parts": PARTS,
     }
     if not query:
-        newest = workspace.list(limit=NEWEST, max_tokens=WHOLE)
+        only = {name: chosen[name] for name in ("tier", "source") if name in chosen}
+        newest = workspace.list(limit=PAGE_ROWS if only else NEWEST, max_tokens=WHOLE, **only)
+        values["only"] = only
         stats = workspace.stats(limit=1)
         answers: dict[str, Answer] = {"list": newest, "stats": stats}
         return PageView("search.html", "Search", "search", answers, values, part="results.html")
