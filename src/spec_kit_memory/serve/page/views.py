@@ -86,7 +86,12 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
     }
     if not query:
         only = {name: chosen[name] for name in ("tier", "source") if name in chosen}
-        newest = workspace.list(limit=PAGE_ROWS if only else NEWEST, max_tokens=WHOLE, **only)
+        newest = workspace.list(
+            tier=only.get("tier"),
+            source=only.get("source", "all"),
+            limit=PAGE_ROWS if only else NEWEST,
+            max_tokens=WHOLE,
+        )
         values["only"] = only
         stats = workspace.stats(limit=1)
         answers: dict[str, Answer] = {"list": newest, "stats": stats}
