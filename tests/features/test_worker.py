@@ -102,3 +102,51 @@ if child == 0:
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2], timeout=120)
+
+
+BEGIN = """
+import sys, threading
+from spec_kit_memory.embed.local import LocalEmbedder
+from spec_kit_memory.features import worker
+
+began = threading.Event()
+
+def work() -> None:
+    model = LocalEmbedder()
+    for number in range(300):
+        model.embed_query(f"question {number}")
+        began.set()
+
+def run(words: list[str]) -> int:
+    worker.start(work)
+    assert began.wait(120)
+    return 1
+"""
+COMMAND = """
+from spec_kit_memory.serve.cli import main, program
+
+program.run = run
+main.main()
+"""
+
+
+@pytest.mark.parametrize("end", [COMMAND, "sys.exit(run([]))"], ids=["command", "script"])
+def test_a_process_that_ends_while_the_model_is_at_work_ends_with_its_own_code(end: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", BEGIN + end],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        timeout=300,
+    )
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_who_waits_for_work_to_settle_waits_as_long_as_allowed_and_no_longer() -> None:
+    workers = _Workers()
+    work = Done()
+    workers.start(work)
+    assert not workers.settle(0.05)
+    work.go_on.set()
+    assert workers.settle(120)

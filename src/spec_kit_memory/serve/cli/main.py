@@ -5,10 +5,13 @@ Only what the asked-for command needs is imported, and nothing at all for the ve
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 __all__ = ["generate_context", "main"]
 
@@ -31,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         if handshake.wants_stdio(words):
             handshake.start(words)  # a host does not wait for what is imported below
+    exit_codes: list[int] = []
+    atexit.register(_end_beside_threads, exit_codes)  # registered first, it runs last
     # Making hundreds of classes sets collecting off again and again, and none of them is garbage.
     gc.disable()
     from spec_kit_memory.serve.cli.invocation import INTERRUPTED
@@ -39,12 +44,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.enable()
     gc.freeze()
     code = run(words)
-    if code == INTERRUPTED and arguments is None:
-        # A model may be at work in a thread that nobody waits for: taking Python down around it ends in an abort.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    if arguments is None:
+        if code == INTERRUPTED:
+            _end(code)
+        exit_codes.append(code)
     sys.exit(code)
+
+
+def _end(code: int) -> None:
+    """A model may be at work in a thread that nobody waits for: taking Python down around it ends in an abort."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _end_beside_threads(exit_codes: Sequence[int]) -> None:
+    if exit_codes and threading.active_count() > 1:
+        _end(exit_codes[0])
 
 
 def generate_context() -> None:
