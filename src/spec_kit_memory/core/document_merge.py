@@ -38,7 +38,7 @@ _ABBREVIATED = re.compile(
     r"|dept|est)\.$",
     re.IGNORECASE,
 )
-_ENDED = re.compile(r"""[^\w`][\s"'”’)\]*_`]*$""")
+_ENDED = re.compile(r"[^\w`][_`]*$")
 _CLAUSE = re.compile(r"[,;:，；：、]|[ \t]+[–—(-]")
 _INLINE_LABEL = re.compile(r"\*\*[^*\n]+:\*\*[ \t]+(?=\S)")
 MOST_SECTIONS = 1_000

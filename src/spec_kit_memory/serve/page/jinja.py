@@ -38,7 +38,7 @@ SIGNS = {
 
 
 _RULE = re.compile(r"#|<!--|---|```|\|[\s:|-]+$")  # begins a line of markdown that says nothing by itself
-_SIGNS = re.compile(r"\*\*(?=\S)|(?<=\S)\*\*|`+|^[-*+] (?:\[[ xX]\] )?|^\| *| *\|$")
+_SIGNS = re.compile(r"\*\*(?=\S)|(?<=\S)\*\*|`+|^[-*+] (?:\[[ xX]\] )?|^\| *|\|$")
 
 
 def html(template: str, **values: Any) -> str:
@@ -93,7 +93,7 @@ def _excerpt(text: str, title: str = "") -> str:
     headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
     told = [line for line in lines if not _RULE.match(line)]
     told = told or [heading for heading in headings if heading.rstrip("…") != title]
-    return "\n".join(_SIGNS.sub("", line).replace(" | ", " · ") for line in told)
+    return "\n".join(_SIGNS.sub("", line).strip().replace(" | ", " · ") for line in told)
 
 
 def _with_query(path: str, query: Mapping[str, str], **changed: str | None) -> str:
