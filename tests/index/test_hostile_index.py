@@ -226,7 +226,7 @@ def test_values_that_we_never_write_are_called_damage_and_a_rebuild_is_rid_of_th
             ask(workspace)
 
 
-@pytest.mark.parametrize("column", ["owner", "project"])
+@pytest.mark.parametrize("column", ["project"])
 def test_memories_that_are_hidden_from_their_own_user_are_called_damage(tmp_path: Path, column: str) -> None:
     """ "There is nothing to undo" and "there is no memory 1" would be wrong, and nothing would say what to do."""
     root = tmp_path.resolve()

@@ -23,6 +23,7 @@ class ScanDecision(StrEnum):
     MODIFIED = "modified"
     REINDEX = "reindex"
     DELETED = "deleted"
+    UNKNOWN = "unknown"  # it could not be read
 
 
 def decide(file: MemoryFile | None, stored: Stored | None, *, force: bool = False) -> ScanDecision:

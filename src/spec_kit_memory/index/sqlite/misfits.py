@@ -38,8 +38,6 @@ _LARGEST_REAL = 1e300
 # What keeps rows from being seen: by everybody, or by whom they belong to.
 _HIDDEN = {
     "memory.project names a project, and no file has one": "memory WHERE project IS NOT NULL AND source <> 'chat'",
-    "memory.owner is not the user of its path": "memory WHERE path GLOB 'memory/users/?*/*' AND presence = 'live'"
-    " AND owner IS NOT substr(path, 14, instr(substr(path, 14), '/') - 1)",
     "memory.content_hash is of no recorded text": "memory WHERE presence = 'live'"
     " AND content_hash NOT IN (SELECT hash FROM content)",
 }

@@ -18,6 +18,8 @@ _BEGINS, _ENDS = re.compile(r"# spec-kit-memory begin\b"), re.compile(r"# spec-k
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 # The standard library's reader takes the square of the parts of a dotted key, and no configuration has so many.
 MOST_DOTS = 1_000
+# Each mark that looks like ours costs a reading of the whole text.
+MOST_MARKS = 20
 _HEADER = re.compile(r"^[ \t]*\[")
 
 
@@ -114,14 +116,16 @@ def _without_block(text: str, path: Sequence[str]) -> str:
     The same marks within a text of somebody else's are not ours: only what takes out our table is.
     """
     lines = _LINE.findall(text)
-    tree = _pruned(parse(text), path)
-    for start in [number for number, line in enumerate(lines) if _BEGINS.match(line)]:
+    parsed = parse(text)
+    table, tree = find(parsed, path), _pruned(parsed, path)
+    starts = [number for number, line in enumerate(lines) if _BEGINS.match(line)]
+    for start in starts[-MOST_MARKS:]:
         end = next((number for number in range(start, len(lines)) if _ENDS.match(lines[number])), None)
         first = start - 1 if start and lines[start - 1] in ("\n", "\r\n") else start
         without = "".join([*lines[:first], *lines[end + 1 :]]) if end is not None else text
         with suppress(MalformedToml):
             after = parse(without)
-            if find(after, path) != find(parse(text), path) and _pruned(after, path) == tree:
+            if find(after, path) != table and _pruned(after, path) == tree:
                 return without
     return text
 
