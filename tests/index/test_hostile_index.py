@@ -18,7 +18,6 @@ from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, DatabaseUnusab
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite import companions, schema
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
-from spec_kit_memory.settings import Isolation, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.faults import operations, rich
 
@@ -183,7 +182,6 @@ SENSELESS = {
     "a time in no year": ("UPDATE session SET seen_at = 9223372036854775807", "checkpoint"),
     "a weight that is no number": ("UPDATE memory SET weight = 9e999", "checkpoint"),
     "a time of a file that is none": ("UPDATE document SET mtime_ns = 'x'", "scan"),
-    "a project of one memory": ("UPDATE memory SET project = 'x' WHERE id = 6", "load"),
     "a text that nobody recorded": ("UPDATE memory SET content_hash = 'x'", "load"),
     "an entry of no time": ("DROP TRIGGER ledger_is_append_only_update; UPDATE ledger SET at = 'x'", "changes"),
 }
@@ -224,27 +222,6 @@ def test_values_that_we_never_write_are_called_damage_and_a_rebuild_is_rid_of_th
         assert set(rich.read_all(workspace).values()) == {"right"}
         for ask in ASKED.values():
             ask(workspace)
-
-
-@pytest.mark.parametrize("column", ["project"])
-def test_memories_that_are_hidden_from_their_own_user_are_called_damage(tmp_path: Path, column: str) -> None:
-    """ "There is nothing to undo" and "there is no memory 1" would be wrong, and nothing would say what to do."""
-    root = tmp_path.resolve()
-    own = root / "memory/users/eve"
-    own.mkdir(parents=True)
-    (own / "plan.md").write_text("# The numbat eats termites\n", encoding="utf-8")
-    with Workspace(Settings(root=root, isolation=Isolation(user_id="eve"))) as workspace:
-        workspace.index()
-        workspace.update(1, title="The numbat's food")
-        forge(root, f"UPDATE memory SET {column} = 'mallory'")
-        for ask in (lambda: workspace.load(1), workspace.undo):
-            with pytest.raises(DatabaseCorrupt, match=column) as refused:
-                ask()
-            assert "index(rebuild=True)" in refused.value.hint
-        workspace.index(rebuild=True)
-        assert workspace.load(1).memory.path == "memory/users/eve/plan.md"
-        workspace.undo()
-        assert workspace.load(1).memory.title == "The numbat eats termites"
 
 
 def damage_in(workspace: Workspace) -> str:

@@ -37,7 +37,6 @@ _LAST_NS = 9_000_000_000_000_000_000
 _LARGEST_REAL = 1e300
 # What keeps rows from being seen: by everybody, or by whom they belong to.
 _HIDDEN = {
-    "memory.project names a project, and no file has one": "memory WHERE project IS NOT NULL AND source <> 'chat'",
     "memory.content_hash is of no recorded text": "memory WHERE presence = 'live'"
     " AND content_hash NOT IN (SELECT hash FROM content)",
 }
