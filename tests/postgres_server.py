@@ -131,6 +131,12 @@ class Server:
     def is_gone(self) -> bool:
         return self._process is None or self._process.poll() is not None
 
+    def come_back(self, killed: int) -> None:
+        """After the process of that number was sent a SIGKILL; by now another may have been started in its place."""
+        if self._process is not None and self._process.pid == killed:
+            self._process.wait(START_SECONDS)
+            self.start()
+
     def kill(self) -> None:
         """SIGKILL to its first process: the others notice and end."""
         assert self._process is not None

@@ -19,7 +19,7 @@ from tests.faults.calls import BROKEN, READS, Calls, Fault, watched
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="its VFS stands on the one of Unix")
 
 # Asking counts as use, which scores and their sentence follow.
-_PASSING = frozenset(("meta", "accessCount", "uses", "lastAccess", "lastAccessed", "sessionId", "score", "summary"))
+_PASSING = frozenset(("meta", "accessCount", "uses", "lastAccess", "lastAccessed", "sessionId", "score", "outcome"))
 EVERY = int(os.environ.get("SKM_TEST_READS", "5"))  # every so many calls of each question
 REFUSALS = frozenset(("E010", "E011", "E014", "E020", "E025"))
 QUESTIONS: dict[str, Callable[[Workspace], Any]] = {

@@ -309,6 +309,8 @@ def _cut_there(work: Work, operation: str, who: str, step: int) -> bool:
     work.bring_back(OPERATIONS[operation][0])
     victim = work.server.pid if who == "server" else None
     status, count = in_a_process(work.server, partial(cut, work, operation, step, victim=victim))
+    if status == 0 and victim is not None and count >= step:
+        work.server.come_back(victim)  # nothing was asked of it after the signal, which may still be on its way
     if status == 0:
         return victim is not None and count >= step
     assert victim is None, f"{operation} ended with {status} when the server went"

@@ -225,19 +225,19 @@ class Record(View):
         if ledger is not None:
             tests.append("ledger_sequence IN @list(?)")
             values.append(sorted(ledger))
-        found = (
-            f"JOIN memory ON memory.project_id = @p AND memory.id = history.memory_id"
-            f" WHERE history.project_id = @p AND history.checkout_id = @c AND {' AND '.join(tests)} AND {seen}"
+        # The newest are found by their moments alone, so that no whole row is sorted.
+        most = "" if limit is None else f"ORDER BY at DESC, history.sequence DESC LIMIT {max(0, limit):d}"
+        wanted = (
+            "SELECT history.sequence FROM history"
+            " JOIN memory ON memory.project_id = @p AND memory.id = history.memory_id"
+            f" WHERE history.project_id = @p AND history.checkout_id = @c AND {' AND '.join(tests)} AND {seen} {most}"
         )
-        if limit is not None:  # the newest are found by their moments alone, so that no whole row is sorted
-            newest = f"SELECT history.sequence FROM history {found} ORDER BY at DESC, history.sequence DESC"
-            own = "history.project_id = @p AND history.checkout_id = @c"
-            found = f"WHERE {own} AND history.sequence IN ({newest} LIMIT {max(0, limit):d})"
         sql = (
             "SELECT sequence, memory_id, event, before, after, actor, at, history.spec_folder, ledger_sequence,"
             " (SELECT operation FROM ledger WHERE ledger.project_id = @p AND ledger.sequence = ledger_sequence"
             " AND operation LIKE '%\"user\":%')"
-            f" FROM history {found} ORDER BY at DESC, history.sequence DESC"
+            " FROM history WHERE history.project_id = @p AND history.checkout_id = @c"
+            f" AND history.sequence IN ({wanted}) ORDER BY at DESC, history.sequence DESC"
         )
         with self._database.reading() as connection:
             return [rows.history_from(row) for row in connection.execute(sql, [*values, *bound])]
