@@ -602,6 +602,10 @@ def test_the_architecture_page_names_nothing_that_is_gone() -> None:
     for name in sorted(set(re.findall(r"`(\w[\w.]*/[\w./]*|\w+\.py)`", page))):
         ending = name if name.endswith("/") or "." in name.rpartition("/")[2] else f"{name}."
         assert any(f"/{ending}" in f"/{path}" for path in files), f"ARCHITECTURE.md names {name}"
+    for name, symbols in re.findall(r"`([\w/]+\.py)` \(((?:`\w+`(?:, )?)+)\)", page):
+        source = (SOURCE / name).read_text(encoding="utf-8")
+        for symbol in re.findall(r"\w+", symbols):
+            assert re.search(rf"^\s*(?:def |class )?{symbol}\b", source, re.MULTILINE), f"{symbol} is not in {name}"
     for room, section in re.findall(r"^## `(core|features|files)/`.*?\n(.*?)(?=^## )", page, re.MULTILINE | re.DOTALL):
         there = {path.stem for path in (SOURCE / room).glob("*.py")}
         listed = [line for line in section.splitlines() if line.startswith("- **")]

@@ -1,0 +1,1 @@
+"""What do the files say, and does the index agree?"""

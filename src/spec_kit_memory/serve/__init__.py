@@ -1,0 +1,1 @@
+"""How do people and agents reach a workspace?"""
