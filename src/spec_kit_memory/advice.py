@@ -28,6 +28,9 @@ class Advice:
     def __str__(self) -> str:
         return spec_kit_memory.advice_for_python(self)  # the package itself is the edge for Python
 
+    def __repr__(self) -> str:
+        return repr(str(self))  # in a list that is printed
+
     def __contains__(self, part: str) -> bool:
         """As of the text that stood here in 0.1."""
         return part in str(self)

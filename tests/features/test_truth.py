@@ -149,6 +149,17 @@ def test_a_model_that_cannot_be_asked_how_long_its_vectors_are_stops_no_index(pl
     assert opened(place, Fickle()).index().vectors == {"success": 2}
 
 
+def test_a_list_of_problems_that_is_printed_has_words_and_no_codes(place: Place) -> None:
+    (place.root / "memory").mkdir(parents=True)
+    (place.root / "memory" / "old.md").write_text("---\nexpires: 2020-01-02\n---\n# Old\n\nAn old note.\n")
+    workspace = opened(place, Fickle())
+    workspace.index()
+    (card,) = workspace.list().memories
+    printed = f"{card.problems}"
+    assert "it expired on 2020-01-02: search finds it only with" in printed
+    assert "Advice" not in printed
+
+
 def test_passages_that_are_given_up_do_not_count_as_embedded(place: Place) -> None:
     notes(place, 2)
     embedder = Fickle()

@@ -210,6 +210,45 @@ def test_no_workspace_is_an_error_with_a_next_step(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "E010"
 
 
+@pytest.mark.parametrize("command", ["save --text tabs", "list", "search tabs"])
+def test_personal_memory_that_was_never_made_says_how_to_make_it(
+    command: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spec_kit_memory.settings.own_folders.personal_vault", lambda: here / "nowhere" / "personal")
+    assert run(["--personal", *command.split()]) == 1
+    told = capsys.readouterr().err
+    assert "skm init --personal" in told
+    assert "--workspace" not in told
+
+
+def test_personal_memory_without_a_home_is_not_the_project_that_one_stands_in(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["init"]) == 0
+    monkeypatch.setattr("spec_kit_memory.settings.own_folders.personal_vault", lambda: None)
+    assert run(["--personal", "save", "--text", "I prefer tabs in every file"]) == 1
+    assert "no home folder" in capsys.readouterr().err
+    assert not list(here.glob("memory/*"))
+
+
+@pytest.mark.parametrize(
+    ("count", "whose"),
+    [(1, "memory 1: "), (2, "each of 1 and 2: "), (12, "each of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more: ")],
+)
+def test_a_list_says_in_a_sentence_which_memories_a_remark_is_about(count: int, whose: str) -> None:
+    cards = [card(number, problems=("it has no vectors yet",)) for number in range(1, count + 1)]
+    assert f"{whose}it has no vectors yet\n" in drawn(
+        answers.ListAnswer(outcome="", memories=tuple(cards), total=count)
+    )
+
+
+def test_a_list_counts_the_remarks_that_it_does_not_show() -> None:
+    cards = tuple(card(number, problems=(f"remark {number}",)) for number in range(1, 8))
+    told = drawn(answers.ListAnswer(outcome="", memories=cards, total=7))
+    assert "remark 5\n" in told
+    assert "2 more remarks; --json has them all" in told
+
+
 def test_a_broken_setting_is_an_error_and_no_traceback(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["stats", "--set", "semantic.model=gpt"]) == 1
     shown = capsys.readouterr()

@@ -14,7 +14,7 @@ from spec_kit_memory.core.patterns import Pattern
 from spec_kit_memory.core.secret_names import in_mark, quoted
 from spec_kit_memory.core.secret_values import Span
 
-__all__ = ["NOUNS", "codes", "login", "pin", "seed_phrase", "sentence"]
+__all__ = ["LOGINS", "NOUNS", "codes", "login", "pin", "seed_phrase", "sentence", "user_and_password"]
 
 # In small letters: what a password is called, and what a key or token is called.
 NOUNS: dict[str, str] = {
@@ -122,10 +122,44 @@ _PIN = Pattern(
     r"[`\"'*]{0,2}(\d{4,8})(?![\d.:/-]{0,8}\d)",
     re.IGNORECASE,
 )
-_LOGIN = Pattern(
-    r"s?(?:[ \t][^\n:]{0,40})?(?:[:=]|[ \t](?:is|are))[ \t]{0,4}[`\"']?[^\s:/|`\"'@]{2,40}(?:@[\w.-]{3,60})?[`\"']?"
-    r"[ \t]?[/:|][ \t]?[`\"']?([^\s`\"'/|,;]{6,80})",
+# What names a login, so that a user and a password may follow: "log in with ana / …", "basic auth ana:…".
+LOGINS = (
+    *("login", "log in", "logs in", "logged in", "logging in", "log into", "logs into", "logged into", "log on"),
+    *("sign in", "signs in", "signed in", "signing in", "sign-in", "sign into", "signed into", "basic auth"),
+    *("credential", "creds", "account", "connect", "authenticate"),
+    *("zugangsdaten", "anmeldedaten", "anmelden", "identifiants"),
+)
+_LOGIN_CHARACTERS = 90  # so far behind its name the pair may begin
+_LOGIN_OPENING = Pattern(r"[:=]|[ \t](?:is|are|with|as|using|use|by|via|mit|als|avec)(?=[ \t])", re.IGNORECASE)
+_USER = r"[\"'`*]{0,2}(?P<user>[^\W\d][\w.+-]{1,39}(?:@[\w.-]{3,60})?)[\"'`*]{0,2}"
+_VALUE = r"(?P<password>[^\s\"'`,;()|/]{6,80})"
+_SLASH = r"[ \t]?[/:|][ \t]?"
+_PAIR = Pattern(
+    rf"[ \t]{{0,4}}(?:(?:the[ \t])?(?:user(?:name)?|account)[ \t])?{_USER}"
+    rf"(?:(?P<slash>{_SLASH})|,?[ \t](?:and|with|und|mit)[ \t]|,[ \t]|[ \t]\()[\"'`*]{{0,2}}{_VALUE}",
     re.IGNORECASE,
+)
+_PLAIN_PAIR = Pattern(rf"s?[ \t]{{1,4}}{_USER}(?P<slash>{_SLASH})[\"'`*]{{0,2}}{_VALUE}", re.IGNORECASE)
+_PAIR_BEFORE = Pattern(
+    rf"(?<![^\s(]){_USER}(?P<slash>{_SLASH})[\"'`*]{{0,2}}{_VALUE}[\"'`*)]{{0,3}}[ \t](?:to[ \t])?\Z", re.IGNORECASE
+)
+_USER_AND_PASSWORD = Pattern(
+    rf"(?:name)?[ \t]?(?:is|[:=])?[ \t]?{_USER}[ \t]?[,;/]?[ \t](?:(?:and|with|has|the|a)[ \t]){{0,3}}"
+    rf"(?:pass(?:word|phrase)?|pwd?)[ \t]?(?:is|[:=])?[ \t]?[\"'`*]{{0,2}}{_VALUE}",
+    re.IGNORECASE,
+)
+_ARGUMENT = Pattern(r"[A-Za-z_]\w*=(?!=?\Z)")
+# A word and a number is a password beside a user's name, if it is not what else is numbered.
+_NUMBERED = Pattern(r"(?P<stem>[a-z]{4,16})\d{1,4}[!?.]?")
+_NUMBERED_THINGS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    account admin agent auth board branch build client customer debian demo device editor gate group guest host issue
+    java keycloak member microsoft node office page phase postgres prod python release role room server sprint staging
+    step team tenant test tester ticket ubuntu user version viewer webauthn windows
+        """,
+    )
 )
 _SEED_WORD = r"(?:\d{1,2}[.)] ?)?[a-z]{3,8}"
 _SEED = Pattern(
@@ -261,13 +295,38 @@ def pin(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def login(text: str, start: int, end: int) -> Iterator[Span]:
-    """ "login: admin / …", "creds: ana:…"."""
-    match = _LOGIN.match(text, end)
-    if match is None:
+    """ "login: admin / …", "log in as ana with …", "use ana:… to sign in"."""
+    if text[max(0, start - 1) : start].isalnum():
         return
-    value = match[1].rstrip(".,;:")
-    if values.is_clear_password(value) and not values.is_words(value):
-        yield match.start(1), match.start(1) + len(value), "password"
+    last = text.find("\n", end, end + _LOGIN_CHARACTERS)
+    last = end + _LOGIN_CHARACTERS if last < 0 else last
+    openings = [_PAIR.match(text, opening.end()) for opening in _LOGIN_OPENING.finditer(text, end, last)]
+    before = _PAIR_BEFORE.search(text, max(0, start - _LOGIN_CHARACTERS), start)
+    for match in (_PLAIN_PAIR.match(text, end), before, *openings):
+        if match is not None and (span := _paired(match)):
+            yield span
+
+
+def user_and_password(text: str, start: int, end: int) -> Iterator[Span]:
+    """ "user ana, pass …"."""
+    match = _USER_AND_PASSWORD.match(text, end)
+    if match is not None and (span := _paired(match)):
+        yield span
+
+
+def _paired(match: re.Match[str]) -> Span | None:
+    """The password beside a user's name, if it looks like one; the less the sign between them says, the more."""
+    value, user = match["password"].rstrip(".,;:*"), match["user"]
+    if not values.is_clear_password(value) or value.partition("@")[0] == user or _ARGUMENT.match(value):
+        return None
+    if values.is_words(value) and not values.is_strong_password(value):
+        numbered = _NUMBERED.fullmatch(value)
+        between = match.groupdict().get("slash", "said")
+        if not numbered or between in (None, "/") or any(map(str.isdigit, user)) or user != user.lower():
+            return None
+        if numbered["stem"] in _NUMBERED_THINGS or user.startswith(numbered["stem"]):
+            return None
+    return match.start("password"), match.start("password") + len(value), "password"
 
 
 def seed_phrase(text: str, start: int, end: int) -> Iterator[Span]:

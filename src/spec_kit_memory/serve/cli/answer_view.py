@@ -24,6 +24,7 @@ __all__ = ["Block", "Line", "Quote", "Table", "ago", "blocks", "size"]
 
 # A first index of an old project warns hundreds of times; these show what kind there is.
 MOST_WARNINGS = 5
+MOST_IDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +246,18 @@ def _list(answer: answers.ListAnswer, *, now: datetime) -> Iterator[Block]:
         for problem in card.problems:
             alike.setdefault(problem, []).append(str(card.id))
     for problem, ids in list(alike.items())[:MOST_WARNINGS]:
-        yield Line(f"[{', '.join(ids)}] {for_person(problem)}", "hint")
+        yield Line(f"{_each_of(ids)}: {for_person(problem)}", "hint")
+    if (unsaid := len(alike) - MOST_WARNINGS) > 0:
+        yield Line(f"{counted(unsaid, 'more remark')}; --json has them all", "hint")
     yield Line(answer.summary, "dim")
+
+
+def _each_of(ids: Sequence[str]) -> str:
+    if len(ids) == 1:
+        return f"memory {ids[0]}"
+    unnamed = len(ids) - MOST_IDS
+    last = f"{unnamed} more" if unnamed > 0 else ids[-1]
+    return f"each of {', '.join(ids[:-1] if unnamed <= 0 else ids[:MOST_IDS])} and {last}"
 
 
 def cards(memories: Iterable[answers.Card], now: datetime) -> Table:

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.errors import FileMissing, SpecKitMemoryError
 from spec_kit_memory.parameters import Edge, Request, read
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Invocation:
     def settings(self) -> Settings:
         from spec_kit_memory import settings
 
+        if self.personal and not Path(self.workspace or "").is_dir():
+            raise FileMissing("You have no personal memory yet.", hint="`skm init --personal` makes it.")
         return settings.load(settings.find_root(workspace=self.workspace), overrides=self.flags)
 
     def open(self) -> Workspace:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.errors import SpecKitMemoryError
+from spec_kit_memory.errors import FileMissing, SpecKitMemoryError
 from spec_kit_memory.parameters import Parameter, Request, memory_id
 from spec_kit_memory.serve.cli.invocation import Invocation, command_edge
 
@@ -28,7 +28,9 @@ def common_options() -> list[click.Parameter]:
         if is_set:
             from spec_kit_memory.settings.own_folders import personal_vault
 
-            ctx.find_object(Invocation).workspace = str(personal_vault() or "")  # type: ignore[union-attr]
+            if (vault := personal_vault()) is None:  # never the project that one happens to stand in
+                raise FileMissing("You have no home folder, so there is no personal memory.", hint="Set HOME.")
+            ctx.find_object(Invocation).workspace = str(vault)  # type: ignore[union-attr]
 
     def as_json(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
         if is_set:
