@@ -250,6 +250,31 @@ def test_two_processes_that_open_a_new_index_at_once_both_succeed(tmp_path: Path
     assert [store.documents.count() for store in stores] == [8] * 8
 
 
+@pytest.mark.parametrize("moment", [2, 3, 4])
+def test_an_index_that_another_process_makes_while_it_is_looked_at_is_not_called_damaged(
+    tmp_path: Path, moment: int
+) -> None:
+    path = tmp_path / "index.sqlite"
+    with closing(apsw.Connection(str(path))) as looking, closing(apsw.Connection(str(path))) as making:
+        looking.execute("PRAGMA journal_mode = wal")
+        seen: list[str] = []
+
+        def trace(_: object, statement: str, __: object) -> bool:
+            seen.append(statement)
+            if len(seen) == moment:
+                making.execute("BEGIN IMMEDIATE")
+                schema.migrate(making, str(path))
+                making.execute("COMMIT")
+            return True
+
+        looking.exec_trace = trace
+        schema.refuse_foreign(looking, str(path))
+        assert len(seen) >= moment
+        looking.exec_trace = None
+        schema.refuse_foreign(looking, str(path))
+        assert schema.is_current(looking)
+
+
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Another connection that is in the middle of a write."""

@@ -89,6 +89,11 @@ def is_current(connection: apsw.Connection) -> bool:
 
 def refuse_foreign(connection: apsw.Connection, path: str) -> None:
     """An index of a newer version, or another program's database, is left alone."""
+    with connection:  # one snapshot: another process may be making the tables, and the header beside them, right now
+        _refuse_foreign(connection, path)
+
+
+def _refuse_foreign(connection: apsw.Connection, path: str) -> None:
     version = _pragma(connection, "user_version")
     application = _pragma(connection, "application_id")
     if application == APPLICATION_ID and 0 < version <= VERSION:
