@@ -18,6 +18,7 @@ from spec_kit_memory.errors import AccessDenied, DatabaseCorrupt, DatabaseUnusab
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.sqlite import companions, schema
 from spec_kit_memory.index.sqlite.engine import SqliteIndex
+from spec_kit_memory.settings import Isolation, Settings
 from spec_kit_memory.workspace import Workspace
 from tests.faults import operations, rich
 
@@ -222,6 +223,33 @@ def test_values_that_we_never_write_are_called_damage_and_a_rebuild_is_rid_of_th
         assert set(rich.read_all(workspace).values()) == {"right"}
         for ask in ASKED.values():
             ask(workspace)
+
+
+@pytest.mark.parametrize("mend", ["index", "rebuild"])
+@pytest.mark.parametrize("column", ["owner", "project"])
+@pytest.mark.parametrize("user", ["eve", None])
+def test_a_file_belongs_to_whom_its_path_says_whatever_the_index_claims(
+    tmp_path: Path, user: str | None, column: str, mend: str
+) -> None:
+    """Such a row hid the file from those who may see it, and no scan read the file again, as it had not changed."""
+    root = tmp_path.resolve()
+    own = root / "memory/users/eve"
+    own.mkdir(parents=True)
+    (own / "plan.md").write_text("# The numbat eats termites\n", encoding="utf-8")
+    (root / "memory/shared.md").write_text("# The quokka eats leaves\n", encoding="utf-8")
+    settings = Settings(root=root, isolation=Isolation(user_id=user))
+    with Workspace(settings) as workspace:
+        workspace.index()
+        before = {memory.path: memory.id for memory in workspace.list().memories}
+        forge(root, f"UPDATE memory SET {column} = 'mallory'")
+    with Workspace(settings) as workspace:
+        problems = "; ".join(str(one["message"]) for one in workspace.health().problems)
+        assert all(path in problems for path in before)
+        workspace.index(rebuild=mend == "rebuild")
+        assert {memory.path: memory.id for memory in workspace.list().memories} == before
+        assert workspace.search("quokka leaves", mode="text").results[0].path == "memory/shared.md"
+        assert not workspace.health(full=True).problems
+        assert workspace.index().unchanged == len(before), "it is read again once"
 
 
 def damage_in(workspace: Workspace) -> str:

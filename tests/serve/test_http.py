@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
 import os
@@ -373,11 +374,18 @@ def test_who_wants_no_token_is_told_what_that_means(tmp_path: Path, state: Path)
 @pytest.fixture
 def small(live: LiveWorkspace) -> Iterator[tuple[int, uvicorn.Server]]:
     """The port of a server with few places and short deadlines."""
-    quick = Limits(connections=20, head_seconds=0.5, body_seconds=0.5, write_seconds=0.5)
+    with served(live, Limits(connections=20, head_seconds=0.5, body_seconds=0.5, write_seconds=0.5)) as running:
+        yield running
+
+
+@contextmanager
+def served(live: LiveWorkspace, limits: Limits) -> Iterator[tuple[int, uvicorn.Server]]:
     listening = socket.create_server(("127.0.0.1", 0))
     app = application(live, host="127.0.0.1", token=None)
     server = uvicorn.Server(
-        uvicorn.Config(app, http=guarded(quick), ws="none", lifespan="on", log_config=None, timeout_graceful_shutdown=1)
+        uvicorn.Config(
+            app, http=guarded(limits), ws="none", lifespan="on", log_config=None, timeout_graceful_shutdown=1
+        )
     )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -473,16 +481,64 @@ def test_a_client_that_does_not_read_is_let_go(small: tuple[int, uvicorn.Server]
         until(lambda: not server.server_state.connections)
 
 
-def test_half_open_connections_keep_nobody_out(small: tuple[int, uvicorn.Server]) -> None:
+def opened_stream(port: int) -> bytes:
+    """The request for what the server sends of its own accord, in a session of its own: it has no end."""
+    with httpx2.Client() as client:
+        url = f"http://127.0.0.1:{port}/mcp"
+        begun = client.post(url, headers=HEADERS, content=json.dumps(INITIALIZE), timeout=SECONDS)
+    session = begun.headers["mcp-session-id"].encode()
+    return b"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nMcp-Session-Id: %s\r\n\r\n" % session
+
+
+PHASES: dict[str, Callable[[int], bytes]] = {
+    **{name: lambda _, half=half: half for name, half in HALVES.items()},  # type: ignore[misc]
+    "a request that was answered": lambda _: b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "a stream": opened_stream,
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_half_open_connections_keep_nobody_out(small: tuple[int, uvicorn.Server], phase: str) -> None:
     port, server = small
     with contextlib.ExitStack() as kept:
-        for number in range(300):
+        for number in range(50 if phase == "a stream" else 300):  # each stream has a session of its own
+            begun = PHASES[phase](port)
             slow = kept.enter_context(socket.create_connection(("127.0.0.1", port)))
             with contextlib.suppress(OSError):  # it may have made room already
-                slow.sendall(HEAD)
-            if number % 50 == 49:
+                slow.sendall(begun)
+            if number % 50 in (24, 49):
                 assert is_served(port)
                 until(lambda: len(server.server_state.connections) <= 21)
+
+
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    """What a server writes to standard error."""
+    handler, root = calm_log(), logging.getLogger()
+    assert isinstance(handler, logging.StreamHandler)
+    handler.setStream(written := io.StringIO())
+    root.addHandler(handler)
+    try:
+        yield written
+    finally:
+        root.removeHandler(handler)
+
+
+def test_300_half_open_connections_at_once_are_served_beside_and_let_go(
+    live: LiveWorkspace, logged: io.StringIO
+) -> None:
+    """With places for all of them, none has to make room: only their deadlines end them."""
+    patient = Limits(connections=400, head_seconds=5.0, body_seconds=5.0, write_seconds=5.0)
+    with served(live, patient) as (port, server), contextlib.ExitStack() as kept:
+        halves = [*HALVES.values(), PHASES["a request that was answered"](port)]
+        for half in halves * (300 // len(halves) + 1):
+            slow = kept.enter_context(socket.create_connection(("127.0.0.1", port)))
+            slow.sendall(half)
+        assert is_served(port)
+        until(lambda: not server.server_state.connections)
+        assert is_served(port)
+    assert len(logged.getvalue()) < 50_000
+    assert logged.getvalue().count("Traceback") <= 10
 
 
 def test_as_many_connections_as_descriptors_allow(monkeypatch: pytest.MonkeyPatch) -> None:

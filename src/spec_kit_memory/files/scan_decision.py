@@ -36,10 +36,15 @@ def decide(file: MemoryFile | None, stored: Stored | None, *, force: bool = Fals
         return ScanDecision.REINDEX
     if stored.presence is Presence.FORGOTTEN:
         return ScanDecision.SKIP if _same_stamp(file, stored.stamp) else ScanDecision.MODIFIED
-    moved_folder = file.spec_folder is not None and file.spec_folder != stored.spec_folder and not stored.alias
-    if force or stored.stamp.mtime_ns <= 0 or moved_folder:
+    if force or stored.stamp.mtime_ns <= 0 or (not stored.alias and _is_misplaced(file, stored)):
         return ScanDecision.REINDEX
     return ScanDecision.SKIP if _same_stamp(file, stored.stamp) else ScanDecision.MODIFIED
+
+
+def _is_misplaced(file: MemoryFile, stored: Stored) -> bool:
+    """Is it stored under another folder or owner than its path says? Then those who may see it do not, or others do."""
+    moved_folder = file.spec_folder is not None and file.spec_folder != stored.spec_folder
+    return moved_folder or file.owner != stored.owner or stored.project is not None  # a file belongs to no project
 
 
 def _same_stamp(file: MemoryFile, stamp: Stamp) -> bool:

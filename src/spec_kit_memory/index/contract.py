@@ -78,6 +78,8 @@ class Stored:
     vector_status: VectorStatus
     alias: bool = False  # the path is a second name of that memory
     spec_folder: str | None = None
+    owner: str | None = None
+    project: str | None = None
     cited: bool = True  # it is recorded which files its text names
 
 

@@ -204,14 +204,14 @@ class Queries(View):
         there = test.format(name="alias", table="alias", hashed="alias")
         own = (
             "SELECT memory.path, memory.id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, vector_status,"
-            " false, spec_folder, citation.body IS NOT NULL FROM memory"
+            " false, spec_folder, owner, project, citation.body IS NOT NULL FROM memory"
             " LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
             f" {conditions.CITED} WHERE memory.project_id = @p AND {here} AND {seen}"
             " ORDER BY presence = 'live', updated_at"
         )
         second = (
             "SELECT alias.path, memory.id, alias.size, alias.mtime_ns, alias.seen_ns, alias.raw_hash,"
-            " alias.fingerprint, presence, vector_status, true, spec_folder, true"
+            " alias.fingerprint, presence, vector_status, true, spec_folder, owner, project, true"
             " FROM alias JOIN memory ON memory.project_id = @p AND memory.id = alias.memory_id"
             " LEFT JOIN document ON document.project_id = @p AND document.memory_id = memory.id"
             f" WHERE alias.project_id = @p AND {there} AND {seen}"
@@ -237,7 +237,8 @@ class Queries(View):
 
 
 def _stored_from(row: tuple[Any, ...]) -> Stored:
-    _, memory_id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, status, alias, folder, cited = row
+    _, memory_id, size, mtime_ns, seen_ns, raw_hash, fingerprint, presence, status, alias, *place, cited = row
+    folder, owner, project = place
     return Stored(
         memory_id=memory_id,
         stamp=Stamp(size or 0, mtime_ns or 0, seen_ns or 0),
@@ -247,5 +248,7 @@ def _stored_from(row: tuple[Any, ...]) -> Stored:
         vector_status=VectorStatus(status or "pending"),
         alias=bool(alias),
         spec_folder=folder,
+        owner=owner,
+        project=project,
         cited=bool(cited),
     )

@@ -1,8 +1,9 @@
 """How many clients may be connected, and for how long? A client that does not send or does not read is disconnected.
 
 uvicorn waits for ever for the end of a request's head or body, and for a client to read. Here each step has a
-deadline, and when all places are taken the connection that has waited longest without a request makes room. Logs
-are limited too: what happens a thousand times a second is logged a few times a minute, with a count.
+deadline, and when all places are taken the connection that has waited longest without a request makes room, or else
+the stream that has been open longest. Logs are limited too: what happens a thousand times a second is logged a few
+times a minute, with a count.
 """
 
 from __future__ import annotations
@@ -68,12 +69,20 @@ class _Guarded(H11Protocol):
 
     def _make_room(self) -> None:
         others = [one for one in self.connections if isinstance(one, _Guarded) and one is not self]
-        for phase in (h11.IDLE, h11.SEND_BODY):
-            waiting = [one for one in others if one._phase is phase]
+        for waiting in (
+            [one for one in others if one._phase is h11.IDLE],
+            [one for one in others if one._phase is h11.SEND_BODY],
+            [one for one in others if one._is_stream()],
+        ):
             if waiting:
                 min(waiting, key=lambda one: one._opened)._drop()
                 return
         self._drop()
+
+    def _is_stream(self) -> bool:
+        """An answer to GET that has begun and goes on for as long as the client likes, who can ask for it again."""
+        cycle = self.cycle
+        return bool(cycle) and self.scope["method"] == "GET" and cycle.response_started and not cycle.response_complete
 
     def _drop(self) -> None:
         self.connections.discard(self)  # at once: the system closes it a moment later
