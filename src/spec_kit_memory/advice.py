@@ -1,4 +1,4 @@
-"""What is the next step? A code with its values; `serve.messages` has the wording for each kind of reader.
+"""What happened, what is wrong, and what is the next step? Codes with values; `serve.messages` has the words.
 
 A model is referred to tools, a person to commands, Python to methods, so code below the edges cannot word it. A text
 that names none of these ("free some space and try again") needs no code.
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import spec_kit_memory
 
-__all__ = ["Advice", "Text", "Value", "about_personal", "advise", "joined", "outcome"]
+__all__ = ["Advice", "Text", "Value", "about_personal", "advise", "finding", "joined", "outcome"]
 
 T = TypeVar("T")
 
@@ -46,6 +46,11 @@ def advise(code: str, **fields: Value) -> Advice:
 
 def outcome(code: str, **fields: Value) -> Advice:
     """What was done or found: the first line of an answer."""
+    return Advice(code, tuple(fields.items()))
+
+
+def finding(code: str, **fields: Value) -> Advice:
+    """What is wrong, or worth knowing: a problem, a warning, a remark."""
     return Advice(code, tuple(fields.items()))
 
 

@@ -12,7 +12,7 @@ from dataclasses import field, fields
 from datetime import date, datetime
 from typing import Any, cast
 
-from spec_kit_memory.advice import Text
+from spec_kit_memory.advice import Advice, Text
 from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.lean_dataclass import dataclass
 from spec_kit_memory.core.links import Step
@@ -73,7 +73,7 @@ class Row(Mapping[str, Any]):
     def _as_json(self) -> dict[str, Any]:
         every = fields(cast(Any, self))
         return {
-            camel(declared.name): content
+            camel(declared.name): str(content) if isinstance(content, Advice) else content
             for declared in every
             if (content := getattr(self, declared.name)) is not declared.default
         }
@@ -373,7 +373,7 @@ class StatsAnswer(Answer):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem(Row):
     check: str
-    message: str
+    message: Text
     hint: Text
 
 
@@ -381,7 +381,7 @@ class Problem(Row):
 class HealthAnswer(Answer):
     healthy: bool
     problems: tuple[Problem, ...]
-    checks: Mapping[str, str]  # name -> "ok" or what is wrong
+    checks: Mapping[str, Text]  # name -> "ok" or what is wrong
     repaired: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -755,8 +755,8 @@ class CareItem:
 
     key: str
     kind: str  # duplicates | unvouched | stale | trigger | expired | unused | vectors | file | health
-    message: str
-    hint: str = ""
+    message: Text
+    hint: Text = ""
     memories: tuple[Card, ...] = ()
     score: float | None = None  # of duplicates, 0 to 1
     mergeable: bool = False

@@ -46,7 +46,7 @@ def test_health_during_the_first_reading_is_indexing_and_no_problem(place: Place
     health = workspace.health()
     assert health.healthy
     assert "indexing" in health.summary
-    assert health.checks["pending vectors"].startswith("indexing: ")
+    assert str(health.checks["pending vectors"]).startswith("indexing: ")
     assert [problem for problem in health.problems if problem["check"] == "pending vectors"] == []
     scanning.release()
     embedding.release()

@@ -97,7 +97,7 @@ def test_a_phrase_that_is_only_a_common_word_matches_and_is_reported_by_the_scan
         assert names(workspace, f"build number {number} and run it") == ["plain"]
     problems = [problem for problem in workspace.health().problems if problem["check"] == "general triggers"]
     assert [problem["message"] for problem in problems] == [
-        "the phrase 'and' matched more than a quarter of recent prompts"
+        "the phrase “and” matched more than a quarter of recent prompts"
     ]
 
 

@@ -16,11 +16,13 @@ from spec_kit_memory.answers import SaveAnswer
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.serve import messages, render
 from spec_kit_memory.serve.messages import spelling
+from spec_kit_memory.serve.messages.findings import FINDINGS
 from spec_kit_memory.serve.messages.outcomes import OUTCOMES
 from spec_kit_memory.serve.messages.table import TABLE
 from spec_kit_memory.serve.tools import TOOLS
 
 SOURCE = Path(__file__).parents[2] / "src" / "spec_kit_memory"
+WORDS = {**OUTCOMES, **FINDINGS}
 
 
 SPELLED = """
@@ -178,12 +180,12 @@ def advised() -> dict[str, set[frozenset[str]]]:
 
 @cache
 def outcomes() -> list[tuple[str, ast.Call]]:
-    """Every outcome that the source makes, with where."""
+    """Every outcome and every finding that the source makes, with where."""
     return [
         (f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}", node)
         for path in sorted(SOURCE.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "outcome"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("outcome", "finding")
     ]
 
 
@@ -195,17 +197,17 @@ def codes_of(call: ast.Call) -> list[str]:
 
 
 def test_every_outcome_has_words_and_every_line_of_them_is_used() -> None:
-    unknown = [(place, code) for place, call in outcomes() for code in codes_of(call) if code not in OUTCOMES]
+    unknown = [(place, code) for place, call in outcomes() for code in codes_of(call) if code not in WORDS]
     assert unknown == []
     named = {
         node.value
         for path in SOURCE.rglob("*.py")
-        if path.name != "outcomes.py"
+        if path.name not in ("outcomes.py", "findings.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert OUTCOMES.keys() <= named, sorted(OUTCOMES.keys() - named)
-    assert not OUTCOMES.keys() & TABLE.keys()
+    assert WORDS.keys() <= named, sorted(WORDS.keys() - named)
+    assert len(WORDS.keys() | TABLE.keys()) == len(OUTCOMES) + len(FINDINGS) + len(TABLE)
 
 
 def test_an_outcome_is_given_the_values_that_its_words_take() -> None:
@@ -213,7 +215,7 @@ def test_an_outcome_is_given_the_values_that_its_words_take() -> None:
     for place, call in outcomes():
         given = {keyword.arg for keyword in call.keywords}
         for code in codes_of(call):
-            wanted = {name for _, name, _, _ in Formatter().parse(OUTCOMES[code]) if name}
+            wanted = {name for _, name, _, _ in Formatter().parse(WORDS[code]) if name}
             if None in given:  # with `**values`, which may be more of them
                 assert given - {None} <= wanted, f"{place}: {code} does not say {given - wanted}"
             else:
@@ -238,10 +240,10 @@ def test_below_the_edges_an_outcome_is_a_code() -> None:
     assert worded == []
 
 
-@pytest.mark.parametrize("code", OUTCOMES)
+@pytest.mark.parametrize("code", WORDS)
 def test_an_outcome_names_no_call(code: str) -> None:
     """It reads alike for a model, for a person and in Python."""
-    assert not re.search(r"`|(?<![\w-])--[a-z]|\bskm\b|\bmemory_[a-z]", OUTCOMES[code])
+    assert not re.search(r"`|(?<![\w-])--[a-z]|\bskm\b|\bmemory_[a-z]", WORDS[code])
 
 
 def test_an_outcome_is_put_into_words_with_the_outcomes_in_it() -> None:
@@ -272,3 +274,49 @@ def test_every_call_in_the_table_is_one_of_ours(code: str) -> None:
     for template, edge in ((TABLE[code].model, "model"), (TABLE[code].person, "person")):
         for quoted in re.findall(r"`([^`]+)`", spelling.spelled(template, edge=edge)):  # type: ignore[arg-type]
             assert quoted.startswith("skm "), f"{code}: {quoted} is not spelled for its reader"
+
+
+# --- what the features find
+
+
+SENTENCE = re.compile(r"\w+,? [a-z]+,? [a-z]+")  # three words; names, as those of checks, have two at most
+NO_ANSWERS = ("change", "compile", "debug", "error", "exception", "info", "warning")  # records, patterns and logs
+WORDLESS = ("care", "health")
+
+
+def sentences_of(path: Path) -> list[str]:
+    """What a module says in words of its own, but for documentation, errors, records and logs."""
+    names = {kind.__name__ for kind in errors.all_errors()} | set(NO_ANSWERS)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    left_out: set[ast.AST] = set()
+    said: list[str] = []
+    for node in ast.walk(tree):  # from the outside in
+        if node in left_out:
+            continue
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            left_out.update(ast.walk(node.body[0]))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in names:
+            left_out.update(ast.walk(node))
+        text = ""
+        if isinstance(node, ast.JoinedStr):
+            left_out.update(ast.walk(node))
+            text = "".join(part.value if isinstance(part, ast.Constant) else "it" for part in node.values)  # type: ignore[misc]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        said += [f"{path.name}:{getattr(node, 'lineno', 0)} {text}"] if SENTENCE.search(text) else []
+    return said
+
+
+@pytest.mark.parametrize("name", WORDLESS)
+def test_a_feature_answers_with_codes(name: str) -> None:
+    """`serve.messages` has the words, once; an error keeps the message of an exception."""
+    assert sentences_of(SOURCE / "features" / f"{name}.py") == []
+
+
+def test_a_sentence_in_a_feature_is_noticed(tmp_path: Path) -> None:
+    module = tmp_path / "one.py"
+    module.write_text(
+        '"""Two words here: none counts."""\nCHECKS = ("bad files",)\n'
+        'def f(name):\n    raise BadPath("there is no such file")\n    return f"{name} is gone", "say it again"\n'
+    )
+    assert sentences_of(module) == ["one.py:5 it is gone", "one.py:5 say it again"]

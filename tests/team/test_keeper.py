@@ -395,7 +395,7 @@ def _behind(environment: Callable[..., dict[str, str]], **more: str) -> Callable
 
 
 def problems(workspace: Workspace, check: str = "saves") -> list[str]:
-    return [problem.message for problem in workspace.health().problems if problem.check == check]
+    return [str(problem.message) for problem in workspace.health().problems if problem.check == check]
 
 
 def reset(team: Team, commit: str | None, branch: str = "main") -> None:

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 
-from spec_kit_memory.advice import outcome
+from spec_kit_memory.advice import advise, finding, outcome
 from spec_kit_memory.answers import CareAnswer, CareItem, KeepAnswer
 from spec_kit_memory.core import decay
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Memory, Source, State, Tier, VectorStatus
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.features import code_state, health, merge, near_duplicates, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import set_aside
@@ -66,8 +65,8 @@ def _duplicates(runtime: Runtime, pairs: list[tuple[Memory, Memory, float]]) -> 
         yield CareItem(
             key=_key("duplicates", memory, other),
             kind="duplicates",
-            message=f"{memory.title} and {other.title} say nearly the same",
-            hint="join them, or leave both",
+            message=finding("near-duplicates", title=memory.title, other=other.title),
+            hint=advise("join-or-leave"),
             memories=(runtime.card(memory), runtime.card(other)),
             score=round(score, 3),
             mergeable=not merge.obstacle(other, memory),
@@ -81,8 +80,8 @@ def _unvouched(runtime: Runtime) -> Iterator[CareItem]:
                 yield CareItem(
                     key=_key("unvouched", memory),
                     kind="unvouched",
-                    message=f"nobody vouched for this {'conversation' if source is Source.CHAT else 'text'}",
-                    hint="vouch for it so that its phrases and rules count, forget it, or leave it to be searched only",
+                    message=finding("unvouched-conversation" if source is Source.CHAT else "unvouched-text"),
+                    hint=advise("vouch-or-forget"),
                     memories=(runtime.card(memory),),
                 )
 
@@ -95,14 +94,16 @@ def _stale(runtime: Runtime) -> Iterator[CareItem]:
     for memory in naming:
         code = code_by_id.get(memory.id)
         if code is not None and not code_state.is_fresh(code):
-            files = ", ".join(
-                (*(f"{name} is gone" for name in code.gone), *(f"{name} changed" for name in code.changed))
+            files = (
+                *(finding("file-gone", name=name) for name in code.gone),
+                *(finding("file-changed", name=name) for name in code.changed),
             )
+            as_text = ", ".join(map(str, files))
             yield CareItem(
-                key=f"{_key('stale', memory)}:{sha256(files.encode('utf-8', 'replace')).hexdigest()[:8]}",
+                key=f"{_key('stale', memory)}:{sha256(as_text.encode('utf-8', 'replace')).hexdigest()[:8]}",
                 kind="stale",
-                message=f"code that it names is not what it was: {files}",
-                hint="say whether it still holds",
+                message=finding("cited-code-changed", files=files),
+                hint=advise("does-it-hold"),
                 memories=(replace(runtime.card(memory), code=code_state.shortened(code)),),
             )
 
@@ -120,8 +121,8 @@ def _triggers(runtime: Runtime) -> Iterator[CareItem]:
             yield CareItem(
                 key=_key(f"trigger:{phrase}", *memories[:3]),
                 kind="trigger",
-                message=f"the phrase “{phrase}” matched more than a quarter of recent prompts",
-                hint="take the phrase away, or give the memory a longer one",
+                message=finding("general-phrase", phrase=phrase),
+                hint=advise("remove-phrase"),
                 memories=tuple(map(runtime.card, memories[:5])),
                 phrase=phrase,
             )
@@ -135,8 +136,8 @@ def _expired(runtime: Runtime) -> Iterator[CareItem]:
             yield CareItem(
                 key=_key("expired", memory),
                 kind="expired",
-                message=f"it expired on {memory.attributes.expires_at:%Y-%m-%d}; search leaves it out",
-                hint="give it another tier if it still holds, else forget it",
+                message=finding("expired-on", date=f"{memory.attributes.expires_at:%Y-%m-%d}"),
+                hint=advise("other-tier-or-forget"),
                 memories=(runtime.card(memory),),
             )
 
@@ -151,8 +152,8 @@ def _unused(runtime: Runtime) -> Iterator[CareItem]:
             yield CareItem(
                 key=_key("unused", memory),
                 kind="unused",
-                message=f"never used in {counted(days, 'day')}",
-                hint="say whether it still holds",
+                message=finding("never-used", days=days),
+                hint=advise("does-it-hold"),
                 memories=(runtime.card(memory),),
             )
 
@@ -166,25 +167,25 @@ def _failures(runtime: Runtime) -> Iterator[CareItem]:
                 key=_key("vectors", memory),
                 kind="vectors",
                 message=failed[memory.id],
-                hint="mend the cause; a repair lets it be tried again",
+                hint=advise("fix-and-repair"),
                 memories=(runtime.card(memory),),
             )
     for bad in runtime.store.care.bad_files():
         yield CareItem(
             key=f"file:{bad.path}:{bad.code}",
             kind="file",
-            message=f"{bad.path} could not be read: {bad.message}",
-            hint="mend the file; it is read again by itself",
+            message=finding("file-unreadable", path=bad.path, problem=bad.message),
+            hint=advise("fix-file"),
         )
 
 
 def _health(runtime: Runtime) -> Iterator[CareItem]:
     answer = health.health(runtime, HealthRequest())
     for problem in answer.problems:
-        if problem["check"] not in _SHOWN_ELSEWHERE:
+        if problem.check not in _SHOWN_ELSEWHERE:
             yield CareItem(
-                key=f"health:{problem['check']}:{problem['message'][:120]}",
+                key=f"health:{problem.check}:{str(problem.message)[:120]}",
                 kind="health",
-                message=f"{problem['check']}: {problem['message']}",
-                hint=problem["hint"],
+                message=finding("failed-check", check=problem.check, problem=problem.message),
+                hint=problem.hint,
             )

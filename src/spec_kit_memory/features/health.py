@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spec_kit_memory.advice import Advice, Text, advise, outcome
+from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import FolderStats, HealthAnswer, Problem, StatsAnswer
 from spec_kit_memory.core import decay, links, operation, tiers
 from spec_kit_memory.core.delivery import Backlog
 from spec_kit_memory.core.memory import Filter, State, Tier
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features import code_state, freshness, git_status, index_workspace, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
@@ -20,7 +19,7 @@ from spec_kit_memory.files import checkpoint_file as shelf
 from spec_kit_memory.files import locks, write_counters
 from spec_kit_memory.files.checkpoint_shelf import shelf_of
 from spec_kit_memory.files.scan_report import Differences
-from spec_kit_memory.index.contract import Tally
+from spec_kit_memory.index.contract import BadFile, Remark, Tally
 from spec_kit_memory.requests import HealthRequest, StatsRequest
 
 # Weights of the composite order of spec folders: how much, how fresh, how important.
@@ -113,33 +112,31 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
     repair = request.repair
     repaired = _repaired(runtime) if repair else {}
     whole = repair or request.full
-    checks: dict[str, str] = {}
+    checks: dict[str, Text] = {}
     problems: list[Problem] = []
     looked_at = runtime.store if runtime.isolated else runtime.whole
     doing = runtime.doing()
     looked = looked_at.care.check(now=runtime.now(), quick=not whole)
     unfinished = looked.pop("unfinished", [])
-    findings = (
+    every_check = (
         *_in_index(looked),
         *_in_files(runtime, unfinished, whole=whole),
         *_in_vectors(runtime),
         *_at_hand(runtime, unfinished, whole=whole),
     )
-    for finding in findings:
-        name, messages = finding.check, finding.messages
-        if messages and (finding.in_progress or (doing and name in _IN_BACKGROUND)):
-            checks[name] = f"indexing: {messages[0]}"  # it will not need anybody
+    for checked in every_check:
+        name, messages = checked.check, checked.messages
+        if messages and (checked.in_progress or (doing and name in _IN_BACKGROUND)):
+            checks[name] = finding("in-progress", problem=messages[0])  # it will not need anybody
             continue
-        checks[name] = (
-            "ok" if not messages else messages[0] if len(messages) == 1 else counted(len(messages), "problem")
-        )
-        hint = finding.hint or _HINTS.get(name, "")
+        checks[name] = _summary(messages)
+        hint = checked.hint or _HINTS.get(name, "")
         problems += [Problem(check=name, message=message, hint=hint) for message in messages[:MOST_OF_A_KIND]]
         if len(messages) > MOST_OF_A_KIND:
-            more = f"and {len(messages) - MOST_OF_A_KIND:,} more"
+            more = finding("more-problems", count=len(messages) - MOST_OF_A_KIND)
             problems.append(Problem(check=name, message=more, hint=hint))
         if name in unfinished and not messages:
-            checks[name] = "ok as far as a quick look goes"
+            checks[name] = finding("ok-so-far")
     serious = [problem for problem in problems if problem.check not in _NOTICES]
     hints = [] if not serious or repair else [advise("repair")]
     if unfinished:
@@ -156,13 +153,19 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Finding:
+class _Checked:
     """What one check found; nothing is good."""
 
     check: str
-    messages: Sequence[str] = ()
+    messages: Sequence[Text] = ()
     hint: Text = ""  # where the usual one would lead nowhere
     in_progress: bool = False  # somebody is at it
+
+
+def _summary(messages: Sequence[Text]) -> Text:
+    if len(messages) > 1:
+        return finding("several-problems", count=len(messages))
+    return messages[0] if messages else "ok"
 
 
 def _verdict(serious: int, notices: int) -> Advice:
@@ -192,37 +195,37 @@ QUICK_FILES = 20_000  # up to so many are compared with the index within a secon
 QUICK_CHECKPOINT_BYTES = 16_000_000
 
 _HINTS: Mapping[str, Text] = {
-    "meaning": "search works by text meanwhile; look at the settings of the provider",
+    "meaning": advise("repair-meaning"),
     "files": advise("repair-files"),
-    "saves": "each is found by everybody meanwhile, and what can be tried again is",
-    "repository": "look at its address, at the credentials of the server and at the rules of the git host",
-    "bad files": "mend the file, or exclude it in .spec-kit-memory/config.jsonc",
-    "file warnings": "mend the line that is named; the text is indexed all the same",
+    "saves": advise("saves-are-found"),
+    "repository": advise("repair-repository"),
+    "bad files": advise("repair-bad-files"),
+    "file warnings": advise("repair-lines"),
     "held back": advise("repair-held-back"),
     "gone code": advise("still-true"),
     "general triggers": advise("longer-phrase"),
     "pending vectors": advise("repair-pending"),
     "failed vectors": advise("repair-failed"),
     "stale rows": advise("repair-stale"),
-    "checkpoints": "upgrade spec-kit-memory if the file is of a newer version, else remove it",
+    "checkpoints": advise("repair-checkpoints"),
     "links": advise("repair-links"),
-    "link targets": "mend causal_links in that file, or write the memory that it names",
+    "link targets": advise("repair-link-targets"),
     "sessions": advise("repair-sessions"),
     "text index": advise("repair-text"),
     "vectors": advise("repair-vectors"),
     "documents": advise("repair-documents"),
     "ledger": advise("repair-ledger"),
-    "record": "something else than this program wrote to index.sqlite: restore it from a backup or a checkpoint",
+    "record": advise("repair-record"),
     "integrity": advise("repair-index"),
 }
 
 
-def _in_index(looked: Mapping[str, list[str]]) -> Iterator[_Finding]:
+def _in_index(looked: Mapping[str, list[str]]) -> Iterator[_Checked]:
     for name, messages in looked.items():
-        yield _Finding(name, messages)
+        yield _Checked(name, messages)
 
 
-def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Finding]:
+def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Checked]:
     """Do files and index agree now, and what do the files get wrong?"""
     outbox = runtime.whole.outbox
     if outbox is not None:
@@ -233,44 +236,54 @@ def _in_files(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterat
     else:
         differ = Differences()
         unfinished.append("files")
-    yield _Finding(
+    yield _Checked(
         "files",
         [
-            *_named(differ.unindexed, "file is not indexed", "files are not indexed"),
-            *_named(differ.changed, "file changed since it was indexed", "files changed since they were indexed"),
-            *_named(differ.lost, "file is indexed that no rule finds any more", "files are indexed that no rule finds"),
+            *_files("files-not-indexed", differ.unindexed),
+            *_files("files-changed", differ.changed),
+            *_files("files-without-rule", differ.lost),
         ],
     )
-    yield _Finding("stale rows", freshness.stale(runtime))
-    yield _Finding("bad files", [f"{bad.code} {bad.path}: {bad.message}" for bad in runtime.store.care.bad_files()])
+    yield _Checked("stale rows", freshness.stale(runtime))
+    yield _Checked("bad files", [_bad_file(bad) for bad in runtime.store.care.bad_files()])
     every = runtime.store.care.remarks()
-    yield _Finding("link targets", [f"{remark.path}: {remark.message}" for remark in every if remark.kind == "link"])
-    slips = [remark for remark in every if remark.kind == "file"]
-    yield _Finding(
-        "file warnings",
-        [f"{remark.path}{f':{remark.line}' if remark.line else ''}: {remark.message}" for remark in slips],
-    )
-    yield _Finding("held back", _held_back(runtime))
-    yield _Finding("gone code", _gone_code(runtime))
+    yield _Checked("link targets", [_remark(remark) for remark in every if remark.kind == "link"])
+    yield _Checked("file warnings", [_remark(remark) for remark in every if remark.kind == "file"])
+    yield _Checked("held back", _held_back(runtime))
+    yield _Checked("gone code", _gone_code(runtime))
 
 
-def _in_git(backlog: Backlog, *, isolated: bool) -> Iterator[_Finding]:
+def _in_git(backlog: Backlog, *, isolated: bool) -> Iterator[_Checked]:
     """Is what was accepted in git, and can the repository be read? Only admins see whose notes are late."""
-    late = [f"{one.path}: {one.reason}" for one in backlog.late if not isolated]
     if isolated and backlog.late:
-        late = [f"{counted(len(backlog.late), 'change is', 'changes are')} not in git yet"]
-    yield _Finding("saves", late)
-    yield _Finding("repository", [backlog.problem] if backlog.problem else ())
+        late = [finding("changes-not-in-git", count=len(backlog.late))]
+    else:
+        late = [finding("file-problem", path=change.path, problem=change.reason or "") for change in backlog.late]
+    yield _Checked("saves", late)
+    yield _Checked("repository", [backlog.problem] if backlog.problem else ())
 
 
-def _named(paths: Sequence[str], singular: str, many: str) -> list[str]:
-    if not paths:
-        return []
-    more = f" and {len(paths) - NAMED_FILES:,} more" if len(paths) > NAMED_FILES else ""
-    return [f"{counted(len(paths), singular, many)}: {', '.join(paths[:NAMED_FILES])}{more}"]
+def _bad_file(bad: BadFile) -> Advice:
+    return finding("bad-file", error=bad.code, path=bad.path, problem=bad.message)
 
 
-def _held_back(runtime: Runtime) -> list[str]:
+def _remark(remark: Remark) -> Advice:
+    if remark.line:
+        return finding("line-problem", path=remark.path, line=remark.line, problem=remark.message)
+    return finding("file-problem", path=remark.path, problem=remark.message)
+
+
+def _files(code: str, paths: Sequence[str]) -> list[Advice]:
+    return [finding(code, count=len(paths), paths=_first(paths))] if paths else []
+
+
+def _first(names: Sequence[str]) -> tuple[str, ...] | Advice:
+    """The first of them, and how many more there are."""
+    some, more = tuple(names[:NAMED_FILES]), len(names) - NAMED_FILES
+    return finding("and-more", names=some, more=more) if more > 0 else some
+
+
+def _held_back(runtime: Runtime) -> list[Advice]:
     """What expired or was marked outdated, by id: a list shows only the first page."""
     now, raw = runtime.now(), runtime.store.care.stats()
     some_expired = raw["memories"] > runtime.store.documents.count(Filter(expired_at=now.timestamp()))
@@ -280,66 +293,56 @@ def _held_back(runtime: Runtime) -> list[str]:
     expired = [memory.id for memory in memories if decay.expired(memory.attributes.expires_at, now)]
     outdated = [memory.id for memory in memories if memory.outdated]
     return [
-        f"{counted(len(ids), singular, many)}, {_ids(ids)}: search leaves {'it' if len(ids) == 1 else 'them'} out"
-        for ids, singular, many in (
-            (expired, "memory expired", "memories expired"),
-            (outdated, "memory is marked outdated", "memories are marked outdated"),
-        )
+        finding(code, count=len(ids), ids=_first([f"#{id_}" for id_ in ids]))
+        for code, ids in (("memories-expired", expired), ("memories-outdated", outdated))
         if ids
     ]
 
 
-def _ids(ids: Sequence[int]) -> str:
-    more = f" and {len(ids) - NAMED_FILES:,} more" if len(ids) > NAMED_FILES else ""
-    return ", ".join(f"#{id_}" for id_ in ids[:NAMED_FILES]) + more
-
-
-def _gone_code(runtime: Runtime) -> list[str]:
+def _gone_code(runtime: Runtime) -> list[Advice]:
     """Memories that mention files of the project that no longer exist."""
     memories = runtime.store.documents.find(order="path")
     code_by_id = {id_: code for id_, code in code_state.of(runtime, memories).items() if code.gone}
-    gone_files = {id_: ", ".join(code_state.shortened(code, NAMED_FILES).gone) for id_, code in code_by_id.items()}
+    gone_files = {id_: code_state.shortened(code, NAMED_FILES).gone for id_, code in code_by_id.items()}
     return [
-        f"memory {memory.id}, {memory.path}: {gone_files[memory.id]}" for memory in memories if memory.id in gone_files
+        finding("code-gone", id=memory.id, path=memory.path, files=gone_files[memory.id])
+        for memory in memories
+        if memory.id in gone_files
     ]
 
 
-def _in_vectors(runtime: Runtime) -> Iterator[_Finding]:
+def _in_vectors(runtime: Runtime) -> Iterator[_Checked]:
     """Is every vector there, and can the missing ones be made?"""
     if not runtime.meaning.wanted:
         return
     cause = runtime.meaning.check()
-    yield _Finding("meaning", [cause] if cause else (), hint=runtime.meaning.advice)
+    yield _Checked("meaning", [cause] if cause else (), hint=runtime.meaning.advice)
     raw = runtime.store.care.stats()
     waiting = sum(raw["vectors"].get(name, 0) for name in ("pending", "retry"))
-    pending = counted(raw["pending_passages"], "passage", "passages")
-    who = counted(waiting, "memory has", "memories have")
     why = cause or raw["provider_failure"] or ""
-    yield _Finding(
+    yield _Checked(
         "pending vectors",
-        [f"{who} no vectors yet ({pending}){f': {why}' if why else ''}"] if raw["pending_passages"] else (),
+        [_without_vectors(waiting, raw["pending_passages"], why)] if raw["pending_passages"] else (),
         hint=runtime.meaning.advice if why else "",
         in_progress=not why and locks.holder(runtime.settings, "embed.lock") not in (None, os.getpid()),
     )
-    yield _Finding(
+    yield _Checked(
         "failed vectors",
-        [
-            f"{counted(count, 'passage has', 'passages have')} no vector: {why}"
-            for why, count in raw["failures"].items()
-        ],
+        [finding("passages-without-vector", count=count, cause=cause) for cause, count in raw["failures"].items()],
     )
 
 
-def _at_hand(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Finding]:
-    yield _Finding("checkpoints", [] if runtime.isolated else _unreadable(runtime, unfinished, whole=whole))
-    yield _Finding("locks", _held(runtime))
-    yield _Finding(
-        "general triggers",
-        [
-            f"the phrase {phrase!r} matched more than a quarter of recent prompts"
-            for phrase in sessions.too_general(runtime)
-        ],
-    )
+def _without_vectors(memories: int, passages: int, cause: str) -> Advice:
+    if cause:
+        return finding("memories-without-vectors-why", count=memories, passages=passages, cause=cause)
+    return finding("memories-without-vectors", count=memories, passages=passages)
+
+
+def _at_hand(runtime: Runtime, unfinished: list[str], *, whole: bool) -> Iterator[_Checked]:
+    yield _Checked("checkpoints", [] if runtime.isolated else _unreadable(runtime, unfinished, whole=whole))
+    yield _Checked("locks", _held(runtime))
+    phrases = sessions.too_general(runtime)
+    yield _Checked("general triggers", [finding("general-phrase", phrase=phrase) for phrase in phrases])
 
 
 def _unreadable(runtime: Runtime, unfinished: list[str], *, whole: bool) -> list[str]:
@@ -359,7 +362,11 @@ def _unreadable(runtime: Runtime, unfinished: list[str], *, whole: bool) -> list
     return messages
 
 
-def _held(runtime: Runtime) -> list[str]:
+def _held(runtime: Runtime) -> list[Advice]:
     """Which other processes work on this workspace; a lock dies with its holder, so none of them is stale."""
     holders = {name: locks.holder(runtime.settings, name) for name in _LOCKS}
-    return [f"process {pid} is {_LOCKS[name]} ({name})" for name, pid in holders.items() if pid and pid != os.getpid()]
+    return [
+        finding("lock-held", pid=str(pid), doing=_LOCKS[name], lock=name)
+        for name, pid in holders.items()
+        if pid and pid != os.getpid()
+    ]

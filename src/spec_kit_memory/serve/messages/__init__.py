@@ -16,6 +16,7 @@ from typing import Any
 from spec_kit_memory.advice import Advice, Text
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.serve.messages import spelling
+from spec_kit_memory.serve.messages.findings import FINDINGS
 from spec_kit_memory.serve.messages.outcomes import OUTCOMES
 from spec_kit_memory.serve.messages.table import TABLE, Words
 
@@ -40,7 +41,8 @@ class _Reader(Formatter):
     """Fills templates in for one kind of reader.
 
     `{count:file}` counts ("3 files"), `{count:file is|files are}` where more than the noun changes; `{names!p}` are
-    parameters, spelled as this reader gives them. In a call a value is written as the reader would type it.
+    parameters, spelled as this reader gives them; `{count!o}` is "it" or "them". In a call a value is written as the
+    reader would type it.
     """
 
     def __init__(self, edge: spelling.Edge, words: Callable[[Words], str]) -> None:
@@ -56,6 +58,8 @@ class _Reader(Formatter):
             return ", ".join(spelling.parameter(name, edge=self._edge) for name in value)
         if conversion == "q":
             return shlex.quote(str(value))
+        if conversion == "o":
+            return "it" if value == 1 else "them"
         return super().convert_field(value, conversion)
 
     def format_field(self, value: Any, format_spec: str) -> str:
@@ -71,8 +75,8 @@ class _Reader(Formatter):
 
 @cache
 def _template(edge: spelling.Edge, words: Callable[[Words], str], code: str, *, personal: bool) -> str:
-    if code in OUTCOMES:
-        return OUTCOMES[code]  # it names no call, so there is nothing to spell
+    if code in OUTCOMES or code in FINDINGS:
+        return OUTCOMES.get(code) or FINDINGS[code]  # it names no call, so there is nothing to spell
     return spelling.spelled(words(TABLE[code]), edge=edge, personal=personal)
 
 

@@ -211,12 +211,24 @@ TABLE: Mapping[str, Words] = {
     "report-fault": _alike("Run `health()`; if that finds nothing, report this with what you did."),
     "repair": _alike("mend what can be mended with `health(repair=True)`"),
     "look-to-the-end": _alike("the index is large: `health(full=True)` looks to the end at {checks}"),
+    "repair-meaning": _alike("search works by text meanwhile; look at the settings of the provider"),
+    "saves-are-found": _alike("each is found by everybody meanwhile, and what can be tried again is"),
+    "repair-repository": _alike(
+        "look at its address, at the credentials of the server and at the rules of the git host"
+    ),
+    "repair-bad-files": _alike("fix the file, or exclude it in .spec-kit-memory/config.jsonc"),
+    "repair-lines": _alike("fix the line that is named; the text is indexed all the same"),
+    "repair-checkpoints": _alike("upgrade spec-kit-memory if the file is of a newer version, else remove it"),
+    "repair-link-targets": _alike("correct causal_links in that file, or write the memory that it names"),
+    "repair-record": _alike(
+        "something else than this program wrote to index.sqlite: restore it from a backup or a checkpoint"
+    ),
     "repair-files": _alike("`index()` brings the index in step; `health(repair=True)` does so too"),
     "repair-held-back": _alike("`load(ID)` says why a memory is left out"),
     "still-true": _alike("is it still true? correct it, or say so with `validate(ID, outdated=True)`"),
     "longer-phrase": _alike("give it a longer phrase with `update(ID, add_trigger_phrases=PHRASE)`"),
     "repair-pending": _alike("`index()` computes them now; a running server does so by itself"),
-    "repair-failed": _alike("mend the cause; `health(repair=True)` lets them be tried again"),
+    "repair-failed": _alike("fix the cause; `health(repair=True)` lets them be tried again"),
     "repair-stale": _alike("`index()` takes them out; `health(repair=True)` does so too"),
     "repair-links": _alike("`health(repair=True)` removes them"),
     "repair-sessions": _alike("`health(repair=True)` ends them"),
@@ -225,6 +237,16 @@ TABLE: Mapping[str, Words] = {
     "repair-documents": _alike("`health(repair=True)` reads the files again"),
     "repair-ledger": _alike("restore index.sqlite from a backup; `ledger_verify()` names the entry"),
     "repair-index": _alike("`index(rebuild=True)` makes a new index of what can be read, and keeps this one"),
+    # --- care
+    "join-or-leave": _alike("join them, or leave both"),
+    "vouch-or-forget": _alike(
+        "vouch for it so that its phrases and rules count, forget it, or leave it to be searched only"
+    ),
+    "does-it-hold": _alike("say whether it still holds"),
+    "remove-phrase": _alike("take the phrase away, or give the memory a longer one"),
+    "other-tier-or-forget": _alike("give it another tier if it still holds, else forget it"),
+    "fix-and-repair": _alike("fix the cause; a repair lets it be tried again"),
+    "fix-file": _alike("fix the file; it is then read again by itself"),
     # --- index, files and embedding that fail
     "rebuild": _apart(
         model=f"ask the user to run `skm index --rebuild`: {_REBUILD}",

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from spec_kit_memory.advice import Advice
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.page.document import section_id, visible
@@ -76,6 +77,8 @@ def _rendered(value: Any) -> Any:
     """What is put in: enums by their value, and no text that turns the direction of the page."""
     if isinstance(value, Enum):
         value = value.value
+    if isinstance(value, Advice):
+        value = str(value)
     if isinstance(value, str) and not isinstance(value, Markup):
         return visible(value)
     return "" if value is None else value
