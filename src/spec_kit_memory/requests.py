@@ -163,6 +163,10 @@ class ListRequest(Request, verb="list"):
     source: Source | str | None = parameter(
         "text", default="all", choices=Source, also=("all",), help="Only what came from there"
     )
+    state_filter: State | str | None = parameter(
+        "text", default=None, choices=State, about="Only this state", aliases=("state",), filters=True, reach="command"
+    )
+    unfiled: bool = parameter("boolean", default=False, about="Only what is outside of spec folders", reach="command")
     limit: int = limit_parameter(default=20)
     offset: int = parameter("integer", default=0, least=0, most=LARGEST_COUNT, help="How many to skip")
     sort_by: str = parameter(

@@ -220,6 +220,7 @@ def passes(memory: Memory, where: Filter, *, scope: Scope | None = None) -> bool
         (
             memory.presence is Presence.LIVE,
             where.spec_folder is None or memory.spec_folder == where.spec_folder,
+            not where.unfiled or memory.spec_folder is None,
             where.folder_prefix is None
             or folder == where.folder_prefix
             or folder.startswith(f"{where.folder_prefix}/"),
@@ -292,6 +293,7 @@ _filters = st.builds(
     Filter,
     spec_folder=st.none() | st.sampled_from(["001-a", "001-a/002-b", "nowhere"]),
     folder_prefix=st.none() | st.sampled_from(["001-a", "001", "nowhere"]),
+    unfiled=st.booleans(),
     tiers=st.none() | st.frozensets(st.sampled_from(Tier)),
     context_type=st.none() | st.sampled_from(ContextType),
     source=st.none() | st.sampled_from(Source),

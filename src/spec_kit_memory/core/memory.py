@@ -429,6 +429,7 @@ class Filter:
 
     spec_folder: str | None = None  # exact
     folder_prefix: str | None = None
+    unfiled: bool = False  # only those outside of spec folders
     tiers: frozenset[Tier] | None = None
     context_type: ContextType | None = None
     source: Source | None = None

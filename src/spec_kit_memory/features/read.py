@@ -15,10 +15,10 @@ from typing import Any
 
 from spec_kit_memory.advice import Text, Value, advise, outcome
 from spec_kit_memory.answers import Card, GetAnswer, ListAnswer, LoadAnswer
-from spec_kit_memory.core import long_lines, markdown, tokens
+from spec_kit_memory.core import decay, long_lines, markdown, tokens
 from spec_kit_memory.core.citations import Code
 from spec_kit_memory.core.folders import clean_folder
-from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, Tier
+from spec_kit_memory.core.memory import Filter, Memory, Presence, Source, State, Tier
 from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AnchorNotFound, BadParameter, MemoryNotFound, OutOfRange
 from spec_kit_memory.features import budget, code_state, freshness, git_status, remarks
@@ -206,10 +206,13 @@ _ORDER: Mapping[str, Callable[[Memory], tuple[Any, int]]] = {
 
 def list_(runtime: Runtime, request: ListRequest, *, personal: Runtime | None = None) -> ListAnswer:
     """`personal`: the user's own vault, whose memories are listed among the project's, by the same order."""
+    states = frozenset({State(request.state_filter)} if request.state_filter else ())
     where = Filter(
         spec_folder=clean_folder(request.spec_folder) if request.spec_folder else None,
+        unfiled=request.unfiled,
         tiers=frozenset({Tier(request.tier)}) if request.tier else None,
         source=request.only_source,
+        states=decay.bounds(states, now=runtime.now()) if states else None,
     )
     offset, forgotten = request.offset, request.forgotten
     presence = Presence.FORGOTTEN if forgotten else Presence.LIVE

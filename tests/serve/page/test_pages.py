@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import html
 import json
 import re
 import subprocess
@@ -205,6 +206,47 @@ def test_searches_and_uses_by_day_are_told(page: Page) -> None:
     assert re.search(
         rf"{now:%Y-%m-%d}</td><td class=\"num\">0</td><td class=\"num\">3</td><td class=\"num\">1,800<", shown
     )
+
+
+def test_every_count_of_memories_leads_to_just_these_memories(page: Page) -> None:
+    written(page.root, "specs/002-van/memory/old.md", "---\nimportance_tier: deprecated\n---\n# The old van\n\nSold.\n")
+    page.workspace.index()
+    page.workspace.validate(id_of(page, "The van"), outdated=True)
+    shown = page.text("/numbers")
+    rows = re.findall(r'<td class="num"><a href="([^"]+)" aria-label="[^"]+">([0-9,]+)</a></td>', shown)
+    tables = re.findall(r"<h2>By (\w+)</h2>.*?</tbody>", shown, re.DOTALL)
+    assert tables == ["tier", "state", "source", "folder"]
+    assert len(rows) == sum(table.count("<tr>") for table in re.findall(r"<h2>By .*?</tbody>", shown, re.DOTALL)) - 4
+    kinds = set()
+    for link, count in rows:
+        address = html.unescape(link)
+        listed = page.get(address.replace("/search?", "/search.json?")).json()["list"]["data"]
+        assert (listed["total"], len(listed["memories"])) == (int(count), int(count)), address
+        assert page.text(address).count('data-item tabindex="-1"') == int(count), address
+        kinds.add(address.split("?")[1].split("=")[0])
+    assert kinds == {"tier", "state", "source", "folder", "unfiled"}
+    assert "The van" in page.text("/search?state=ARCHIVED")
+    assert 'href="/search">' in shown.split("<dt>memories</dt>")[1][:60]
+
+
+def test_a_long_list_is_turned_page_by_page(page: Page) -> None:
+    for number in range(130):
+        written(page.root, f"memory/note-{number}.md", f"# Note {number}\n\nThe {number}th van.\n")
+    page.workspace.index()
+    address, seen, visited = "/search?source=memory", set(), 0
+    while address:
+        shown = page.text(address)
+        seen |= set(re.findall(r'href="/memory/([0-9]+)"', shown))
+        visited += 1
+        older = re.search(r'rel="next" href="([^"]+)"', shown)
+        address = html.unescape(older[1]) if older else ""
+    total = page.workspace.list(source="memory", limit=1).total
+    assert (visited, len(seen)) == (2, total)
+    assert f"101–{total} of {total}" in shown
+    assert 'rel="prev" href="/search?source=memory"' in shown
+    assert 'rel="prev"' in page.text("/search?from=20")
+    assert page.get("/search?from=-1").status_code == 400
+    assert page.get("/search?state=WARMISH").status_code == 400
 
 
 # --- changes by forms alone

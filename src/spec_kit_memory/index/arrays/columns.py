@@ -117,6 +117,8 @@ class Columns:
 
     def _mask(self, scope: Scope | None, where: Filter) -> Bools:
         mask = self.seen(scope).copy()
+        if where.unfiled:
+            mask &= self.folder == self.names.get(None, -1)
         if where.spec_folder is not None:
             mask &= self.folder == self.names.get(where.spec_folder, -1)
         if where.folder_prefix is not None:

@@ -65,6 +65,8 @@ def _path_below(prefix: str) -> Condition:
 def matching(where: Filter) -> Condition:
     """Everything a Filter asks for except presence."""
     parts: list[Condition] = []
+    if where.unfiled:
+        parts.append(("memory.spec_folder IS NULL", []))
     if where.spec_folder is not None:
         parts.append(("memory.spec_folder = ?", [where.spec_folder]))
     if where.folder_prefix is not None:

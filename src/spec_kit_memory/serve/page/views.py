@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from spec_kit_memory.answers import Answer, Result
+from spec_kit_memory.answers import Answer, ListAnswer, Result
 from spec_kit_memory.core.memory import ContextType, Relation, Source, Tier
 from spec_kit_memory.errors import BadParameter, MemoryNotFound
 from spec_kit_memory.requests import SearchRequest
@@ -85,16 +85,7 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
         "parts": PARTS,
     }
     if not query:
-        only = {name: chosen[name] for name in ("tier", "source") if name in chosen}
-        newest = workspace.list(
-            tier=only.get("tier"),
-            source=only.get("source", "all"),
-            limit=PAGE_ROWS if only else NEWEST,
-            max_tokens=WHOLE,
-        )
-        values["only"] = only
-        stats = workspace.stats(limit=1)
-        answers: dict[str, Answer] = {"list": newest, "stats": stats}
+        answers: dict[str, Answer] = {"list": _listed(workspace, request, values), "stats": workspace.stats(limit=1)}
         return PageView("search.html", "Search", "search", answers, values, part="results.html")
     arguments: dict[str, Any] = {
         "tier": chosen.get("tier"),
@@ -116,6 +107,34 @@ def search(workspace: Workspace, request: PageRequest) -> PageView:
     ]
     values["bars"] = {row.id: _bar(row) for row in answer.results if isinstance(row, Result)}
     return PageView("search.html", query, "search", {"search": answer, "facets": facets}, values, part="results.html")
+
+
+def _listed(workspace: Workspace, request: PageRequest, values: dict[str, Any]) -> ListAnswer:
+    """What there is without a question, of one kind or of all, a page at a time."""
+    only = {name: request.text(name) for name in ("tier", "state", "source", "folder") if request.text(name)}
+    if request.flag("unfiled"):
+        only["unfiled"] = "1"
+    offset = request.number("from") or 0
+    rows = PAGE_ROWS if only or offset else NEWEST
+    listed = workspace.list(
+        tier=only.get("tier"),
+        state_filter=only.get("state"),
+        source=only.get("source", "all"),
+        spec_folder=only.get("folder"),
+        unfiled="unfiled" in only,
+        limit=rows,
+        offset=offset,
+        max_tokens=WHOLE,
+    )
+    last = offset + len(listed.memories)
+    values |= {
+        "only": only,
+        "first": offset + 1,
+        "last": last,
+        "later": str(last) if last < listed.total else None,
+        "earlier": str(max(offset - PAGE_ROWS, 0)) if offset else None,
+    }
+    return listed
 
 
 def _bar(result: Result) -> list[tuple[str, float, float, float]]:
