@@ -145,9 +145,10 @@ def test_spare_vectors_of_another_checkout_are_not_spare(
     pair: tuple[PostgresIndex, PostgresIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from spec_kit_memory.index.postgres import text_index
+    from spec_kit_memory.index.sql import vector_limits
 
-    monkeypatch.setattr(text_index, "SPARE_VECTORS", 0)
-    monkeypatch.setattr(text_index, "SPARE_SHARE", 0.0)
+    monkeypatch.setattr(vector_limits, "SPARE_VECTORS", 0)
+    monkeypatch.setattr(vector_limits, "SPARE_SHARE", 0.0)
     main, branch = pair
     main.documents.put(entry("memory/a.md", "zebra\nokapi\ngiraffe"), BY_USER)
     embed_all(main)

@@ -38,7 +38,10 @@ _TRANSCRIPTS = (".jsonl",)
 
 
 def save(runtime: Runtime, request: SaveRequest) -> SaveAnswer:
-    """`by_person`: a person asks, not an agent; only then may the data request the constitutional tier."""
+    """Write a session, a fact or a file that is there already as a memory, and index it.
+
+    Only a person, not an agent (`request.by_person`), may ask for the constitutional tier in the data.
+    """
     file_path, context, text = request.file_path, request.context, request.text
     contents = [
         name for name, value in (("filePath", file_path), ("context", context), ("text", text)) if value is not None

@@ -201,7 +201,7 @@ NEEDED: Mapping[str, Role] = {
     "checkpoint_delete": Role.ADMIN,
     "import_original": Role.ADMIN,
 }
-# Only with these arguments is the verb the operator's business.
+# With one of these arguments the verb needs an admin of the project.
 ADMIN_ARGUMENTS: Mapping[str, Sequence[str]] = {
     "health": ("repair", "full"),
     "index": ("force", "rebuild", "copy_to"),

@@ -1,5 +1,7 @@
 """Which passages have these words, and how well do they fit? BM25 over the text index.
 
+A word counts alike in title and body; what a match in the title adds is decided in `core.ranking`.
+
 The engine keeps the words in step with everything else; scoring happens here. The passages of a word
 are read from it once, kept as arrays, and extended when passages are added. Ids only rise and
 never change their words, so nothing kept ever becomes wrong; what was deleted is masked.

@@ -19,6 +19,7 @@ from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import Passage, StoredPassage, embedded
 from spec_kit_memory.index import rows
 from spec_kit_memory.index.postgres import real_array
+from spec_kit_memory.index.sql import vector_limits
 from spec_kit_memory.index.sql.dialect import first
 
 if TYPE_CHECKING:
@@ -44,10 +45,6 @@ __all__ = [
 
 _TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # as in the schema of SQLite
 BUCKET = 512  # passages packed in one row: small enough to append to, large enough to read many at once
-_MOST_TRIES = 3
-# Vectors that are kept beside those in use: so many, and this share of the passages.
-SPARE_VECTORS = 1_000
-SPARE_SHARE = 0.5
 _MOST_TIMES = 65_535
 _COLUMNS = tuple(name.strip() for name in rows.PASSAGE_COLUMNS.split(","))
 
@@ -240,7 +237,7 @@ def prune_spare_vectors(connection: Connection) -> None:
     with connection.within(*connection.checkouts()):
         vectors = first(connection, "SELECT count(*) FROM vector WHERE project_id = @p")[0]
         passages = first(connection, "SELECT count(*) FROM passage WHERE project_id = @p")[0]
-        most = int(passages * (1 + SPARE_SHARE)) + SPARE_VECTORS
+        most = int(passages * (1 + vector_limits.SPARE_SHARE)) + vector_limits.SPARE_VECTORS
         if vectors > most:
             connection.execute(
                 "DELETE FROM vector WHERE project_id = @p AND id IN (SELECT id FROM vector WHERE project_id = @p"
@@ -317,5 +314,5 @@ def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
         " WHERE document.project_id = @p AND document.checkout_id = counted.checkout_id"
         " AND document.memory_id = counted.memory_id AND document.memory_id = ANY(:ids::bigint[])"
         " AND (document.vector_status <> counted.status OR document.embedded <> counted.done)",
-        {"most": _MOST_TRIES, "ids": list(memory_ids)},
+        {"most": vector_limits.MOST_TRIES, "ids": list(memory_ids)},
     )

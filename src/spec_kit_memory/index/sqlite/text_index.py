@@ -15,6 +15,7 @@ import apsw
 from spec_kit_memory.core import long_lines
 from spec_kit_memory.core.memory import Passage, StoredPassage, VectorStatus, embedded
 from spec_kit_memory.index import rows
+from spec_kit_memory.index.sql import vector_limits
 from spec_kit_memory.index.sql.dialect import first
 
 if TYPE_CHECKING:
@@ -35,10 +36,6 @@ __all__ = [
 ]
 
 TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])  # as in the schema
-_MOST_TRIES = 3
-# Vectors that are kept beside those in use: so many, and this share of the passages.
-SPARE_VECTORS = 1_000
-SPARE_SHARE = 0.5
 
 
 def index(connection: Connection, memory_id: int, title: str, passages: Sequence[Passage], *, keep: bool) -> None:
@@ -48,7 +45,7 @@ def index(connection: Connection, memory_id: int, title: str, passages: Sequence
         _update_places(connection, old, passages)
     else:
         if old:
-            remove(connection, memory_id, title_only=False)
+            remove(connection, memory_id, keep_passages=False)
         _insert(connection, memory_id, title, passages)
         prune_failures(connection, {passage.hash for passage in old})
     refresh_status(connection, [memory_id])
@@ -122,17 +119,18 @@ def _length(tokenizer: apsw.FTS5Tokenizer, text: str) -> int:
     return len(tokens)
 
 
-def remove(connection: Connection, memory_id: int, *, title_only: bool) -> None:
+def remove(connection: Connection, memory_id: int, *, keep_passages: bool) -> None:
+    """Out of the full text, and, unless the passages are kept, the passages and with them the way to their vectors."""
     connection.execute(
         "DELETE FROM passage_fts WHERE rowid IN (SELECT id FROM passage WHERE memory_id = ?)", (memory_id,)
     )
-    if not title_only:
+    if not keep_passages:
         connection.execute("DELETE FROM passage WHERE memory_id = ?", (memory_id,))
 
 
 def hide(connection: Connection, memory_id: int) -> None:
     """Out of search. The passages stay, so that the vectors stay and it can come back without its file."""
-    remove(connection, memory_id, title_only=True)
+    remove(connection, memory_id, keep_passages=True)
     connection.execute('DELETE FROM "trigger" WHERE memory_id = ?', (memory_id,))
 
 
@@ -154,7 +152,7 @@ def show_again(connection: Connection, memory_id: int, title: str, text: str) ->
         )
         for passage in stored_for(connection, memory_id)
     ]
-    remove(connection, memory_id, title_only=False)
+    remove(connection, memory_id, keep_passages=False)
     _insert(connection, memory_id, title, passages)
     refresh_status(connection, [memory_id])
 
@@ -176,7 +174,10 @@ def prune_failures(connection: Connection, hashes: set[str]) -> None:
 def prune_spare_vectors(connection: Connection) -> None:
     """Of vectors whose words no passage has, the newest stay: who switches branches gets them back without a model."""
     vectors = first(connection, "SELECT count(*) FROM vector")[0]
-    most = int(first(connection, "SELECT count(*) FROM passage")[0] * (1 + SPARE_SHARE)) + SPARE_VECTORS
+    most = (
+        int(first(connection, "SELECT count(*) FROM passage")[0] * (1 + vector_limits.SPARE_SHARE))
+        + vector_limits.SPARE_VECTORS
+    )
     if vectors > most:
         unused = "SELECT id FROM vector WHERE NOT EXISTS (SELECT 1 FROM passage WHERE hash = vector.hash)"
         connection.execute(f"DELETE FROM vector WHERE id IN ({unused} ORDER BY id LIMIT ?)", (vectors - most,))
@@ -211,7 +212,7 @@ def refresh_status(connection: Connection, memory_ids: Sequence[int]) -> None:
             "SELECT count(*), count(vector_id), coalesce(sum(vector_id IS NULL AND tries >= ?), 0),"
             " coalesce(sum(vector_id IS NULL AND tries < ?), 0)"
             " FROM passage LEFT JOIN failure USING (hash) WHERE memory_id = ?",
-            (_MOST_TRIES, _MOST_TRIES, memory_id),
+            (vector_limits.MOST_TRIES, vector_limits.MOST_TRIES, memory_id),
         )
         connection.execute(
             "UPDATE document SET vector_status = :status, embedded = :done"

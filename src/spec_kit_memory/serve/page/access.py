@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "Checked", "Notice", "PageAccess", "Visit"]
+__all__ = ["HEADERS", "GuardedPage", "Notice", "PageAccess", "Visit"]
 
 SESSION_SECONDS = 12 * 3600
 MOST_SESSIONS = 200
@@ -179,7 +179,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
-class Checked:
+class GuardedPage:
     """Refuses what comes under another name, and gives every answer its headers."""
 
     def __init__(self, app: ASGIApp, access: PageAccess) -> None:

@@ -25,7 +25,7 @@ from spec_kit_memory.errors import CheckpointNotFound, MemoryNotFound, SpecKitMe
 from spec_kit_memory.serve import render
 from spec_kit_memory.serve.messages import for_person
 from spec_kit_memory.serve.page import changes, views
-from spec_kit_memory.serve.page.access import Checked, Notice, PageAccess, Visit
+from spec_kit_memory.serve.page.access import GuardedPage, Notice, PageAccess, Visit
 from spec_kit_memory.serve.page.jinja import html
 from spec_kit_memory.serve.page.static_files import serve_static
 
@@ -66,7 +66,7 @@ def app_of(page: Page, access: PageAccess, *, below: str = "", more: Sequence[Ro
         Route(f"{below}{path}", partial(page.change, act), methods=["POST"]) for path, act in changes.CHANGES.items()
     ]
     handlers: Mapping[Any, Any] = {404: page.missing, 405: page.missing}
-    return Checked(Starlette(routes=routes, exception_handlers=handlers), access)
+    return GuardedPage(Starlette(routes=routes, exception_handlers=handlers), access)
 
 
 class Page:
