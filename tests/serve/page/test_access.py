@@ -160,6 +160,15 @@ def test_a_form_of_another_kind_or_of_any_length_changes_nothing(page: Page) -> 
     assert long.status_code == 403
 
 
+@pytest.mark.parametrize("address", ["/memory/1/forget", "/undo", "/sign-out", "/sign-in"])
+def test_a_form_of_any_number_of_fields_is_refused_and_no_fault(page: Page, address: str) -> None:
+    before = page.workspace.ledger_head().summary
+    many = "&".join([f"csrf={page.csrf()}", *(f"x{number}=1" for number in range(5_000))])
+    sent = page.client.post(address, content=many, headers={"content-type": "application/x-www-form-urlencoded"})
+    assert sent.status_code == (401 if address == "/sign-in" else 403)
+    assert page.workspace.ledger_head().summary == before
+
+
 @pytest.mark.parametrize(
     "to", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "\\\\x"]
 )

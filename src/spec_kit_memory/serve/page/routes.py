@@ -39,6 +39,7 @@ __all__ = ["Page", "app_of", "page_app", "read_form"]
 
 logger = logging.getLogger(__name__)
 
+MOST_FIELDS = 200  # of a form
 LARGEST_FORM_BYTES = 200_000
 THEMES = ("light", "dark", "system")
 THEME_SECONDS = 365 * 86_400
@@ -298,7 +299,7 @@ def _theme(request: Request) -> str:
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """What a form sent; nothing where it is no form of ours, or too long."""
+    """What a form sent; nothing where it is no form of ours, too long, or has too many fields."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return {}
     body = b""
@@ -306,4 +307,7 @@ async def read_form(request: Request) -> dict[str, str]:
         body += chunk
         if len(body) > LARGEST_FORM_BYTES:
             return {}
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=200))
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:  # more than that
+        return {}
