@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,11 +13,13 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from spec_kit_memory.core.memory import Actor, Change, Filter, Link, Relation, Session
+from spec_kit_memory.core.memory import Actor, Change, Filter, Link, Relation, Scope, Session
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.index import postgres
-from spec_kit_memory.index.postgres import schema
+from spec_kit_memory.index.postgres import dialect, schema
+from spec_kit_memory.index.postgres.connection import Connection, Database
 from spec_kit_memory.index.postgres.engine import PostgresIndex
+from spec_kit_memory.index.sql import conditions
 from tests.index.material import BY_USER, NOON, change, embed_all, entry, sha
 from tests.postgres_server import Server
 
@@ -153,6 +156,76 @@ def test_by_sql_too_a_transaction_sees_its_own_project_only(
                 connection.execute("SELECT set_config('skm.project', %s, true)", (str(number),))
                 asked = f'SELECT count(*) FROM {schema.NAME}."{table}" WHERE project_id = {own._database.project}'
                 assert connection.execute(asked.encode()).fetchall() == [(0,)], table
+
+
+# --- the second fence alone: statements that name no project and no person, on the connections that the product uses
+
+FIRST_FENCE = re.compile(r"""(?:(?:\b\w+|"\w+")\.)?\bproject_id = @p\b""")
+WAYS: dict[str, Callable[[Database], AbstractContextManager[Connection]]] = {
+    "reading": lambda d: d.reading(),
+    "apart": lambda d: d.apart(),
+    "writing": lambda d: d.writing(),
+    "aside": lambda d: d.writing(aside=True),
+    "beside": lambda d: d.beside(seconds=5),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_products_own_connections_show_one_project_to_statements_that_name_none(
+    pair: tuple[PostgresIndex, PostgresIndex], server: Server, way: str
+) -> None:
+    own, strange = pair
+    guarded = server.execute(
+        f"SELECT tablename FROM pg_policies WHERE schemaname = '{schema.NAME}' AND policyname = 'own_project'"
+    )
+    assert len(guarded) == 26
+    filled = 0
+    with WAYS[way](strange._database) as connection:
+        for (table,) in guarded:
+            seen = {row[0] for row in connection.execute(f'SELECT project_id FROM "{table}"')}
+            assert seen <= {strange._database.project}, table
+    with WAYS[way](own._database) as connection:
+        for (table,) in guarded:
+            seen = {row[0] for row in connection.execute(f'SELECT project_id FROM "{table}"')}
+            assert seen <= {own._database.project}, table
+            filled += bool(seen)
+    assert filled > 12, "there was something to see"
+
+
+@pytest.mark.parametrize("verb", READS)
+def test_a_stranger_reads_nothing_by_statements_that_name_no_project(
+    pair: tuple[PostgresIndex, PostgresIndex], verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translated, changed = dialect.translated, []
+
+    def without_first_fence(sql: str, project: int, checkout: int, extension: str) -> bytes:
+        open_, count = FIRST_FENCE.subn("true", sql)
+        changed.append(count)
+        return translated(open_, project, checkout, extension)
+
+    monkeypatch.setattr(dialect, "translated", without_first_fence)
+    assert not READS[verb](pair[1])
+    assert sum(changed), "no statement of this verb was asked without its fence"
+
+
+@pytest.mark.parametrize("user", [None, "bob", "o'hara\\ 5% %s"])
+def test_a_person_reads_nobody_elses_own_by_statements_that_name_no_person(
+    pair: tuple[PostgresIndex, PostgresIndex], user: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = pair[0]
+    ana = own.within(Scope(user="ana"))
+    ana.documents.put(entry("memory/users/ana/a.md", "zebra of ana", owner="ana"), BY_USER)
+    ana.record.put_session(Session(id="hers", turn=1), NOON)
+    assert ana.documents.count() == 3
+    monkeypatch.setattr(conditions, "visible", lambda scope: ("true", []))
+    other = own.within(Scope(user=user))
+    assert {memory.owner for memory in other.documents.find()} == {None}
+    assert other.documents.count() == 2
+    assert not [row for row in other.documents.stored() if "users" in row]
+    for way in ("reading", "apart"):
+        with WAYS[way](other.documents._database) as connection:
+            assert {row[0] for row in connection.execute("SELECT owner FROM memory")} == {None}
+            assert {row[0] for row in connection.execute("SELECT owner FROM session")} <= {""}
 
 
 def test_a_row_cannot_be_written_into_another_project(
