@@ -79,9 +79,12 @@ class Server:
         given = binaries(self.version)
         if self._user is None or all(parent.stat().st_mode & 0o005 == 0o005 for parent in given.parents):
             return given
-        copied = self.folder / "installed"
-        shutil.copytree(given.parents[1], copied, symlinks=True)
-        return copied / given.parent.name / "bin"
+        package, copied = given.parents[1], self.folder / "installed"
+        shutil.copytree(package, copied / package.name, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")  # the wheel's own, which its programs look for there
+        if libraries.is_dir():
+            shutil.copytree(libraries, copied / libraries.name, symlinks=True)
+        return copied / package.name / given.parent.name / "bin"
 
     @property
     def data(self) -> Path:
