@@ -1,7 +1,8 @@
 """Are secrets found, and is harmless text left alone, on the labelled cases of `tests/corpus/secrets`?
 
 `tuned.txt` is what the patterns were made with, `held-out.txt` was written before and not looked at. `newer.txt` has
-kinds that nobody had thought of until then; what generalises of them was mended. `python -m benchmarks.secrets` prints
+kinds that nobody had thought of until then, and so has `unforeseen.txt`, later; what generalises of them was mended.
+`python -m benchmarks.secrets` prints
 what is published.
 """
 
@@ -18,9 +19,9 @@ from spec_kit_memory.core.redact import redact
 from spec_kit_memory.core.secret_formats import FORMATS
 from spec_kit_memory.core.secret_values import is_mask
 
-LEAST_FOUND = {"tuned": 0.98, "held-out": 0.98, "newer": 0.9}
+LEAST_FOUND = {"tuned": 0.98, "held-out": 0.98, "newer": 0.9, "unforeseen": 0.9}
 MOST_WRONGLY_REDACTED = 0.02
-LEAST_SURROUNDINGS_KEPT = 0.97
+LEAST_SURROUNDINGS_KEPT = {"tuned": 0.97, "held-out": 0.97, "newer": 0.97, "unforeseen": 0.95}
 LESS_FOUND_ESCAPED = 0.01
 MOST_WRONGLY_REDACTED_ESCAPED = 0.03
 
@@ -35,7 +36,7 @@ def rewritten(case: Case, form: Callable[[str], str]) -> Case:
 
 
 def test_the_cases_are_many_and_of_many_kinds() -> None:
-    tuned, held_out, newer = (share([judge(case) for case in cases(name)]) for name in SETS)
+    tuned, held_out, newer, unforeseen = (share([judge(case) for case in cases(name)]) for name in SETS)
     assert tuned.secrets >= 120
     assert tuned.kinds >= 70
     assert tuned.harmless >= 120
@@ -44,6 +45,8 @@ def test_the_cases_are_many_and_of_many_kinds() -> None:
     assert held_out.harmless >= 60
     assert newer.secrets >= 60
     assert newer.harmless >= 60
+    assert unforeseen.secrets >= 100
+    assert unforeseen.harmless >= 80
 
 
 def test_no_case_stands_in_two_sets() -> None:
@@ -65,7 +68,7 @@ def test_secrets_are_found_and_harmless_text_is_left_alone(name: str) -> None:
     got = share([judge(case) for case in cases(name)])
     assert got.found >= LEAST_FOUND[name]
     assert got.wrongly_redacted <= MOST_WRONGLY_REDACTED
-    assert got.surroundings_kept >= LEAST_SURROUNDINGS_KEPT
+    assert got.surroundings_kept >= LEAST_SURROUNDINGS_KEPT[name]
 
 
 @every_set

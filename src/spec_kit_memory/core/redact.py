@@ -26,7 +26,7 @@ from spec_kit_memory.errors import SecretScanFailed
 
 __all__ = ["Redacted", "kept_id", "redact", "redact_data"]
 
-_GENERAL = frozenset(("password", "secret", "token", "api-key"))  # a provider's name says more
+_GENERAL = frozenset(("password", "secret", "token", "api-key", "key"))  # a provider's name says more
 # A mark can uncover a secret beside it, as it ends a run of letters: so far around a new mark is looked again.
 _UNCOVERED_CHARACTERS = 1_000
 _ROUNDS = 4  # more only happen to texts made for it; then whole lines go
@@ -367,9 +367,10 @@ def _folded() -> dict[str, list[_Reader]]:
     add(lambda text, start, _: _one(names.encoded_credentials(text, start)), "%3a%2f%2f")
     add(prose.login, *prose.LOGINS)
     add(prose.user_and_password, "user")
+    add(documents.cloud_passwords, "chpasswd:")
     add(prose.pin, "passcode", "door code", "access code", "gate code", "pin code", "alarm code")
     add(prose.seed_phrase, "seed phrase", "recovery phrase", "mnemonic", "seed words", "backup phrase")
-    add(prose.codes, *(f"{what} code" for what in ("recovery", "backup", "rescue", "scratch", "2fa")))
+    add(prose.codes, *(f"{what} code" for what in ("recovery", "backup", "rescue", "scratch", "2fa")), "recovery key")
     add(documents.table, "password", "passwd", "passwort", "kennwort", "contraseña", "mot de passe", "пароль")
     return tries
 

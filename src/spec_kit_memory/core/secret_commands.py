@@ -84,6 +84,19 @@ _PROGRAMS: Mapping[str, str] = {
     "mount ": r"(?<=\s)-o[ ]?[^\s\"']{0,400}(?<![a-z])pass(?:word)?=([^\s,\"']{3,200})",
     "schtasks ": rf"(?<=\s)/RP[ \t]+{_VALUE}",
     "cmdkey ": rf"/pass:{_VALUE}",
+    "ipmitool ": _options("-P"),
+    "conan user |hdbsql |cypher-shell ": _PASSWORD_P,
+    "db2 connect ": rf"[ \t]user[ \t]+\S{{1,80}}[ \t]+using[ \t]+{_VALUE}",
+    "wandb login": r"^wandb login[ \t]+(?:--\S+[ \t]+){0,4}([0-9a-f]{40})(?!\S)",
+    "b2 authorize-account": rf"^b2 authorize-account[ \t]+[0-9a-f]{{12,25}}[ \t]+{_VALUE}",
+    "bundle config ": r"[ \t][\w.-]{1,80}[.][a-z]{2,20}[ \t]+([\w.@-]{1,80}:[^\s\"'|;]{3,200})",
+    "rootpw ": rf"^rootpw[ \t]+(?:--(?:plaintext|allow-ssh)[ \t]+){{0,2}}(?!\{{|--){_VALUE}(?=[ \t]*\r?\Z)",
+    "d-i passwd/": rf"^d-i passwd/\S{{1,40}}-password(?:-again)?[ \t]+password[ \t]+{_VALUE}",
+    # of any program: a user and, by the same letter's option, a password; a port or a plain name is none
+    "-u |--user |--username ": (
+        r"^--?\w+[ \t]+[^\s-]\S{0,80}(?:[ \t]+-[\w-]{1,20}(?:[ \t]+[^\s-]\S{0,80})?){0,3}?[ \t]+-[pP][ =]?"
+        rf"(?![\d.:\[\]-]{{1,60}}(?:/(?:tcp|udp))?(?:\s|$))(?![a-z_-]{{1,60}}(?:\s|$)){_VALUE}"
+    ),
 }
 PROGRAMS: Mapping[str, Pattern] = {
     program: Pattern(pattern) for programs, pattern in _PROGRAMS.items() for program in programs.split("|")
@@ -98,6 +111,7 @@ PIPED = (
     "passwd --stdin",
     "--with-token",
     "--passphrase-fd 0",
+    "cryptsetup ",
 )
 _PIPED_VALUE = r"(?:\"([^\"\n]{3,2000})\"|'([^'\n]{3,2000})'|([^\s\"'|;&<>]{3,2000}))"
 _ECHO = Pattern(rf"(?:echo|printf)[ \t]+(?:-[neE]{{1,3}}[ \t]+){{0,3}}{_PIPED_VALUE}[ \t]*\|[^|\n]{{0,60}}\Z")
@@ -145,6 +159,7 @@ CALLS: Mapping[str, _Call] = {
     "mysql_connect(": _Call(2),
     "new mysqli(": _Call(2),
     "new pdo(": _Call(2),
+    "credentials(": _Call(3, sure=False),
     "login(": _Call(1, sure=False),
     "authenticate(": _Call(1, sure=False),
     "signin(": _Call(1, sure=False),

@@ -16,6 +16,7 @@ from spec_kit_memory.core.patterns import Pattern
 from spec_kit_memory.core.secret_values import Span
 
 __all__ = [
+    "cloud_passwords",
     "encoded_key",
     "json_secret",
     "json_web_key",
@@ -69,6 +70,9 @@ _DELIMITER = Pattern(r"[ \t>]*+\|?[ \t]*+:?--[-:| \t]*+")
 _HEADER_CHARACTERS = 600
 _TABLE_ROWS = 200
 _CSV_HEADER = Pattern(r"[ \t>]*[\"']?[\w .-]{1,40}[\"']?(?:[,;\t][ \t]?[\"']?[\w .-]{1,40}[\"']?){1,30}[ \t\r]*")
+_CLOUD_LINES = 50
+_CLOUD_LIST = Pattern(r"(?:[ \t]{0,8}\r?\n[ \t>]{0,40}(?:expire|list):[^\n]{0,20}){1,2}\r?\n")
+_CLOUD_LINE = Pattern(r"[ \t>]{1,40}(?:- )?[a-z_][\w.-]{0,40}:(\S{4,200})[ \t]*(?:\r?\n|\Z)")
 _PGPASS = Pattern(r"^[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*.-]{1,80}:[\w*.-]{1,80}:([^\s:]{3,200})[ \t\r]*$", re.MULTILINE)
 
 
@@ -301,6 +305,19 @@ def _csv_cells(text: str, at: int, column: int, sign: str, signs: int) -> Iterat
         if values.is_clear_password(value):
             yield first, first + len(value), "password"
         at = stop + 1
+
+
+def cloud_passwords(text: str, start: int, end: int) -> Iterator[Span]:
+    """Lines `user:password` of a list below `chpasswd:`, as cloud-init reads it."""
+    head = _CLOUD_LIST.match(text, end)
+    at = head.end() if head else len(text)
+    for _ in range(_CLOUD_LINES):
+        line = _CLOUD_LINE.match(text, at)
+        if line is None:
+            return
+        if values.is_literal_password(line[1]) and line[1] not in ("R", "RANDOM"):
+            yield line.start(1), line.end(1), "password"
+        at = line.end()
 
 
 def pgpass(text: str, start: int) -> Iterator[Span]:

@@ -136,6 +136,10 @@ _CLOUDS = (
     *_plain("age-key", ("AGE-SECRET-KEY-1", "[A-Z0-9]{58}")),
     *_word("nostr-key", ("nsec1", "[023456789ac-hj-np-z]{58}")),
     *_word("jetbrains-token", ("perm:", "[A-Za-z0-9+/=_-]{4,80}[.][A-Za-z0-9+/=_-]{4,80}[.][A-Za-z0-9]{20,80}")),
+    *_plain(
+        "dynatrace-token", ("dt0c01.", "[A-Z0-9]{24}[.][A-Z0-9]{64}"), ("dt0s16.", "[A-Z0-9]{8,24}[.][A-Z0-9]{64}")
+    ),
+    *_word("backblaze-key", *((f"K00{digit}", "(?=[A-Za-z+/]{0,30}\\d)[A-Za-z0-9+/]{27}") for digit in range(1, 6))),
     *_plain("cloudflare-key", ("v1.0-", f"{_HEX}{{24}}-{_HEX}{{100,160}}")),
 )
 
@@ -273,6 +277,12 @@ _SERVICES = (
     _inside("snmp-community", "snmp-server community ", r"snmp-server community ([^\s\"']{4,60})"),
     _inside("alchemy-key", ".alchemy.com/", rf"\.alchemy\.com/(?:v2|nft/v3)/({_D}{{24,64}})"),
     _inside("infura-key", ".infura.io/", rf"\.infura\.io/(?:ws/)?v3/({_HEX}{{32}})"),
+    _inside("quicknode-key", ".quiknode.pro/", rf"[.]quiknode[.]pro/({_HEX}{{32,64}})"),
+    *_plain("sui-key", ("suiprivkey1", "[02-9ac-hj-np-z]{50,64}")),
+    *_plain("minisign-key", ("RWRTY0Iy", "[A-Za-z0-9+/]{100,300}={0,2}")),
+    _inside("jenkins-secret", "{AQAAABAAAA", r"\{(AQAAABAAAA[A-Za-z0-9+/]{20,2000}={0,2})\}"),
+    _inside("wifi-key", "WIFI:", r"WIFI:(?:[A-OQ-Z]:(?:[^;\\\n]|\\.){0,100};){0,6}P:((?:[^;\\\n<]|\\.){4,63});"),
+    *(_inside("ipsec-key", f': {kind} "', rf': {kind} "([^"\n]{{4,200}})"') for kind in ("PSK", "EAP", "XAUTH")),
     *_word("bitcoin-key", ("xprv", f"{_B58}{{90,120}}"), ("yprv", f"{_B58}{{90,120}}"), ("zprv", f"{_B58}{{90,120}}")),
 )
 

@@ -28,7 +28,7 @@ __all__ = [
     "quoted",
 ]
 
-_PASSWORD, _SECRET, _TOKEN, _KEY = "password", "secret", "token", "api-key"
+_PASSWORD, _SECRET, _TOKEN, _KEY, _ANY_KEY = "password", "secret", "token", "api-key", "key"
 
 _JOINTS = ("_", "-", " ", "")
 _KEYS = (
@@ -83,7 +83,15 @@ ASSIGNED: dict[str, str] = {
     **dict.fromkeys(("token", '"auth"', "_auth=", "_auth =", "auth=", "auth:"), _TOKEN),
     **{f"{word}{joint}key": _KEY for word in _KEYS for joint in _JOINTS},
     **{f"{word}_key": _KEY for word in _KEYS_WITH_A_JOINT},
+    **dict.fromkeys(("_key", "-key", 'key"', "key'", "key:", "key="), _ANY_KEY),
 }
+# A key of which nothing is known but that it is one. These are published, or find something.
+_NO_SECRET_KEY = Pattern(
+    r"publi[cs]|pub[_-]?key|anon|site|host|cache|primary|foreign|partition|sort|idempot|index|lookup|row|object|file|path|"
+    r"group|route|query|react|item|storage|measure|translat|message|i18n|dedup|etag|map|verif|peer|registry|answer|hot",
+    re.IGNORECASE,
+)
+_BYTES = Pattern(r"\[\s*((?:0x[0-9a-fA-F]{2}|\d{1,3})(?:\s*,\s*(?:0x[0-9a-fA-F]{2}|\d{1,3})){15,63}+)\s*\]")
 _PLAINLY = (
     *_ELSEWHERE,
     "passw",
@@ -104,7 +112,7 @@ _ENDS_SO = Pattern(r"[a-z](?:Password|Passphrase)\Z|[a-z]-(?:password|passphrase
 _MARK = "[REDACTED:"
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "_.$-"
 _TAIL_WORD = (
-    "key|value|string|text|secret|token|base64|b64|prod|production|dev|test|live|staging|plain|data|base|\\d{1,3}"
+    "key|salt|value|string|text|secret|token|base64|b64|prod|production|dev|test|live|staging|plain|data|base|\\d{1,3}"
 )
 _KEY_ID = "(?<=private_key)_id|(?<=private-key)-id|(?<=private key) id|(?<=privateKey)Id|(?<=secret)_id"
 _TAIL = Pattern(rf"(?:[_-]?(?:{_TAIL_WORD})(?![a-z])){{0,2}}(?:{_KEY_ID})?(?![A-Za-z0-9])", re.IGNORECASE)
@@ -123,6 +131,8 @@ _NEXT_LINE = Pattern(
 _PAIRED = Pattern(
     r"(?:,?[\s>]{0,40}(?:- )?[\"']?value[\"']?[ \t]{0,4}[:=][ \t]{0,4}|[ \t]{1,4}--?value[ =])", re.IGNORECASE
 )
+# `<name>db.password</name><value>…</value>`, `<Password><Value>…</Value>`
+_TAGGED_BELOW = Pattern(r"(?:[\w.-]{0,40}</\w{1,20}>|>)[\s>]{0,40}<value>([^<>\s][^<>\n]{0,300}?)</", re.IGNORECASE)
 _TAGGED = Pattern(r"(?:[ \t][^<>\n]{0,100})?>\s{0,20}([^<>\s][^<>\n]{0,300}?)\s{0,20}</")
 _DEFAULTED = Pattern(
     r"(?:define|getenv|setenv|putenv|environ\.get|env|get|config|setx|setProperty|put|set|Setenv|LookupEnv|option|opt)"
@@ -307,6 +317,9 @@ def _signed(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span |
         return None
     fallback = _FALLBACK.match(text, at)
     wrapped = fallback or _WRAPPED.match(text, at)
+    numbers = _BYTES.match(text, at) if kind in (_KEY, _ANY_KEY) else None
+    if numbers is not None and not _NO_SECRET_KEY.search(name.text) and values.are_key_bytes(numbers[1]):
+        return numbers.start(1), numbers.end(1), kind
     inside = quoted(text, wrapped.end() if wrapped else at)
     if inside is not None:
         return _judged_quoted(text, inside, name, kind, sign)
@@ -444,7 +457,7 @@ def _paired(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span |
 
 def _tagged(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span | None:
     """`<password>…</password>`, `<entry key="password">…</entry>`."""
-    match = _TAGGED.match(text, at)
+    match = _TAGGED.match(text, at) or _TAGGED_BELOW.match(text, at)
     if match is None or not _is_secret(match[1], name, kind, plainly=True):
         return None
     return match.start(1), match.end(1), kind
@@ -507,7 +520,7 @@ def _declared(text: str, name: _Name, name_end: int, at: int, kind: str) -> Span
     elif kind == _PASSWORD:
         first = max(0, name.start - 60)
         before = text[max(first, text.rfind("\n", first, name.start) + 1) : name.start]
-        alone = not before.strip() and _LINE_END.match(text, match.end())
+        alone = not before.strip(" \t>") and _LINE_END.match(text, match.end())
         good = values.is_strong_password(value) or (bool(alone) and values.is_clear_password(value))
     else:
         good = (
@@ -553,6 +566,8 @@ def _is_secret(value: str, name: _Name, kind: str, *, plainly: bool) -> bool:
         if plainly or (" " in value and any(map(str.isdigit, value))):
             return values.is_literal_password(value)
         return values.is_clear_password(value)
+    if kind == _ANY_KEY:
+        return not _NO_SECRET_KEY.search(name.text) and values.is_unmistakable_key(value, hexadecimal=plainly)
     if kind == _TOKEN and name.text.lower().endswith("auth"):
         return values.credentials_in(value) or (":" not in value and values.is_key(value))
     if kind == _SECRET and name.text.lower().endswith("secret") and values.is_phrase(value):

@@ -32,6 +32,8 @@ NOUNS: dict[str, str] = {
                 "heslo",
                 "jelszó",
                 "lozinka",
+                *("lösenordet", "passord", "passordet", "adgangskoden", "lykilorð", "geslo", "parool", "slaptažodis"),
+                *("contrasenya", "pasahitza", "contrasinal", "wagwoord", "kata laluan", "nenosiri", "fjalëkalimi"),
             ),
             *(
                 "mot de passe",
@@ -45,8 +47,19 @@ NOUNS: dict[str, str] = {
                 "şifresi",
                 "sifre",
             ),
-            *("пароль", "пароля", "гасло", "парола", "κωδικός", "סיסמה", "סיסמא", "كلمة المرور", "كلمة السر"),
-            *("पासवर्ड", "รหัสผ่าน", "mật khẩu", "kata sandi"),
+            *(
+                "пароль",
+                "пароля",
+                "гасло",
+                "парола",
+                "κωδικός",
+                "סיסמה",
+                "סיסמא",
+                "كلمة المرور",
+                "كلمة السر",
+                "رمز عبور",
+            ),
+            *("पासवर्ड", "পাসওয়ার্ড", "கடவுச்சொல்", "პაროლი", "գաղտնաբառ", "รหัสผ่าน", "mật khẩu", "kata sandi"),
             *("密码", "密碼", "口令", "パスワード", "비밀번호", "암호"),
         ),
         "password",
@@ -57,11 +70,14 @@ NOUNS: dict[str, str] = {
 
 _OF = (
     "for|of|on|in|at|from|für|fürs|von|vom|zum|zur|der|des|im|am|pour|de|du|d'|para|do|da|del|della|di|per|van|voor|"
-    "z|i|till|til|från|от|для|до|к|на|в|la|le|el|si"
+    "z|i|k|ke|pro|na|till|til|från|от|для|до|к|на|в|la|le|el|si"
 )
 # What may stand between the noun and its value: "for the staging database", "(until Friday)".
 _QUALIFIED = rf"(?:[ \t]{{1,3}}(?:{_OF})[ \t]{{1,3}}[^\n:=;!?]{{1,60}}?|[ \t]{{0,3}}\([^()\n]{{1,60}}\))?"
-_VERB = "is|was|will be|ist|war|lautet|heißt|est|était|es|era|é|è|e'|jest|brzmi|to|är|er|on|este|là|это"
+_VERB = (
+    "is|was|will be|ist|war|lautet|heißt|est|était|es|era|é|è|e'|jest|brzmi|to|är|er|on|este|je|a|és|adalah|ialah|"
+    "là|это|היא|הוא|هي|هو|है"
+)
 _ADVERB = "now|currently|still|just|set to|changed to|jetzt|nun|aktuell|maintenant|ahora|agora|adesso|nu|teraz|теперь"
 _IS = Pattern(
     rf"s?{_QUALIFIED}[ \t]{{0,3}}"
@@ -168,11 +184,14 @@ _SEED = Pattern(
     re.IGNORECASE,
 )
 _CODE = Pattern(
-    r"(?<![\w-])(?=[a-z0-9-]{0,20}\d)[a-z0-9]{4,8}(?:-[a-z0-9]{4,8}){1,3}(?![\w-])"
+    r"(?<![\w-])(?=[a-z0-9-]{0,20}\d)[a-z0-9]{4,8}(?:-[a-z0-9]{4,8}){1,7}(?![\w-])"
     r"|(?<![\w-])(?=[a-z0-9]{0,11}\d)(?=[a-z0-9]{0,11}[a-z])[a-z0-9]{8,12}(?![\w-])"
     r"|(?<![\w.-])\d{4} ?\d{4}(?![\w.-])",
     re.IGNORECASE,
 )
+_GROUPS = Pattern(
+    r"(?=[a-z ]{0,14}\b[b-df-hj-np-tv-xz]{4}\b)[a-z]{4}(?: [a-z]{4}){3}(?![a-z])"
+)  # an app's own password
 _CODES = Pattern(
     r"s?(?:[ \t][^\n:]{0,40})?:[^\n]{0,400}"
     r"(?:\n[ \t>]{0,8}(?:[-*+]|\d{1,2}[.)])?[ \t]{0,4}`?[A-Za-z0-9][A-Za-z0-9 -]{3,40}`?[ \t\r]{0,4}(?=\n|\Z)){0,20}"
@@ -239,6 +258,9 @@ def _value(text: str, at: int, kind: str, *, plain: bool) -> Span | None:
         value = text[inside[0] : inside[1]]
         good = values.is_literal_password(value) if kind == "password" else values.is_key(value)
         return (inside[0], inside[1], kind) if good else None
+    groups = _GROUPS.match(text, at) if kind == "password" else None
+    if groups is not None:
+        return groups.start(), groups.end(), kind
     match = (_ASCII if _is_unspaced(text[at - 1]) else _BARE).match(text, at)
     if match is None:
         return None

@@ -16,6 +16,7 @@ from spec_kit_memory.core.patterns import Pattern
 
 __all__ = [
     "Span",
+    "are_key_bytes",
     "credentials_in",
     "is_clear_password",
     "is_key",
@@ -25,6 +26,7 @@ __all__ = [
     "is_placeholder",
     "is_random",
     "is_strong_password",
+    "is_unmistakable_key",
     "is_words",
     "mentions_itself",
 ]
@@ -108,6 +110,9 @@ _CAMEL = Pattern(r"[A-Z]?[a-z]{2,}+(?:[A-Z][a-z]{2,}+){0,3}\d{0,2}")  # names an
 _PART = Pattern(r"[A-Za-z0-9]+")
 _PIECE = Pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DATE_OR_NUMBER = Pattern(r"[\d.,:%TZ+/~x×_-]+[a-zA-Z%]{0,3}")
+_KEY_OF_32_BYTES = Pattern(r"[A-Za-z0-9+/_-]{43}=")
+_HEXADECIMAL_KEY = Pattern(r"[0-9a-f]{32}", re.IGNORECASE)
+_ONE_WORD = Pattern(r"[A-Za-z0-9]{24,400}")
 _SIGNS = frozenset("!@#$%^&*+=?~|;§€£°²³")
 
 
@@ -204,6 +209,23 @@ def is_key(value: str, *, uuids: bool = False) -> bool:
     if _UUID.fullmatch(value):
         return uuids
     return is_random(value)
+
+
+def is_unmistakable_key(value: str, *, hexadecimal: bool) -> bool:
+    """Random by every sign, where nothing says that it is secret; `hexadecimal` where a login stands beside it."""
+    if not is_key(value) or value.startswith("-"):
+        return False
+    if _KEY_OF_32_BYTES.fullmatch(value) or (hexadecimal and _HEXADECIMAL_KEY.fullmatch(value)):
+        return True
+    kinds = [sum(map(kind, value)) for kind in (str.isupper, str.islower, str.isdigit)]
+    return bool(_ONE_WORD.fullmatch(value)) and min(kinds) >= 3 and not is_words(value) and entropy(value) >= 3.8
+
+
+def are_key_bytes(numbers: str) -> bool:
+    """Bytes as somebody's key has them: random, and as many as keys are long."""
+    parsed = [int(number, 0) if "x" in number else int(number) for number in numbers.replace(" ", "").split(",")]
+    spread = max(parsed) > 150 and min(parsed) < 100 and len(set(parsed)) > len(parsed) * 0.7
+    return len(parsed) in (16, 24, 32, 64) and max(parsed) < 256 and spread and parsed != sorted(parsed)
 
 
 def is_random(value: str) -> bool:
