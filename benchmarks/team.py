@@ -1,5 +1,7 @@
 """Does a team server lose, double or cross anything, and how fast is it? Agents, kills, a remote that refuses.
 
+The replicas are processes of `skm serve --http --team`, and the agents call them over HTTP with tokens, as MCP.
+
 python -m benchmarks.team --minutes 5                    the soak
 python -m benchmarks.team --growth                       cost with projects and agents, without kills
 """
@@ -7,8 +9,11 @@ python -m benchmarks.team --growth                       cost with projects and 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import hmac
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -16,16 +21,20 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.core.memory import Scope
-from spec_kit_memory.settings.keys import Semantic, Settings
+from spec_kit_memory.settings.keys import Settings
 from spec_kit_memory.team.database import TeamDatabase
 from spec_kit_memory.team.keeper import Keeper
 from spec_kit_memory.team.project_workspace import open_project
 from spec_kit_memory.team.projects import Projects
+from spec_kit_memory.team.static_tokens import Tokens
 from tests import postgres_server
 from tests.postgres_server import Server
 from tests.team.git_remotes import Remote
@@ -33,49 +42,96 @@ from tests.team.git_remotes import Remote
 SETTLE_SECONDS = 300.0
 START_SECONDS = 240.0  # a busy machine may take so long to start replicas
 # One push in four is refused.
+_WORD = re.compile(r"p[0-9]+w[0-9a-f]{12}")  # what every note has in it
 _REFUSES = "test $(($(od -An -N1 -tu1 /dev/urandom) % 4)) -ne 0 || { echo not now; exit 1; }"
 
 
 class Replicas:
-    def __init__(self, url: str, folder: Path, *, count: int, agents: int, seed: int) -> None:
-        self._url, self._folder, self._agents, self._seed = url, folder, agents, seed
-        self.started = 0
-        self.running = [self._start() for _ in range(count)]
+    """`skm serve --http --team` as often as wanted, each a process of its own that may be killed."""
 
-    def _start(self) -> tuple[subprocess.Popen[bytes], Path]:
-        self.started += 1
-        name = f"replica-{self.started}"
-        command = [sys.executable, "-m", "benchmarks.team_replica", "--url", self._url]
-        command += ["--data", str(self._folder / name), "--log", str(self._folder / f"{name}.log")]
-        command += ["--agents", str(self._agents), "--seed", str(self._seed + self.started)]
-        return subprocess.Popen(command, stdin=subprocess.PIPE), self._folder / f"{name}.log"
+    def __init__(self, url: str, folder: Path, *, count: int) -> None:
+        self._url, self._folder = url, folder
+        self._ports = [postgres_server.free_port() for _ in range(count)]
+        self._running = [self._start(number) for number in range(count)]
+
+    @property
+    def addresses(self) -> list[str]:
+        return [f"http://127.0.0.1:{port}/mcp" for port in self._ports]
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        words = ["serve", "--http", "--team", "--port", str(self._ports[number]), "--index", self._url]
+        words += ["--data", str(self._folder / f"replica-{number}")]
+        with (self._folder / f"replica-{number}.log").open("ab") as log:
+            return subprocess.Popen([sys.executable, "-m", "spec_kit_memory", *words], stderr=log, stdout=log)
+
+    def is_ready(self, number: int) -> bool:
+        try:
+            return httpx2.get(f"http://127.0.0.1:{self._ports[number]}/readyz", timeout=5).status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    def keep_up(self) -> None:
+        """One that found no database when it began has ended, as an operator's system would notice."""
+        for number, process in enumerate(self._running):
+            if process.poll() is not None:
+                self._running[number] = self._start(number)
+
+    def wait(self) -> None:
+        until = time.monotonic() + START_SECONDS
+        while not all(map(self.is_ready, range(len(self._ports)))):
+            assert time.monotonic() < until, "the replicas do not start"
+            self.keep_up()
+            time.sleep(0.2)
 
     def kill(self, number: int) -> bool:
-        """Kill one and start another in its place; one that has acknowledged nothing yet is left alone."""
-        process, log = self.running[number]
-        if not log.exists() or not log.stat().st_size:
+        """Kill one and start another in its place; one that is not ready yet is left alone."""
+        if not self.is_ready(number):
             return False
-        process.kill()
-        process.wait()
-        assert process.stdin is not None
-        process.stdin.close()
-        self.running[number] = self._start()
+        self._running[number].kill()
+        self._running[number].wait()
+        self._running[number] = self._start(number)
         return True
 
     def end(self) -> None:
-        for process, _ in self.running:
-            assert process.stdin is not None
-            process.stdin.close()
-        for process, _ in self.running:
+        for process in self._running:
+            process.terminate()
+        for process in self._running:
             try:
                 process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
+    def told(self) -> str:
+        """What all of them wrote to their logs."""
+        return "".join(path.read_text(encoding="utf-8") for path in sorted(self._folder.glob("replica-*.log")))
+
+
+class Agents:
+    """Processes of agents, which are not killed: what was acknowledged to them is what counts."""
+
+    def __init__(self, told: dict[str, Any], folder: Path, *, processes: int, agents: int, seed: int) -> None:
+        self._folder = folder
+        self._running = []
+        for number in range(processes):
+            command = [sys.executable, "-m", "benchmarks.team_agents", "--agents", str(agents)]
+            command += ["--log", str(folder / f"agents-{number}.log"), "--seed", str(seed + number)]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE)
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(told).encode() + b"\n")
+            process.stdin.flush()
+            self._running.append(process)
+
+    def end(self) -> None:
+        for process in self._running:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in self._running:
+            process.wait(120)
+
     def lines(self) -> list[dict[str, Any]]:
         found = []
-        for path in sorted(self._folder.glob("replica-*.log")):
+        for path in sorted(self._folder.glob("agents-*.log")):
             found += [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
         return found
 
@@ -83,7 +139,7 @@ class Replicas:
 def soak(
     *, seconds: float, seed: int = 1, replicas: int = 3, agents: int = 10, projects: int = 2, kills: bool = True
 ) -> dict[str, Any]:
-    """For so long, and until a replica was killed and something was saved after that."""
+    """For so long, and until a replica was killed and something was saved after that; `agents` of each replica."""
     server = postgres_server.started("skm-team-")
     folder = Path(tempfile.mkdtemp(prefix="skm-team-soak-"))
     try:
@@ -93,24 +149,41 @@ def soak(
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _people(database: TeamDatabase, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Two who may write in every project, and one for each of the first two projects alone."""
+    rights = {"user0": list(names), "user1": list(names), "user2": [names[0]], "user3": [names[min(1, len(names) - 1)]]}
+    tokens = Tokens(database)
+    return {
+        user: {"projects": own, "token": tokens.create(user, projects=own, role="writer")[1]}
+        for user, own in rights.items()
+    }
+
+
 def _soak(
     server: Server, folder: Path, seconds: float, seed: int, replicas: int, agents: int, projects: int, *, kills: bool
 ) -> dict[str, Any]:
     database = TeamDatabase(server.url())
     remotes = {f"p{number}": Remote.made(folder / f"remote-{number}.git") for number in range(projects)}
+    secrets = {}
     for name, remote in remotes.items():
-        Projects(database).add(name, repository=str(remote.folder))
+        secrets[name] = Projects(database).add(name, repository=str(remote.folder)).hook_secret
         if kills:
             remote.hook(_REFUSES)
+    people = _people(database, list(remotes))
     chance, killed = random.Random(seed), Counter[str]()
-    running = Replicas(server.url(), folder, count=replicas, agents=agents, seed=seed)
-    until, pushed = time.monotonic() + seconds, 0
-    latest = until + START_SECONDS
+    running = Replicas(server.url(), folder, count=replicas)
+    pushed, asking = 0, None
     try:
-        while time.monotonic() < until or (time.monotonic() < latest and not _has_seen_enough(running, killed, kills)):
-            time.sleep(chance.uniform(0.5, 1.5) if kills else 0.5)
+        running.wait()
+        told = {"addresses": running.addresses, "people": people, "projects": list(remotes)}
+        asking = Agents(told, folder, processes=replicas, agents=agents, seed=seed)
+        until = time.monotonic() + seconds
+        latest = until + START_SECONDS
+        while time.monotonic() < until or (time.monotonic() < latest and not _has_seen_enough(asking, killed, kills)):
+            time.sleep(chance.uniform(0.5, 2.5) if kills else 0.5)
             if not kills:
                 continue
+            running.keep_up()
             name = chance.choice(list(remotes))
             match chance.choices(("replica", "postgresql", "person"), (5, 1, 4))[0]:
                 case "replica":
@@ -122,34 +195,54 @@ def _soak(
                 case "person":
                     pushed += 1
                     remotes[name].commit({f"memory/person-{pushed}.md": f"# Person\n\n{name}person{pushed}.\n"})
+                    _call_hook(chance.choice(running.addresses), name, secrets[name])
     finally:
+        if asking is not None:
+            asking.end()
         running.end()
     for remote in remotes.values():
         remote.hook("exit 0")
-    lines = running.lines()
+    lines = asking.lines()
     settled = _settle(database, folder, list(remotes))
     faults = [fault for name, remote in remotes.items() for fault in _faults(database, folder, name, remote, lines)]
     faults += [f"not in git after {SETTLE_SECONDS:.0f} seconds: {left}" for left in settled]
+    faults += [f"{line['project']}: {line['user']} was not refused" for line in lines if line["kind"] == "crossed"]
+    faults += _told_in_logs(running.told(), people)
     return {
         "faults": faults,
         "kills": dict(killed),
         "seconds": _span(lines),
         "pushes of people": pushed,
         "acknowledged": dict(Counter(line["kind"] for line in lines if "ms" in line)),
+        "refused another project": sum(line["kind"] == "fenced" for line in lines),
         "refused": dict(Counter(f"{line['of']} {line['code']}" for line in lines if line["kind"] == "refused")),
         "milliseconds": {kind: _percentiles(lines, kind) for kind in ("save", "search", "update", "delete")},
         "operations in git": sum(len(remote.operations()) for remote in remotes.values()),
     }
 
 
-def _has_seen_enough(running: Replicas, killed: Counter[str], kills: bool) -> bool:
-    saves = sum(line["kind"] == "save" for line in running.lines())
+def _call_hook(address: str, name: str, secret: str) -> None:
+    """As a git host does after a push; it does not mind if nobody answers."""
+    signature = "sha256=" + hmac.new(secret.encode(), b"{}", hashlib.sha256).hexdigest()
+    with suppress(httpx2.TransportError):
+        address = address.replace("/mcp", f"/hooks/{name}")
+        httpx2.post(address, content=b"{}", headers={"x-hub-signature-256": signature}, timeout=10)
+
+
+def _told_in_logs(text: str, people: dict[str, dict[str, Any]]) -> list[str]:
+    """Logs have neither tokens nor anything of a memory in them."""
+    faults = [f"the token of {user} is in a log" for user, known in people.items() if known["token"] in text]
+    return faults + [f"a log has {found}" for found in sorted(set(_WORD.findall(text)))]
+
+
+def _has_seen_enough(asking: Agents, killed: Counter[str], kills: bool) -> bool:
+    saves = sum(line["kind"] == "save" for line in asking.lines())
     return saves > 10 and (killed["replica"] > 0 or not kills)
 
 
 def _settle(database: TeamDatabase, folder: Path, names: Sequence[str]) -> list[str]:
     """Whatever was accepted gets into git now that nothing stands in the way."""
-    settings = Settings(root=folder / "last", semantic=Semantic(model="hashing"))
+    settings = Settings(root=folder / "last")
     keeper, projects = Keeper(database, settings=settings), Projects(database)
     until = time.monotonic() + SETTLE_SECONDS
     with database.transaction() as session:
@@ -183,7 +276,7 @@ def _faults(
     faults += [f"{name}: {word} was deleted and is in git" for word in deleted & in_git]
     faults += [f"{name}: {word} of another project is in git" for word in in_git if not word.startswith(f"{name}w")]
     faults += [f"{name}: {word} is personal and in git" for word in set(personal) & in_git]
-    settings = Settings(root=folder / "last", semantic=Semantic(model="hashing"))
+    settings = Settings(root=folder / "last")
     with open_project(database, Projects(database).get(name), settings=settings) as workspace:
         stranger = workspace.for_caller(Caller(scope=Scope(user="stranger")))
         indexed: set[str] = set()

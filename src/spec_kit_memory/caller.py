@@ -35,6 +35,7 @@ class Caller:
     user: str = ""  # SUBJECT@ISSUER of who signed in, for history and ledger; what is seen depends on `scope` alone
     personal: bool = False  # the user of this machine, whose own vault answers too; never another caller
     observer: bool = False
+    rules_others: bool = True  # may make, change and remove a rule that stands above other people's answers
 
     def __post_init__(self) -> None:
         user = self.scope.user

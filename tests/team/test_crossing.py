@@ -19,13 +19,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from spec_kit_memory import settings as settings_module
+from spec_kit_memory.errors import AccessDenied
 from spec_kit_memory.serve.http.issuer import Issuer
 from spec_kit_memory.serve.http.sign_in import TokenChecker
 from spec_kit_memory.serve.http.team_app import Team, team_application
 from spec_kit_memory.serve.mcp import resources
+from spec_kit_memory.serve.mcp.team_server import caller_for
 from spec_kit_memory.serve.tools import BY_NAME, TOOLS
 from spec_kit_memory.team.database import TeamDatabase
-from spec_kit_memory.team.rights import NEEDED, Role, User, read_grants
+from spec_kit_memory.team.rights import NEEDED, Access, Role, User, read_grants
 from tests.serve.test_http import HEADERS
 from tests.serve.test_sign_in import AUDIENCE, REFUSED, Authority
 
@@ -499,6 +501,44 @@ def test_an_admin_restores_what_a_writer_kept_and_nobodys_own_notes_are_in_it(se
         found = served.call(token, "memory_search", query="diary kestrel", limit=50)["data"]["results"]
         assert [row["title"] for row in found if "Diary" in row["title"]] == [f"Diary of {person}"]
     assert served.call(ben, "checkpoint_delete", name="by-ana")["data"]["name"] == "by-ana"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_an_admin_makes_changes_or_removes_a_rule_for_everybody(served: Served, kind: str) -> None:
+    ana, ben = served.token(kind, "ana", "writer", "shop"), served.token(kind, "ben", "admin", "shop")
+    rule: dict[str, Any] = {"id": 1, "importanceTier": "constitutional", "confirm": True}
+    by_writer: list[tuple[str, dict[str, Any]]] = [
+        ("memory_update", {"id": 1, "title": "Another rule"}),
+        ("memory_update", {"id": 1, "importanceTier": "normal"}),
+        ("memory_validate", {"id": 1, "wasUseful": False, "outdated": True}),
+        ("memory_delete", {"id": 1, "deleteFile": True}),
+        ("memory_delete", {"specFolder": "001-shop-vault", "confirm": True}),
+    ]
+    refused = served.call(ana, "memory_update", **rule)
+    assert refused.get("error", refused)["code"] == "E011"  # by the scopes of her token, or by her role
+    assert "data" in served.call(ben, "memory_update", **rule)
+    checkpoints = served.call(ben, "checkpoint_list")["data"]["checkpoints"]
+    for tool, arguments in by_writer:
+        assert served.call(ana, tool, **arguments)["code"] == "E011", (tool, arguments)
+    with served.team.projects.use("shop") as workspace:
+        access = Access(served.user(kind, "ana"), {"shop": Role.WRITER})
+        as_ana = workspace.for_caller(caller_for(access, workspace.caller, project="shop"))
+        with pytest.raises(AccessDenied):
+            as_ana.undo()
+    assert served.call(ben, "checkpoint_list")["data"]["checkpoints"] == checkpoints, "nothing was begun"
+    rules = served.call(ana, "memory_list", tier="constitutional")["data"]["memories"]
+    assert [row["title"] for row in rules] == ["Notes of the shop"]
+    assert "data" in served.call(ben, "memory_update", id=1, importanceTier="normal")
+    assert "data" in served.call(ana, "memory_update", id=1, title="Notes of our shop")
+
+
+def test_a_rule_needs_the_scope_of_an_admin(served: Served) -> None:
+    token = served.authority.token(sub="ben", groups=["shop-admin"], scope="memory:read memory:write")
+    for spelled in ("importanceTier", "importance_tier"):
+        rule = {"id": 1, spelled: "Constitutional", "confirm": True}
+        answer = served.ask(token, "tools/call", {"name": "memory_update", "arguments": rule}, "memory_update")
+        assert answer.status_code == 403, spelled
+        assert 'scope="memory:read memory:write memory:admin"' in answer.headers["www-authenticate"]
 
 
 def test_a_token_that_was_revoked_or_is_no_token_is_refused(served: Served) -> None:

@@ -48,6 +48,7 @@ def update(runtime: Runtime, request: UpdateRequest, *, part_of: operation.Opera
         "context_type": request.context_type,
     }
     changes = {key: value for key, value in new_values.items() if value is not None}
+    runtime.require_right_to_rule((tier, memory.path) for tier in (memory.tier, request.importance_tier))
     _check(memory, changes, confirm=request.confirm)
     if _is_so_already(runtime, memory, changes):
         return UpdateAnswer(
@@ -200,6 +201,7 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
                 hint=advise("one-or-folder"),
             )
         memory = runtime.store.documents.get(request.id)
+        runtime.require_right_to_rule([(memory.tier, memory.path)])
         moved = _forget(runtime, [memory], operation.Delete(), delete_file=delete_file, reason="delete")
         return _deleted(runtime, [memory], moved, None)
     folder = clean_folder(request.spec_folder or "")
@@ -213,6 +215,7 @@ def delete(runtime: Runtime, request: DeleteRequest) -> DeleteAnswer:
         )
     from spec_kit_memory.features import checkpoints
 
+    runtime.require_right_to_rule((memory.tier, memory.path) for memory in memories)
     with checkpoints.safety(runtime, "before-delete", spec_folder=folder) as name:
         reason = f"delete specFolder {folder}; checkpoint {name}"
         done = operation.Delete(spec_folder=folder, checkpoint=name)

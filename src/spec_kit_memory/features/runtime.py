@@ -24,6 +24,7 @@ from spec_kit_memory.core.triggers import Matcher
 from spec_kit_memory.embed import Embedder, QueryEmbedding, open_embedder
 from spec_kit_memory.embed.guarded import Guarded
 from spec_kit_memory.errors import (
+    AccessDenied,
     DatabaseBusy,
     DatabaseCorrupt,
     DatabaseUnusable,
@@ -416,6 +417,16 @@ class Runtime:
         """As it was when the memory was read: the file may have changed since."""
         text = self.store.documents.text(content_hash=memory.content_hash)
         return self.store.documents.text(memory.id) if text is None else text
+
+    def require_right_to_rule(self, tiers: Iterable[tuple[object, str]]) -> None:
+        """Raise if one of these tiers, each with the path of its memory, makes a rule for everybody, and the caller may
+        not make, change or remove one."""
+        is_ruled = any(tier == Tier.CONSTITUTIONAL and owner_of(path) is None for tier, path in tiers)
+        if is_ruled and not self.caller.rules_others:
+            raise AccessDenied(
+                "A rule stands above everybody's answers: only an admin makes, changes or removes one.",
+                hint="ask an admin of the project; nothing was changed",
+            )
 
     def change(self, reason: str, operation: Operation | None = None, *, session: str | None = None) -> Change:
         """Who changes something now; `reason` is for people, `operation` is what undo and recovery read."""

@@ -139,6 +139,8 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
     for act in walk:
         taken_back = operation.Undo(of=act.id, undone=act.kind)
         change = runtime.change(f"undo of {_name(act)}", taken_back)
+        states = [state for step in act.steps for state in (step.before, step.after)]
+        runtime.require_right_to_rule((state.get("tier"), str(state.get("path") or "")) for state in states)
         try:
             done = _WAYS[act.kind](runtime, act, change)
         except _Impossible as reason:

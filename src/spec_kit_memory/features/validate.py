@@ -27,6 +27,8 @@ def validate(runtime: Runtime, request: ValidateRequest) -> ValidateAnswer:
     memory_id, was_useful, promote = request.id, request.was_useful, bool(request.promote)
     with _alone(runtime):
         memory = runtime.store.documents.get(memory_id)
+        if request.outdated is not None:
+            runtime.require_right_to_rule([(memory.tier, memory.path)])
         confidence, count = memory.confidence, memory.validation_count
         if was_useful is not None:
             confidence, count = usage.validated(confidence, was_useful), count + 1

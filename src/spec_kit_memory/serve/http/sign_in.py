@@ -25,6 +25,7 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from pydantic import AnyHttpUrl, TypeAdapter
 
 from spec_kit_memory.caller import Caller
+from spec_kit_memory.core.memory import Tier
 from spec_kit_memory.errors import AccessDenied, DatabaseBusy, DatabaseUnusable
 from spec_kit_memory.parameters import Request
 from spec_kit_memory.serve.http.issuer import ALGORITHMS, Issuer, IssuerUnavailable, checked_url
@@ -44,8 +45,13 @@ _UNAVAILABLE = 503
 SCOPES = (READ, WRITE, ADMIN)
 # What changes the memories of everybody at once, or cannot be taken back.
 ADMIN_TOOLS = frozenset(("checkpoint_restore", "checkpoint_delete"))
-# Only with this argument does the tool change anything, and then it is the operator's business.
-ADMIN_ARGUMENTS: Mapping[str, str] = {"memory_health": "repair", "memory_index_scan": "force"}
+# Only with this argument does the tool change anything, and then it is the operator's business; a rule, in whichever
+# spelling, stands above everybody's answers.
+ADMIN_ARGUMENTS: Mapping[str, str] = {
+    "memory_health": "repair",
+    "memory_index_scan": "force",
+    "memory_update": "importance_tier",
+}
 
 # RFC 9068's, and what issuers write that do not follow it; others (of logouts, of proofs) are for something else.
 TOKEN_TYPES = frozenset(("at+jwt", "jwt"))
@@ -65,10 +71,17 @@ def needed_scopes(tool: str, arguments: object = None) -> tuple[str, ...]:
     given = arguments if isinstance(arguments, Mapping) else {}
     if tool_row is None or tool_row.reads:
         return (READ,)
-    admin_arguments = ADMIN_ARGUMENTS.get(tool)
-    if tool in ADMIN_TOOLS or (admin_arguments and given.get(admin_arguments) not in (None, False, "", "false")):
+    if tool in ADMIN_TOOLS or any(_is_for_admins(tool, str(name), value) for name, value in given.items()):
         return SCOPES
     return (READ,) if tool == "memory_health" else (READ, WRITE)
+
+
+def _is_for_admins(tool: str, name: str, value: object) -> bool:
+    if name.replace("_", "").casefold() != ADMIN_ARGUMENTS.get(tool, "").replace("_", ""):
+        return False
+    if tool == "memory_update":
+        return str(value).strip().casefold() == Tier.CONSTITUTIONAL
+    return value not in (None, False, "", "false")
 
 
 def authorize(ctx: Any, tool: Tool, request: Request) -> None:
@@ -101,7 +114,13 @@ def caller_of(ctx: Any, caller: Caller) -> Caller:
         return replace(caller, connection=connection)
     issuer = str((access.claims or {})["iss"])
     user = User(issuer, access.subject)
-    return replace(caller, scope=replace(caller.scope, user=user.id), user=str(user), connection=connection)
+    return replace(
+        caller,
+        scope=replace(caller.scope, user=user.id),
+        user=str(user),
+        connection=connection,
+        rules_others=ADMIN in access.scopes,
+    )
 
 
 # --- tokens ----------------------------------------------------------------------------------------

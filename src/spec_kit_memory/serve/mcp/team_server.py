@@ -53,7 +53,14 @@ def caller_for(
     """The workspace's own caller as this person, with the view that the verb has for them in the project."""
     is_whole = verb in WHOLE_VIEW and access.role(project) is Role.ADMIN
     scope = Scope() if is_whole or verb in SHARED_VIEW else replace(caller.scope, user=access.user.id)
-    return replace(caller, scope=scope, user=str(access.user), connection=connection, personal=False)
+    return replace(
+        caller,
+        scope=scope,
+        user=str(access.user),
+        connection=connection,
+        personal=False,
+        rules_others=access.role(project) is Role.ADMIN,
+    )
 
 
 def build_team_server(
