@@ -223,7 +223,7 @@ def test_a_person_reads_nobody_elses_own_by_statements_that_name_no_person(
     assert other.documents.count() == 2
     assert not [row for row in other.documents.stored() if "users" in row]
     for way in ("reading", "apart"):
-        with WAYS[way](other._database) as connection:
+        with WAYS[way](own._database.within(Scope(user=user))) as connection:
             assert {row[0] for row in connection.execute("SELECT owner FROM memory")} == {None}
             assert {row[0] for row in connection.execute("SELECT owner FROM session")} <= {""}
 
