@@ -214,7 +214,7 @@ def test_a_restore_that_changes_nothing_offers_no_undo(place: Place, workspace: 
     before = head(workspace)
     answer = restore(place, workspace)
     assert head(workspace) == before
-    assert any("nothing differed" in hint for hint in answer.hints)
+    assert any("nothing was changed" in hint for hint in answer.hints)
     assert not any("undo()" in hint for hint in answer.hints)
 
 

@@ -849,3 +849,16 @@ def test_the_page_verifies_a_file_and_names_every_key(filled: Place, tmp_path: P
         "checkpoint", "header", "memory", "vector", "link", "session", "trailer",
     }  # fmt: skip
     assert {key for row in rows for key in row} - {"kind"} <= named
+
+
+def test_a_restore_that_writes_nothing_leaves_no_folder_behind(filled: Place) -> None:
+    workspace = filled.open()
+    workspace.checkpoint_create("all")
+    filled.clock.pass_(minutes=5)
+    (filled.root / "specs/001-core").rename(filled.root / "specs/014-core")
+    workspace.index()
+    answer = workspace.checkpoint_restore("all", restore_files=True)
+    assert answer.kept_newer
+    assert answer.files_written == ()
+    assert not (filled.root / "specs/001-core").exists()
+    assert any("nothing was changed" in hint for hint in answer.hints)

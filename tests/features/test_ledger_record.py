@@ -100,7 +100,14 @@ def test_an_edited_row_is_found_although_the_chain_holds(workspace: Workspace, e
     assert workspace.ledger_verify().ok
     health = workspace.health(full=True)
     assert not health.healthy
-    assert [problem for problem in health.problems if problem["check"] == "record"], health.problems
+    messages = [problem["message"] for problem in health.problems if problem["check"] == "record"]
+    assert messages, health.problems
+    assert not any("_" in message.removeprefix("the link") for message in messages), "named as answers name them"
+
+
+def test_a_broken_chain_names_its_entry_and_no_count_of_what_was_not_read(workspace: Workspace) -> None:
+    tamper(workspace, "UPDATE ledger SET reason = 'another' WHERE sequence = 2")
+    assert workspace.ledger_verify().summary.startswith("the chain breaks at entry 2: entry 2 was altered")
 
 
 def test_an_edited_text_is_found_and_its_memory_named(place: Place, workspace: Workspace) -> None:

@@ -354,7 +354,9 @@ def test_a_link_that_leads_nowhere_is_told_wherever_it_is_shown(place: Place, re
     assert told in workspace.load(1).hints
     assert told in workspace.save(file_path="specs/001-core/memory/a.md").warnings
     assert problems(workspace, "link targets") == [f"specs/001-core/memory/a.md: {told}"]
-    assert not workspace.health().healthy
+    health = workspace.health()
+    assert not health.healthy
+    assert not any("repair" in hint for hint in health.hints), "no repair mends what a person wrote"
 
 
 def test_a_saved_link_that_leads_nowhere_is_told_at_once_and_no_more_when_it_leads_somewhere(place: Place) -> None:

@@ -122,6 +122,13 @@ def test_a_foreign_key_that_points_nowhere_is_found(tmp_path: Path) -> None:
     assert store.care.check()["integrity"] == ["row 55 of usage points to a missing row of memory"]
 
 
+def test_a_row_without_a_number_that_points_nowhere_is_told_without_one(tmp_path: Path) -> None:
+    store = healthy(tmp_path / "index.sqlite")
+    plant(tmp_path / "index.sqlite", "INSERT INTO \"trigger\" (memory_id, phrase) VALUES (55, 'nobody')")
+    assert store.care.check()["integrity"] == ["a row of trigger points to a missing row of memory"]
+    assert store.care.check()["text index"] == ["1 trigger phrase belongs to a memory that is gone"]
+
+
 def test_repair_is_on_the_record(tmp_path: Path) -> None:
     store = healthy(tmp_path / "index.sqlite")
     plant(tmp_path / "index.sqlite", "DELETE FROM passage_fts WHERE rowid = 3")
@@ -272,5 +279,5 @@ def test_an_index_of_ordinary_size_is_always_looked_at_as_a_whole(
     store = healthy(tmp_path / "index.sqlite")
     plant(tmp_path / "index.sqlite", "DELETE FROM passage_fts WHERE rowid = 3")
     found = store.care.check(now=NOON, quick=True)
-    assert found["text index"] == ["1 memories have passages that are not in the text index"]
+    assert found["text index"] == ["1 memory has passages that are not in the text index"]
     assert "unfinished" not in found

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["camel", "counted", "json_name"]
+__all__ = ["camel", "change_name", "counted", "json_name"]
 
 # What a caller gives and gets has one name, though it has a shorter one inside.
 _GIVEN_AS = {"tier": "importanceTier", "weight": "importanceWeight", "triggers": "triggerPhrases"}
+# A change of these is told as what somebody did.
+_CHANGED_AS = {"content_hash": "text", "confidence": "validations", "validation_count": "validations", "claims": "links"}
 
 
 def counted(count: int, singular: str, many: str = "") -> str:
@@ -28,3 +30,8 @@ def camel(name: str) -> str:
 def json_name(attribute: str) -> str:
     """The name by which an attribute of a memory is given and answered."""
     return _GIVEN_AS.get(attribute) or camel(attribute)
+
+
+def change_name(attribute: str) -> str:
+    """The name of what changed, where it is told that something did."""
+    return _CHANGED_AS.get(attribute) or json_name(attribute)

@@ -26,7 +26,7 @@ from spec_kit_memory.answers import (
 from spec_kit_memory.core import operation, redact
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Origin, Scope
-from spec_kit_memory.core.wording import counted, json_name
+from spec_kit_memory.core.wording import change_name, counted
 from spec_kit_memory.errors import (
     AccessDenied,
     BadParameter,
@@ -60,7 +60,6 @@ LONGEST_NAME = 200
 _NOT_COMPARED = frozenset(
     ("kind", "text", "said", "raw_hash", "stamp", "last_access", "updated_at", "passages", "warnings")
 )
-_CALLED = {"content_hash": "text", "confidence": "validations", "validation_count": "validations", "claims": "links"}
 
 
 def _shelf(runtime: Runtime) -> CheckpointShelf:
@@ -434,7 +433,7 @@ def _essence(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     compared = (name for name in now if name not in ("id", "access_count"))
-    return sorted({_CALLED.get(name) or json_name(name) for name in compared if now[name] != then.get(name)})
+    return sorted({change_name(name) for name in compared if now[name] != then.get(name)})
 
 
 def _named(row: Mapping[str, Any]) -> MemoryDifference:
@@ -556,7 +555,7 @@ def _hints(
     if runtime.store.record.is_committed(restored.id):
         yield runtime.take_back
     else:
-        yield "nothing differed from the checkpoint, so there is nothing to take back"
+        yield "nothing was changed, so there is nothing to take back"
     yield from (f"not written: {path} ({reason})" for path, reason in filed.refused.items())
     missing = len(freshness.stale(runtime))
     if missing:

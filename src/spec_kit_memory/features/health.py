@@ -138,7 +138,8 @@ def health(runtime: Runtime, request: HealthRequest) -> HealthAnswer:
         if name in unfinished and not messages:
             checks[name] = finding("ok-so-far")
     serious = [problem for problem in problems if problem.check not in _NOTICES]
-    hints = [] if not serious or repair else [advise("repair")]
+    mendable = not repair and any(problem.check in _MENDABLE for problem in serious)
+    hints = [advise("repair")] if mendable else []
     if unfinished:
         hints.append(advise("look-to-the-end", checks=tuple(unfinished)))
     verdict = _verdict(len(serious), len(problems) - len(serious))
@@ -186,6 +187,17 @@ def _repaired(runtime: Runtime) -> dict[str, int]:
 
 # Worth saying, but not a fault of the index.
 _NOTICES = {"bad files", "file warnings", "held back", "general triggers", "gone code", "sessions", "locks"}
+# What a repair can mend; the others need a person, a file or a provider.
+_MENDABLE = {
+    "files",
+    "stale rows",
+    "pending vectors",
+    "failed vectors",
+    "links",
+    "text index",
+    "vectors",
+    "documents",
+}
 _IN_BACKGROUND = {"files", "stale rows", "pending vectors"}
 _LOCKS = {"scan.lock": "scanning", "embed.lock": "embedding", "watch.lock": "watching"}
 MOST_OF_A_KIND = 20

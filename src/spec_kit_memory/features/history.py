@@ -88,7 +88,7 @@ def ledger_verify(runtime: Runtime, request: LedgerVerifyRequest) -> LedgerAnswe
     tally = _Tally(heads)
     broken = chain.verify(tally.through(runtime.whole.record.ledger())) or tally.compare(heads)
     if broken:
-        verdict = outcome("ledger-broken", count=tally.entries, sequence=broken.sequence, reason=broken.reason)
+        verdict = outcome("ledger-broken", sequence=broken.sequence, reason=broken.reason)
     else:
         code = "ledger-holds" if not heads else "ledger-holds-head" if len(heads) == 1 else "ledger-holds-heads"
         verdict = outcome(code, count=tally.entries)

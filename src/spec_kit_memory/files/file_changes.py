@@ -352,10 +352,11 @@ def applied(
     with ExitStack() as stack:
         record = _recorded(settings, scope, operation_id, steps)
         stack.enter_context(record)
+        staged = stack.enter_context(ExitStack())
         jobs = {id(step): _job(settings, operation_id, number, step) for number, step in enumerate(steps)}
         changes, committing = Changes(jobs), False
         try:
-            _prepare(jobs.values(), steps, stack)
+            _prepare(jobs.values(), steps, staged)
             with index.together():
                 accepted = _Acceptance(index, steps)
                 if at_once:
@@ -371,10 +372,10 @@ def applied(
             # have come between a step and the note that it was made. Then the next start settles it by its record.
             undone = changes.take_back() and (isinstance(error, Exception) or all(map(_is_undone, steps)))
             if undone and not committing:
-                _clean(record, jobs.values(), made_ids=frozenset())
+                _clean(record, staged, jobs.values(), made_ids=frozenset())
             raise
         made_ids = frozenset(map(id, changes.made))
-        _clean(record, jobs.values(), made_ids=made_ids)
+        _clean(record, staged, jobs.values(), made_ids=made_ids)
     _count(settings, scope, [step for step in steps if id(jobs[id(step)]) in made_ids])
 
 
@@ -484,9 +485,10 @@ def _is_undone(step: Step) -> bool:
     return _digest(step.place) == step.before
 
 
-def _clean(record: JournalRecord, jobs: Iterable[_Job], *, made_ids: Collection[int]) -> None:
+def _clean(record: JournalRecord, staged: ExitStack, jobs: Iterable[_Job], *, made_ids: Collection[int]) -> None:
     """Remove what was only needed on the way. The next recovery removes what cannot be removed now."""
     with suppress(OSError):
+        staged.close()  # first, as a folder that was made for a file goes only when it is empty
         for job in jobs:
             job.clean(done=id(job) in made_ids)
         record.remove()

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Attributes, Event, LedgerEntry, Link, Memory, Origin, Presence, Relation
+from spec_kit_memory.core.wording import change_name
 from spec_kit_memory.index import rows
 
 __all__ = ["MOST", "NAMES", "Recorded", "check"]
@@ -208,13 +209,14 @@ class _Look:
         event, before, after = self.recorded.states(last.row)
         expected = _values(before if event == Event.DELETE else after) or {}
         now = rows.state_of(memory)
-        passed_over = (*_DERIVED, "presence", *(_SHARED if self.recorded.is_shared else ()))
+        passed_over = (*_DERIVED, "presence", "content_hash", *(_SHARED if self.recorded.is_shared else ()))
         compared = (name for name in now if name in expected and name not in passed_over)
         differing = [name for name in compared if now[name] != expected[name]]
         if memory.presence is Presence.LIVE and not differing:
             differing = self._overridden(memory)
         if differing:
-            self.found.append(f"{', '.join(differing)} of memory {memory.id} changed without an entry in the ledger")
+            names = ", ".join(dict.fromkeys(map(change_name, differing)))
+            self.found.append(f"{names} of memory {memory.id} changed without an entry in the ledger")
 
     def _overridden(self, memory: Memory) -> list[str]:
         """What the document and overrides say is what holds, unless the file is to be read again anyway."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, Mutation
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt, TableReport
 from spec_kit_memory.index.postgres import text_index
@@ -45,10 +46,10 @@ _BAD_VECTORS = (
 )
 _LOOPS = "SELECT id FROM link WHERE project_id = @p AND source_id = target_id"
 _FAULTS: tuple[Fault, ...] = (
-    ("links", _LOOPS, "{} links have lost an end"),
+    ("links", _LOOPS, "link has lost an end", "links have lost an end"),
     *DOCUMENT_FAULTS,
     *VECTOR_FAULTS,
-    ("vectors", _BAD_VECTORS, "{} vectors have the wrong size"),
+    ("vectors", _BAD_VECTORS, "vector has the wrong size", "vectors have the wrong size"),
 )
 _DELETIONS = (
     ("links", "link", "id", _LOOPS),
@@ -66,9 +67,9 @@ class Care(Repairs):
         faults: dict[str, list[str]] = {"integrity": [], "documents": [], "links": [], "text index": [], "vectors": []}
         with self._shared.database.reading() as connection:  # all of it: a scope is told that something is wrong
             faults["sessions"] = old_sessions(connection, now) if now else []
-            for name, sql, message in _FAULTS:
+            for name, sql, one, many in _FAULTS:
                 count = first(connection, f"SELECT count(*) FROM ({sql}) AS found")[0]
-                faults[name] += [message.format(count)] if count else []
+                faults[name] += [counted(count, one, many)] if count else []
         broken = ledger.verify(Record(self._shared, None).ledger())
         faults["ledger"] = [broken.reason] if broken else []
         if not quick:

@@ -16,6 +16,7 @@ import apsw
 
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Change, Event, LedgerEntry, Memory, Mutation
+from spec_kit_memory.core.wording import counted
 from spec_kit_memory.index import record_check, rows
 from spec_kit_memory.index.contract import Index, Rebuilt
 from spec_kit_memory.index.sql import dialect
@@ -67,16 +68,16 @@ _ORPHANED_LINKS = (
 )
 # A quick check of a large index may not come to the slow ones.
 _QUICK_FAULTS: tuple[Fault, ...] = (
-    ("links", _ORPHANED_LINKS, "{} links have lost an end"),
+    ("links", _ORPHANED_LINKS, "link has lost an end", "links have lost an end"),
     *DOCUMENT_FAULTS,
-    ("text index", _UNINDEXED, "{} memories have passages that are not in the text index"),
-    ("text index", _STRAY_WORDS, "{} entries of the text index belong to no passage"),
+    ("text index", _UNINDEXED, "memory has passages that are not in the text index", "memories have passages that are not in the text index"),
+    ("text index", _STRAY_WORDS, "entry of the text index belongs to no passage", "entries of the text index belong to no passage"),
 )
 _SLOW_FAULTS: tuple[Fault, ...] = (
-    ("text index", _FALSE_TRIGGERS, "{} memories answer to other trigger phrases than theirs"),
-    ("vectors", _STRAY_STATES, "{} token states belong to no vector"),
+    ("text index", _FALSE_TRIGGERS, "memory answers to other trigger phrases than its own", "memories answer to other trigger phrases than theirs"),
+    ("vectors", _STRAY_STATES, "token state belongs to no vector", "token states belong to no vector"),
     *VECTOR_FAULTS,
-    ("vectors", _BAD_VECTORS, "{} vectors have the wrong size"),
+    ("vectors", _BAD_VECTORS, "vector has the wrong size", "vectors have the wrong size"),
 )
 
 
@@ -175,16 +176,16 @@ class Care(Repairs):
 
 
 def _count(connection: Connection, watch: Watch, found: dict[str, list[str]], faults: Iterable[Fault]) -> None:
-    for name, sql, message in faults:
-        found[name] += watch.look(name, partial(_counted, sql=sql, message=message), connection)
+    for name, sql, one, many in faults:
+        found[name] += watch.look(name, partial(_counted, sql=sql, one=one, many=many), connection)
 
 
-def _counted(connection: Connection, *, sql: str, message: str) -> list[str]:
+def _counted(connection: Connection, *, sql: str, one: str, many: str) -> list[str]:
     try:
         count = first(connection, f"SELECT count(*) FROM ({sql})")[0]
     except apsw.CorruptError as error:
         return [f"cannot be read: {error}"]
-    return [message.format(count)] if count else []
+    return [counted(count, one, many)] if count else []
 
 
 def _made_again(connection: Connection) -> list[str]:

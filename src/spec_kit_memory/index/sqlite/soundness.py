@@ -120,6 +120,6 @@ def _sound(connection: Connection, *, table: str) -> list[str]:
 def _loose(connection: Connection, *, table: str = "") -> list[str]:
     sql = f"PRAGMA foreign_key_check('{table}')" if table else "PRAGMA foreign_key_check"
     return [
-        f"row {rowid} of {child} points to a missing row of {parent}"
+        f"{'a row' if rowid is None else f'row {rowid}'} of {child} points to a missing row of {parent}"
         for child, rowid, parent, _ in fetch(connection, sql)[:20]
     ]

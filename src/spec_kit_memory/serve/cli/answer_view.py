@@ -452,8 +452,9 @@ def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]
 
 
 def _chain(ledger: Mapping[str, Any]) -> str:
-    broken = f"the chain breaks at entry {ledger['brokenAt']}" if ledger.get("brokenAt") else "the chain is broken"
-    return f"{counted(ledger['entries'], 'entry')}, {'every link holds' if ledger['ok'] else broken}"
+    if ledger["ok"]:
+        return f"{counted(ledger['entries'], 'entry')}, every link holds"
+    return f"the chain breaks at entry {ledger['brokenAt']}" if ledger.get("brokenAt") else "the chain is broken"
 
 
 def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:

@@ -120,7 +120,7 @@ OUTCOMES: Mapping[str, str] = {
     "ledger-holds": "{count:entry}, every link holds",
     "ledger-holds-head": "{count:entry}, every link holds, and the head that you kept is in it",
     "ledger-holds-heads": "{count:entry}, every link holds, and the heads that you kept are in it",
-    "ledger-broken": "{count:entry}, the chain breaks at entry {sequence}: {reason}",
+    "ledger-broken": "the chain breaks at entry {sequence}: {reason}",
     "ledger-head-line": "{sequence} {hash}",
     # --- checkpoints
     "checkpoint-made": "checkpoint {name}: {count:memory} of all folders",
