@@ -100,6 +100,16 @@ def test_words_that_most_folders_have_tell_of_none() -> None:
     assert (best.words, best.score < 50) == (0, True)
 
 
+def test_words_of_any_project_tell_of_none_however_few_folders_there_are() -> None:
+    plan = "Plan: the code of the login has a bug, its tests and a feature need documentation."
+    known = [profile("001-login", {"plan.md": plan}, touched_at=NOW), *folders()]
+    said = talk("Fixed a bug in the code and wrote tests for the new feature; the plan and the documentation are done")
+    best = align(said, known, now=NOW)[0]
+    assert (best.words, best.score < 50) == (0, True)
+    named = align(talk("The login test is done"), [*known, profile("002-test-login", {"plan.md": plan})], now=NOW)
+    assert named[0].words == 2, "the words of its own name tell of a folder"
+
+
 def test_a_long_conversation_about_something_else_fits_nothing() -> None:
     strange = " ".join(f"strange{n} words{n}" for n in range(60))
     best = align(talk(f"{strange} OAuth login callback cookies"), folders(touched={"007-auth": NOW}), now=NOW)[0]

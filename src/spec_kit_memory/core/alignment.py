@@ -16,7 +16,7 @@ from math import log, sqrt
 
 from spec_kit_memory.advice import advise
 from spec_kit_memory.core.folders import clean_folder, near_folders
-from spec_kit_memory.core.stop_words import COMMON_FILES, PLAIN
+from spec_kit_memory.core.stop_words import COMMON_FILES, DOCUMENT, PLAIN
 from spec_kit_memory.core.words import content, stem, unspaced
 from spec_kit_memory.errors import BadSpecFolder
 
@@ -56,6 +56,7 @@ _WORD = re.compile(r"[^\W\d_][^\W_]{1,30}")
 _PATH = re.compile(r"(?:[\w.@-]{1,80}/){0,12}[\w@-][\w.@-]{0,80}\.[A-Za-z][A-Za-z0-9]{0,6}(?![\w/])")
 _SEGMENT = re.compile(r"\d{3}-[A-Za-z0-9.-]+")
 _PREFIXES = (".opencode/specs/", "specs/")
+_OF_ANY_PROJECT = frozenset(map(stem, DOCUMENT))
 # What a folder's documents say about how far it is, and what is spoken of then.
 _PHASES = ("research", "planning", "implementation", "review")
 _PHASE_WORDS: Mapping[str, frozenset[str]] = {
@@ -195,10 +196,17 @@ def align(talk_profile: Talk, folders: Sequence[Profile], *, now: datetime) -> l
 
 
 def _shared_words(word_counts: Mapping[str, int], folder: Profile, spread: Mapping[str, int], *, folders: int) -> int:
-    """How many different words tell of this folder: its name's, and those that at most half of all folders have."""
+    """How many different words tell of this folder: its name's, and those that at most half of all folders have.
+
+    What any project speaks of (code, tests, a plan) tells of none, however few folders there are.
+    """
     name = _words(folder.name.replace("-", " ").replace("/", " "))
     few = max(1.0, folders / 2)
-    return sum(1 for word in word_counts if word in folder.words and (spread[word] <= few or word in name))
+    return sum(
+        word in name or (spread[word] <= few and word not in _OF_ANY_PROJECT)
+        for word in word_counts
+        if word in folder.words
+    )
 
 
 def _most(words: int, *, shares_file: bool) -> float:

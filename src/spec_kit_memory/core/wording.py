@@ -7,7 +7,12 @@ __all__ = ["camel", "change_name", "counted", "json_name"]
 # What a caller gives and gets has one name, though it has a shorter one inside.
 _GIVEN_AS = {"tier": "importanceTier", "weight": "importanceWeight", "triggers": "triggerPhrases"}
 # A change of these is told as what somebody did.
-_CHANGED_AS = {"content_hash": "text", "confidence": "validations", "validation_count": "validations", "claims": "links"}
+_CHANGED_AS = {
+    "content_hash": "text",
+    "confidence": "validations",
+    "validation_count": "validations",
+    "claims": "links",
+}
 
 
 def counted(count: int, singular: str, many: str = "") -> str:

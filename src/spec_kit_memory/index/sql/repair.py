@@ -60,15 +60,40 @@ _NO_TEXT = (
     " (SELECT 1 FROM content WHERE content.project_id = @p AND hash = content_hash)"
 )
 DOCUMENT_FAULTS: tuple[Fault, ...] = (
-    ("documents", _NO_DOCUMENT, "memory must be read from its file again", "memories must be read from their files again"),
+    (
+        "documents",
+        _NO_DOCUMENT,
+        "memory must be read from its file again",
+        "memories must be read from their files again",
+    ),
     ("documents", _NO_TEXT, "memory has lost its text", "memories have lost their text"),
-    ("text index", STRAY_TRIGGERS, "trigger phrase belongs to a memory that is gone", "trigger phrases belong to memories that are gone"),
+    (
+        "text index",
+        STRAY_TRIGGERS,
+        "trigger phrase belongs to a memory that is gone",
+        "trigger phrases belong to memories that are gone",
+    ),
     ("text index", MISCOUNTED, "memory has lost or doubled passages", "memories have lost or doubled passages"),
 )
 VECTOR_FAULTS: tuple[Fault, ...] = (
-    ("vectors", _FALSE_SUCCESS, "memory is marked as embedded and is not", "memories are marked as embedded and are not"),
-    ("vectors", _LOST_VECTORS, "passage names a vector that does not exist", "passages name a vector that does not exist"),
-    ("vectors", _UNUSED_VECTORS, "passage has a vector that it does not use", "passages have a vector that they do not use"),
+    (
+        "vectors",
+        _FALSE_SUCCESS,
+        "memory is marked as embedded and is not",
+        "memories are marked as embedded and are not",
+    ),
+    (
+        "vectors",
+        _LOST_VECTORS,
+        "passage names a vector that does not exist",
+        "passages name a vector that does not exist",
+    ),
+    (
+        "vectors",
+        _UNUSED_VECTORS,
+        "passage has a vector that it does not use",
+        "passages have a vector that they do not use",
+    ),
 )
 
 

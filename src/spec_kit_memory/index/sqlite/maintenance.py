@@ -70,11 +70,26 @@ _ORPHANED_LINKS = (
 _QUICK_FAULTS: tuple[Fault, ...] = (
     ("links", _ORPHANED_LINKS, "link has lost an end", "links have lost an end"),
     *DOCUMENT_FAULTS,
-    ("text index", _UNINDEXED, "memory has passages that are not in the text index", "memories have passages that are not in the text index"),
-    ("text index", _STRAY_WORDS, "entry of the text index belongs to no passage", "entries of the text index belong to no passage"),
+    (
+        "text index",
+        _UNINDEXED,
+        "memory has passages that are not in the text index",
+        "memories have passages that are not in the text index",
+    ),
+    (
+        "text index",
+        _STRAY_WORDS,
+        "entry of the text index belongs to no passage",
+        "entries of the text index belong to no passage",
+    ),
 )
 _SLOW_FAULTS: tuple[Fault, ...] = (
-    ("text index", _FALSE_TRIGGERS, "memory answers to other trigger phrases than its own", "memories answer to other trigger phrases than theirs"),
+    (
+        "text index",
+        _FALSE_TRIGGERS,
+        "memory answers to other trigger phrases than its own",
+        "memories answer to other trigger phrases than theirs",
+    ),
     ("vectors", _STRAY_STATES, "token state belongs to no vector", "token states belong to no vector"),
     *VECTOR_FAULTS,
     ("vectors", _BAD_VECTORS, "vector has the wrong size", "vectors have the wrong size"),
