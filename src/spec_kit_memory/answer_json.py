@@ -15,6 +15,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from json.encoder import encode_basestring
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ SMALLEST_PLAIN = 1e-4
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _PLAIN = frozenset((str, bool, int))
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
+_SIMPLE = _PLAIN | _CONTAINERS | {float}  # of these kinds, what is true says something
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
@@ -42,9 +44,10 @@ def field_sizes(row: Any) -> dict[str, int]:
     unsaid: frozenset[str] = getattr(row, "unsaid", frozenset())
     kind: Any = type(row)
     # Not by way of `_entries`: a search measures every result that it lists, and this was most of the price.
-    for name, optional, names, of_attributes in _form(kind):
-        content = getattr(row, name)
-        if content is None or name in unsaid or (optional and _is_empty(content)):
+    for (name, optional, names, of_attributes), content in zip(_form(kind), _contents(kind)(row), strict=True):
+        if not content and (content is None or (optional and _is_empty(content))):
+            continue
+        if name in unsaid or (optional and type(content) not in _SIMPLE and _is_empty(content)):
             continue
         if type(content) is not str:
             content = value(content)
@@ -59,7 +62,10 @@ def _names_size(names: tuple[str, ...]) -> int:
 
 
 def _bytes(data: Any) -> int:
-    text = encode_basestring(data) if type(data) is str else _encode(data)
+    kind = type(data)
+    if kind is int or kind is float:
+        return len(repr(data))
+    text = encode_basestring(data) if kind is str else _encode(data)
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
@@ -150,6 +156,13 @@ def _form(kind: Any) -> tuple[tuple[str, bool, tuple[str, ...], bool], ...]:
         of_attributes = field.metadata.get("names") == OF_ATTRIBUTES["names"]
         entries.append((field.name, _is_optional(field), (*renamed, camel(field.name)), of_attributes))
     return tuple(form for form in entries if form[0] != "unsaid")
+
+
+@cache
+def _contents(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """The contents of all fields of a row at once, in the order of its form."""
+    names = [name for name, *_ in _form(kind)]
+    return attrgetter(*names) if len(names) > 1 else lambda row: tuple(getattr(row, name) for name in names)
 
 
 def _with_names(rendered: Any) -> Any:

@@ -109,7 +109,7 @@ class LineLayout:
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines: list[str] = []
         self._real: Sequence[int] = []  # the number of the line that each is a part of
-        if not any(map(is_long, lines)):  # as nearly every text
+        if not any(is_long(line) for line in lines if len(line) * 4 > LONGEST_LINE_BYTES):  # as nearly every text
             self.lines, self._real = list(lines), range(1, len(lines) + 1)
             return
         real: list[int] = []

@@ -363,6 +363,8 @@ class Memory:
     @property
     def elsewhere(self) -> bool:
         """Is it a memory of the main checkout that this workspace is a worktree of? Such files are only read."""
+        if self.path[:1] not in "/\\" and self.path[1:2] != ":":  # nearly every path, told without taking it apart
+            return False
         return self.source not in (Source.CUSTOM, Source.CHAT) and PurePath(self.path).is_absolute()
 
 

@@ -29,7 +29,7 @@ def offsets(text: str) -> list[int]:
         return list(accumulate(map(quoted, text.split("\n")), initial=0))
     # Without a backslash of its own, a text's lines end in JSON exactly where "\\n" stands.
     raw = encode_basestring(text)[1:-1].encode("utf-8", "surrogatepass")
-    return list(accumulate((len(line) + 2 for line in raw.split(b"\\n")), initial=0))
+    return list(accumulate(map((2).__add__, map(len, raw.split(b"\\n"))), initial=0))
 
 
 def _bytes(text: str) -> int:

@@ -22,6 +22,7 @@ from spec_kit_memory.errors import ProviderUnavailable
 from spec_kit_memory.features.runtime import Runtime
 
 LEAST_PASSAGES = 40
+_PLACE, _SCORE = itemgetter(0, 1), itemgetter(0, 2)  # of a hit, by its passage
 
 
 class Reach(NamedTuple):
@@ -45,16 +46,15 @@ class TextHits:
     def __init__(self, by_text: Sequence[RawHit], by_vector: Sequence[RawHit]) -> None:
         self.by_text, self.by_vector = by_text, by_vector
         # By passage id.
-        self.text = {passage_id: score for passage_id, _, score in by_text}
-        self.vector = {passage_id: score for passage_id, _, score in by_vector}
+        self.text = dict(map(_SCORE, by_text))
+        self.vector = dict(map(_SCORE, by_vector))
         # A vector below the depth of its leg is at most as good as the last in it.
         self.last_vector = by_vector[-1].score if by_vector else 0.0
 
     def estimates(self) -> dict[int, float]:
         """How likely each passage is wanted."""
         vector, last = self.vector, self.last_vector
-        texted = {id_: relevance.estimate(score, vector.get(id_, last)) for id_, score in self.text.items()}
-        return vector | texted
+        return vector | {id_: relevance.estimate(score, vector.get(id_, last)) for id_, score in self.text.items()}
 
 
 class Hits:
@@ -63,9 +63,15 @@ class Hits:
     def __init__(self, texts: Sequence[TextHits]) -> None:
         self.texts = texts
         # By passage id.
-        legs = [leg for text in texts for leg in (text.by_text, text.by_vector)]
-        self.memory_of = {passage_id: memory_id for leg in legs for passage_id, memory_id, _ in leg}
+        self.memory_of: dict[int, int] = {}
+        for text in texts:
+            for leg in (text.by_text, text.by_vector):
+                self.memory_of.update(map(_PLACE, leg))
         self.estimates = self._estimate()
+
+    def promising(self) -> list[int]:
+        """The passages, most promising first; of equal ones the earlier."""
+        return sorted(sorted(self.estimates), key=self.estimates.__getitem__, reverse=True)
 
     def _estimate(self) -> dict[int, float]:
         """How likely each passage is wanted, on average over the texts."""
@@ -133,7 +139,9 @@ class Pool:
     def by_memory(self) -> dict[int, list[StoredPassage]]:
         """Each memory's candidate passages, best first."""
         passages: dict[int, list[StoredPassage]] = {}
-        for passage in sorted(self.passages.values(), key=lambda p: (-self.relevance[p.id].value, p.id)):
+        values = {id_: self.relevance[id_].value for id_ in sorted(self.passages)}
+        for id_ in sorted(values, key=values.__getitem__, reverse=True):
+            passage = self.passages[id_]
             passages.setdefault(passage.memory_id, []).append(passage)
         return passages
 
@@ -265,8 +273,8 @@ def _section(question: StoredPassage, passages: Sequence[StoredPassage]) -> Stor
 
 def match_outside(runtime: Runtime, question: Question, pool: Pool, outside: Hits) -> Pool:
     """The pool with what a filter kept out of it: all of them are measured alike, so that they can be compared."""
-    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in outside.estimates.items())]
-    passages = {passage.id: passage for passage in runtime.store.documents.passages(ordered[: question.reach.outside])}
+    most = outside.promising()[: question.reach.outside]
+    passages = {passage.id: passage for passage in runtime.store.documents.passages(most)}
     beyond = _pool(runtime, question, outside, passages)
     readings = [inside.beside(other) for inside, other in zip(pool.readings, beyond.readings, strict=True)]
     joined = replace(
@@ -343,7 +351,7 @@ def _promising(runtime: Runtime, hits: Hits, reach: Reach, *, results: int) -> d
     At least as many passages as results were asked for; and of each further memory its best passage,
     until there are as many memories.
     """
-    ordered = [id_ for _, id_ in sorted((-number, id_) for id_, number in hits.estimates.items())]
+    ordered = hits.promising()
     least, room = max(LEAST_PASSAGES, results), reach.tokens
     chosen: dict[int, StoredPassage] = {}
     for passage in _in_turn(runtime, ordered[: max(reach.passages, results)]):

@@ -179,7 +179,8 @@ class OpenedText:
     def offsets(self) -> list[int]:
         """What the lines of the layout before each take in an answer."""
         if self._offsets is None:
-            self._offsets = tokens.offsets("\n".join(self.layout.lines))
+            lines = self.layout.lines
+            self._offsets = tokens.offsets(self.text if len(lines) == len(self.lines) else "\n".join(lines))
         return self._offsets
 
     @property

@@ -112,7 +112,7 @@ class Ranking:
     @property
     def unclear(self) -> bool:
         """Is it known that nothing found is an answer?"""
-        return all(result.match is not None for result in self.found) and not self.close
+        return not self.close and all(result.match is not None for result in self.found)
 
 
 def hard_filter(request: Request) -> Filter:
@@ -369,13 +369,14 @@ def _scale(results: Sequence[RankedMemory]) -> float | None:
 def _shown(result: RankedMemory, scale: float | None) -> RankedMemory:
     if scale is None:
         return result
+    score = result.score
     # All fields by place: `_replace` takes twice as long, and hundreds are shown.
     return RankedMemory(
         result.memory,
         result.state,
         result.scored.scaled(scale),
         result.matched,
-        lambda passage: result.score(passage).scaled(scale),
+        lambda passage: score(passage).scaled(scale),
         result.matches,
         result.questions,
         result.concepts,
@@ -436,8 +437,11 @@ def _without_dim(
     bright: list[RankedMemory] = []
     dim: list[RankedMemory] = []
     for f in results:
+        if f.state is not State.DORMANT:
+            bright.append(f)
+            continue
         clear = f.scored.relevance >= least if f.match is None else f.match >= calibration.CLEAR
-        (bright if clear or f.state is not State.DORMANT else dim).append(f)
+        (bright if clear else dim).append(f)
     return bright, dim
 
 

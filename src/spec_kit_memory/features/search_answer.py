@@ -181,6 +181,8 @@ def _answering(request: Request, ranking: Ranking) -> list[RankedMemory]:
     if _rules_asked_for(request):
         return list(ranking.found)
     rules = [f.memory.tier is Tier.CONSTITUTIONAL for f in ranking.found]
+    if not any(rules):
+        return list(ranking.found)
     results = [f for f, is_rule in zip(ranking.found, rules, strict=True) if not is_rule or ranking.answers(f)]
     within, beyond = results[: request.limit], results[request.limit :]
     return [*within, *(f for f in beyond if f.memory.tier is not Tier.CONSTITUTIONAL)]
@@ -706,11 +708,11 @@ def _weigher(keywords: Sequence[str]) -> Callable[[str], float]:
     """How many of the question's words a line has; a heading or a tag says less than what stands below it."""
     stems = {words.stem(word) for word in keywords}
 
+    @cache
     def weight(line: str) -> float:
         folded = line.casefold()
-        return sum(stem in folded for stem in stems) * (1.0 if _has_text(line) else 0.4) - (
-            0.0 if _has_text(line) else 0.1
-        )
+        present = float(sum([stem in folded for stem in stems]))
+        return present if _has_text(line) else present * 0.4 - 0.1
 
     return weight
 

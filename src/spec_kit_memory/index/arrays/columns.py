@@ -181,8 +181,12 @@ class LiveColumns:
         known = self._columns
         if known is not None and self._steadiness.held:
             return known
-        with self._lock, self._feed.moment():
-            counters = self._feed.counters()
+        with self._feed.moment():
+            return self.follow(self._feed.counters())
+
+    def follow(self, counters: Counters) -> Columns:
+        """Brought up to date, within a moment of the feed, which these counters are of."""
+        with self._lock:
             columns = self._columns
             if columns is None or columns.epoch != counters.epoch or columns.generation > counters.generation:
                 columns = self._read_all(counters)

@@ -7,7 +7,7 @@ from typing import Any
 
 from spec_kit_memory.core.memory import Filter, RawHit, Scope
 from spec_kit_memory.index.arrays.columns import LiveColumns
-from spec_kit_memory.index.arrays.feed import Feed
+from spec_kit_memory.index.arrays.feed import Counters, Feed
 from spec_kit_memory.index.arrays.nearest import EXACT_BYTES, Vectors
 from spec_kit_memory.index.arrays.postings import Postings
 from spec_kit_memory.index.arrays.row_cache import RowCache
@@ -22,8 +22,9 @@ class Arrays:
         self._postings = Postings(feed)
         self._vectors = Vectors(feed, steadiness, exact_bytes=exact_bytes)
 
-    def refresh(self) -> None:
-        self._columns.current()
+    def refresh(self, counters: Counters) -> None:
+        """Within a moment of the feed, which these counters are of."""
+        self._columns.follow(counters)
 
     def match_text(
         self,

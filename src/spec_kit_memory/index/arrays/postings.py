@@ -13,6 +13,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,9 @@ _MOST_DELTA = 4_000  # passages added since a word was read; more are read faste
 
 
 RECENT = 7  # texts that a question may have; it is asked again of what its filter held back
+
+# `RawHit._make` without its check of the length: a search makes six hundred.
+_AS_HIT: Callable[[tuple[int, int, float]], RawHit] = partial(tuple.__new__, RawHit)
 
 Ints = npt.NDArray[np.int64]
 _Asked = tuple[Scope | None, tuple[tuple[str, ...], ...]]
@@ -267,4 +271,5 @@ def best(columns: Columns, scores: npt.NDArray[np.float32], allowed: npt.NDArray
     memories = columns.ids[columns.memory_slot[slots]]
     order = np.lexsort((slots, memories, -values))[:limit]
     ids = columns.passage_ids[slots[order]].tolist()
-    return list(map(RawHit._make, zip(ids, memories[order].tolist(), values[order].tolist(), strict=True)))
+    rows = zip(ids, memories[order].tolist(), values[order].tolist(), strict=True)
+    return list(map(_AS_HIT, rows))

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from spec_kit_memory.core.memory import Memory, Scope, StoredPassage
 from spec_kit_memory.core.scope import allows
-from spec_kit_memory.index.arrays.feed import Feed
+from spec_kit_memory.index.arrays.feed import Counters, Feed
 from spec_kit_memory.index.arrays.steadiness import Steadiness
 
 __all__ = ["RowCache"]
@@ -65,9 +65,10 @@ class RowCache:
             seen = self._within(scope, {memory_id for memory_id, _ in rows.values()})
         return {id_: states for id_, (memory_id, states) in rows.items() if states is not None and memory_id in seen}
 
-    def refresh(self) -> None:
-        with self._lock, self._moment():
-            pass
+    def refresh(self, counters: Counters) -> None:
+        """Within a moment of the feed, which these counters are of."""
+        with self._lock:
+            self._refresh(counters)
 
     @contextmanager
     def _moment(self) -> Iterator[None]:
@@ -76,7 +77,7 @@ class RowCache:
             yield
             return
         with self._feed.moment():
-            self._refresh()
+            self._refresh(self._feed.counters())
             yield
 
     def warm(self, memory_ids: Sequence[int], passage_ids: Sequence[int]) -> None:
@@ -102,8 +103,8 @@ class RowCache:
                 seen[place.memory_id] = allows(scope, path=place.path, owner=place.owner, project=place.project)
         return {id_ for id_ in ids if seen.get(id_)}
 
-    def _refresh(self) -> None:
-        generation, used, epoch = self._feed.counters()
+    def _refresh(self, counters: Counters) -> None:
+        generation, used, epoch = counters
         state = (epoch, generation, used)
         if state == self._state:
             return

@@ -50,10 +50,11 @@ class Shared(ABC):
 
     def _refresh(self) -> int:
         with self.feed.moment():
-            self.row_cache.refresh()
+            counters = self.feed.counters()
+            self.row_cache.refresh(counters)
             if self.loaded is not None:
-                self.loaded.refresh()
-            return self._generation()
+                self.loaded.refresh(counters)
+            return self.rising(counters.generation)
 
     def generation(self) -> int:
         begun_with = self.steadiness.generation

@@ -49,8 +49,8 @@ class SqliteShared(Shared):
     def _generation(self) -> int:
         with self.database.reading() as connection:
             stored: int = first(connection, "SELECT generation FROM counter")[0]
-        self._last_generation = self.rising(stored)
-        return self._last_generation
+        return self.rising(stored)
 
     def rising(self, stored: int) -> int:
+        self._last_generation = max(self._last_generation, stored + self._generation_offset)
         return stored + self._generation_offset
