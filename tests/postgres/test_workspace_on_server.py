@@ -69,7 +69,7 @@ def test_a_search_of_a_warm_workspace_asks_the_server_a_few_times_however_much_i
         workspace._runtime.store.warm()
         workspace.search("the very first", limit=3)  # statistics and rules are counted once for a generation
         for question in ("gate palette", "part of the note", "palette 3"):
-            workspace._runtime.shared.shelf._kept.clear()  # no text is at hand
+            workspace._runtime.shared.shelf._opened_texts.clear()  # no text is at hand
             with counted() as sent:
                 assert len(workspace.search(question, limit=10).results) > 5
             # Three times the counters, the states of tokens, the links, and the texts of what is shown.

@@ -377,9 +377,9 @@ class _Merger:
             first, *rest = self.new.copied(other)
             old_sentences = [_folded(sentence) for sentence in _sentences(blocks.item_text([first], _alone(other)))]
             if not (below or rest) and len(new_sentences) == len(old_sentences) == 1:
-                if _says_more(old_sentences[0], new_sentences[0]):
+                if _contains_more(old_sentences[0], new_sentences[0]):
                     return other
-                if _says_more(new_sentences[0], old_sentences[0]) and other.first_line not in self._replaced:
+                if _contains_more(new_sentences[0], old_sentences[0]) and other.first_line not in self._replaced:
                     self._replace_item(other, first, head[item.indent + len(item.marker) :])
                     return other
             if new_sentences == old_sentences and (below or rest):
@@ -495,10 +495,10 @@ class _Merger:
         chosen = _label(pieces) == "**Chosen:**"  # of two that differ, `_chose_otherwise` made two decisions
         for at, present in enumerate(pieces):
             present_key = _folded(present)
-            if _says_more(present_key, key) or (chosen and present_key.casefold().startswith(key.casefold())):
+            if _contains_more(present_key, key) or (chosen and present_key.casefold().startswith(key.casefold())):
                 return pieces
             is_begun = chosen and key.casefold().startswith(present_key.casefold())
-            if _says_more(key, present_key) or is_begun:
+            if _contains_more(key, present_key) or is_begun:
                 gap = present[len(present.rstrip()) :]
                 fuller = present[:1] + piece[1:].rstrip() + gap  # as it began: only the case may differ
                 return [*pieces[:at], fuller, *pieces[at + 1 :]]
@@ -603,7 +603,7 @@ def _folded(text: str) -> str:
     return words[:1].lower() + words[1:] if count_words(words) >= COMMON_WORDS else words
 
 
-def _says_more(longer: str, shorter: str) -> bool:
+def _contains_more(longer: str, shorter: str) -> bool:
     """Is this sentence that one with a clause added?"""
     return (
         count_words(shorter) >= COMMON_WORDS
@@ -664,7 +664,7 @@ def _is_same_field(paragraph: _Paragraph, pieces: Sequence[str]) -> bool:
     """Is this a reason beside a reason, the same choice, or the same sentence with a clause more?"""
     keys = [_folded(piece) for piece in pieces]
     return _label(pieces) in ("**Why:**", "**Chosen:**") or any(
-        _says_more(one, other) or _says_more(other, one) for one in paragraph.keys for other in keys
+        _contains_more(one, other) or _contains_more(other, one) for one in paragraph.keys for other in keys
     )
 
 

@@ -54,8 +54,8 @@ def has_more_values(text: str, most: int) -> bool:
     if text.count("[") + text.count("{") + text.count(",") <= most:  # in its texts too, and in no time
         return False
     depth = values = 0
-    for found in _MARKS.finditer(text):
-        mark = text[found.start()]
+    for match in _MARKS.finditer(text):
+        mark = text[match.start()]
         if mark in "]}":
             depth -= 1
             if depth <= 0:

@@ -422,7 +422,7 @@ def turns(conversation: Conversation) -> tuple[str, tuple[Passage, ...]]:
     passages: list[Passage] = []
     line = 1
     for turn in conversation.turns:
-        block = _spoken(turn)
+        block = _turn_text(turn)
         if not block:
             continue
         passages.extend(_turn_passages(block, turn, first_line=line, ordinal=len(passages)))
@@ -436,7 +436,7 @@ def _name(turn: Turn) -> str:
     return f"[{time}] {speaker}" if time else speaker
 
 
-def _spoken(turn: Turn) -> str:
+def _turn_text(turn: Turn) -> str:
     """One turn as it stands in the text. A fence, list or table needs a line of its own to remain one."""
     text = "\n".join(line.rstrip() for line in normalise(turn.text).split("\n")).strip("\n")
     if not text.strip():

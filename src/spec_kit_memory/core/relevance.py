@@ -142,17 +142,17 @@ def _reciprocal_rank(candidates: Sequence[Candidate]) -> Parts:
 
 
 def _best(candidates: Sequence[Candidate], words: Floats | None, role_prior: Mapping[str, float]) -> Parts:
-    talk = _Talk(candidates)
-    late = None if words is None else _late(candidates, talk.raise_words(words), talk.turns)
+    conversation = _Conversation(candidates)
+    late = None if words is None else _late(candidates, conversation.raise_words(words), conversation.turns)
     if late is None or np.isnan(late).all():
         parts, least, beside = _by_text_and_vector(candidates), 0.0, NEIGHBOUR_WEIGHT
     else:
         parts, least, beside = _by_late_interaction(candidates, late), UNRELATED, 0.0
     lowest = min(float(_total(parts).min()), least)
-    if talk.turns.any():
-        parts = _in_talk(parts, lowest, talk, beside)
+    if conversation.turns.any():
+        parts = _within_conversation(parts, lowest, conversation, beside)
     parts["lowest"] = np.full(len(candidates), -lowest)
-    if role_prior and talk.turns.any():
+    if role_prior and conversation.turns.any():
         priors = np.array(
             [role_prior.get(candidate.speaker, 0.0) if candidate.speaker else 0.0 for candidate in candidates]
         )
@@ -249,7 +249,7 @@ def _by_text_and_vector(candidates: Sequence[Candidate]) -> Parts:
 # --- conversations --------------------------------------------------------------
 
 
-class _Talk:
+class _Conversation:
     """Which candidates are turns, and where those before and after them stand, if another speaker says them.
 
     A long message is several passages, and those say little about each other that the message
@@ -283,20 +283,20 @@ class _Talk:
         return raised
 
 
-def _in_talk(parts: Parts, lowest: float, talk: _Talk, beside: float) -> Parts:
+def _within_conversation(parts: Parts, lowest: float, conversation: _Conversation, beside: float) -> Parts:
     """Add what a turn gains from the turns beside it and from its session, all counted from the lowest.
 
     A turn without neighbours, the best of its session, comes out as it went in: chats and documents mix fairly.
     """
     above = _total(parts) - lowest
-    best = np.zeros(talk.session.max() + 1)
-    np.maximum.at(best, talk.session, above)
-    scale = np.where(talk.turns, 1.0 / (1.0 + SESSION_WEIGHT), 1.0)
-    spoken = np.where(talk.turns, scale, 0.0)
+    best = np.zeros(conversation.session.max() + 1)
+    np.maximum.at(best, conversation.session, above)
+    scale = np.where(conversation.turns, 1.0 / (1.0 + SESSION_WEIGHT), 1.0)
+    spoken = np.where(conversation.turns, scale, 0.0)
     scaled_parts = {name: part * scale for name, part in parts.items()}
     if beside:
         edged = np.append(above, 0.0)
-        scaled_parts["neighbours"] = beside * spoken * (edged[talk.beside[0]] + edged[talk.beside[1]])
+        scaled_parts["neighbours"] = beside * spoken * (edged[conversation.beside[0]] + edged[conversation.beside[1]])
     # What the scale took of the lowest is given back, so that it is the same for turns and documents.
-    scaled_parts["session"] = SESSION_WEIGHT * spoken * best[talk.session] + (1.0 - scale) * lowest
+    scaled_parts["session"] = SESSION_WEIGHT * spoken * best[conversation.session] + (1.0 - scale) * lowest
     return scaled_parts

@@ -462,10 +462,10 @@ def _observed(seen: Observation) -> str:
 
 
 def _dialogue(page: _Page) -> str:
-    return "\n\n".join(_spoken(message) for message in page.session.messages)
+    return "\n\n".join(_message_text(message) for message in page.session.messages)
 
 
-def _spoken(message: Message) -> str:
+def _message_text(message: Message) -> str:
     time = f" ({_inline(message.time)})" if message.time else ""
     extra = f"\n\n{_entries(message.extra)}" if message.extra else ""
     return f"**{_inline(message.speaker)}**{time}:\n\n{_block(message.text)}{extra}"

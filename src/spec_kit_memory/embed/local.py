@@ -70,20 +70,20 @@ class _Kinds:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._known = np.zeros(tokenizer.get_vocab_size(), dtype=bool)
-        self._dropped = np.zeros_like(self._known)
-        self._continues = np.zeros_like(self._known)
+        self._is_known_token = np.zeros(tokenizer.get_vocab_size(), dtype=bool)
+        self._dropped = np.zeros_like(self._is_known_token)
+        self._continues = np.zeros_like(self._is_known_token)
 
     def of(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each token: does it carry no content, and does it go on with the word before it?"""
-        for place in set(ids[~self._known[ids]].tolist()):
+        for place in set(ids[~self._is_known_token[ids]].tolist()):
             token = self._tokenizer.id_to_token(place)
             word = token.removeprefix("##")
             self._continues[place] = token.startswith("##")
             self._dropped[place] = (
                 token in self._STOP_WORDS or not any(letter.isalnum() for letter in word) or _special(token)
             )
-            self._known[place] = True  # last: another thread may look
+            self._is_known_token[place] = True  # last: another thread may look
         return self._dropped[ids], self._continues[ids]
 
 

@@ -152,9 +152,9 @@ class _Reader:
                 hint=_HINT,
             )
         memories = self._memories()
-        links = self._each("causal_edges", self._link) if "causal_edges" in tables else []
-        history = self._each("memory_history", self._event) if "memory_history" in tables else []
-        checkpoints = self._each("checkpoints", self._checkpoint) if "checkpoints" in tables else []
+        links = self._read_rows("causal_edges", self._link) if "causal_edges" in tables else []
+        history = self._read_rows("memory_history", self._event) if "memory_history" in tables else []
+        checkpoints = self._read_rows("checkpoints", self._checkpoint) if "checkpoints" in tables else []
         return OriginalData(memories, tuple(links), tuple(history), tuple(checkpoints), tuple(self.warnings))
 
     def _columns(self, table: str) -> list[str]:
@@ -167,7 +167,7 @@ class _Reader:
         for row in self.connection.execute(f'SELECT {chosen} FROM "{table}" ORDER BY rowid'):
             yield dict(zip(names, row, strict=True))
 
-    def _each(self, table: str, read_one: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    def _read_rows(self, table: str, read_one: Callable[[dict[str, Any]], Any]) -> list[Any]:
         rows = []
         for number, row in enumerate(self._rows(table), start=1):
             item = read_one(row)
@@ -179,7 +179,7 @@ class _Reader:
 
     def _memories(self) -> tuple[OriginalMemory, ...]:
         by_path: dict[str, OriginalMemory] = {}
-        for memory in self._each("memory_index", _memory):
+        for memory in self._read_rows("memory_index", _memory):
             earlier = by_path.get(memory.path)
             by_path[memory.path] = memory if earlier is None else _together(earlier, memory)
         return tuple(by_path.values())

@@ -141,18 +141,18 @@ def _indexed(settings: Settings, scope: Scope, claim: _Claim, index: Callable[[P
         return index(claim.final.path, disk.read(claim.pending))
     except (SpecKitMemoryError, OSError) as problem:
         error = disk_error(problem, claim.pending.path) if isinstance(problem, OSError) else problem
-        outcome = _keep(settings, scope, claim)
+        outcome = _set_aside(settings, scope, claim)
         raise type(error)(
             f"{error.message} The text is kept in {outcome.as_posix()}.",
             hint=(*error.advice, advise("then-index")),
             **{**error.details, "path": outcome.as_posix()},
         ) from problem
     except BaseException as error:
-        error.add_note(f"The text is kept in {_keep(settings, scope, claim).as_posix()}; the next scan finds it.")
+        error.add_note(f"The text is kept in {_set_aside(settings, scope, claim).as_posix()}; the next scan finds it.")
         raise
 
 
-def _keep(settings: Settings, scope: Scope, claim: _Claim) -> Path:
+def _set_aside(settings: Settings, scope: Scope, claim: _Claim) -> Path:
     """Indexing failed: give the text its name, so that the next scan finds it."""
     write_counters.count(settings, scope=scope, errors=1)
     try:

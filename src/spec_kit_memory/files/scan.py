@@ -730,7 +730,7 @@ class Sync:
         # A memory that comes back under another name leaves its file where it was: a second name of the same text.
         left_behind = [path for path, id_ in left.items() if id_ == result.memory_id and self._stands(path)]
         for path in (*result.released, *left_behind):
-            self._put_file(self._known(path), change, explicit=False)
+            self._put_file(self._file_at(path), change, explicit=False)
         return result
 
     def _forgotten_elsewhere(self, entry: Entry) -> dict[str, int]:
@@ -755,7 +755,7 @@ class Sync:
         beside = self._store.documents.stored(below=paths)
         return scan.ids | {path: row.memory_id for path, row in beside.items() if row.presence is Presence.LIVE}
 
-    def _known(self, path: str) -> MemoryFile:
+    def _file_at(self, path: str) -> MemoryFile:
         real = paths.absolute(self._settings, path)
         return discover.locate_real(self._settings, real, real)
 
@@ -815,7 +815,7 @@ class Sync:
         change = self._change("recovered after a crash")
 
         def index(final: Path) -> None:
-            self._put_file(self._known(paths.stored_form(self._settings, final)), change, explicit=False)
+            self._put_file(self._file_at(paths.stored_form(self._settings, final)), change, explicit=False)
 
         return pending.recover(self._settings, index=index, stored=self._store.documents.stored)
 

@@ -118,7 +118,7 @@ class _Course:
     def __init__(self, store: Index, progress: Progress | None) -> None:
         self._store = store
         self._progress = progress
-        self._passages = self._told = 0  # in all, and as many were told: what is counted anew takes nothing back
+        self._passages = self._reported = 0  # in all, and as many were told: what is counted anew takes nothing back
         self._made = self._left = 0  # tokens
         self._others: int | None = None  # passages that had vectors when it began
 
@@ -131,7 +131,7 @@ class _Course:
             self._others = passages - stats["pending_passages"]
         self._passages = max(1, passages - self._others)  # with what came meanwhile
         if self._made:
-            self._tell()
+            self._report_progress()
 
     def made(self, batch: Sequence[VectorWork]) -> None:
         if self._progress is None:
@@ -139,15 +139,15 @@ class _Course:
         cost = min(sum(tokens.count(item.embedded) for item in batch), self._left)
         self._made += cost
         self._left -= cost
-        self._tell()
+        self._report_progress()
 
     def _done(self) -> int:
         return self._passages * self._made // (self._made + self._left) if self._left else self._passages
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if self._progress is not None:
-            self._told = min(max(self._told, self._done()), self._passages)
-            self._progress("vectors", self._told, self._passages)
+            self._reported = min(max(self._reported, self._done()), self._passages)
+            self._progress("vectors", self._reported, self._passages)
 
 
 def _batches(work: list[VectorWork]) -> Iterator[list[VectorWork]]:

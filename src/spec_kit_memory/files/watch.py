@@ -127,7 +127,7 @@ class Watcher:
         polling = self._polling
         while not stop.is_set() and not polling:
             try:
-                self._listen(stop)
+                self._wait_for_events(stop)
             except FileNotFoundError:
                 stop.wait(TICK_MS / 1000)  # a folder went while it was being watched: look again which there are
             except (OSError, RuntimeError) as error:
@@ -138,7 +138,7 @@ class Watcher:
                 self._is_ready()
             stop.wait(self._poll)
 
-    def _listen(self, stop: threading.Event) -> None:
+    def _wait_for_events(self, stop: threading.Event) -> None:
         """Follow events until there are other folders to watch; the caller then starts again."""
         folders = discover.areas(self._settings)
         linked = discover.discover(self._settings, count=False).linked

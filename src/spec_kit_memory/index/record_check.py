@@ -76,7 +76,7 @@ def check(recorded: Recorded) -> list[str]:
         look.at_links()
     except (ledger.Unreadable, UnicodeDecodeError):
         return []  # an entry that cannot be read is named by the check of the chain
-    faults = list(dict.fromkeys(look.found))
+    faults = list(dict.fromkeys(look.faults))
     more = len(faults) - MOST
     return [*faults[:MOST], f"and {more} more"] if more > 0 else faults
 
@@ -92,7 +92,7 @@ class _Last:
 @dataclass(slots=True)
 class _Look:
     recorded: Recorded
-    found: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
     last: dict[int, _Last] = field(default_factory=dict)
     last_link: dict[_Key, _Row | None] = field(default_factory=dict)
     is_mixed: bool = False  # there are entries of version 1, which do not vouch for links
@@ -117,7 +117,7 @@ class _Look:
         while group:
             group = self._stray(group[0], numbered)
         for left in unnumbered.values():
-            self.found += [f"history row {row['sequence']} belongs to no entry of the ledger" for row in left]
+            self.faults += [f"history row {row['sequence']} belongs to no entry of the ledger" for row in left]
 
     def _numbered(self) -> Iterator[tuple[int, list[_Row]]]:
         before = 0
@@ -127,7 +127,9 @@ class _Look:
         ):
             written = list(group)
             if written[0]["sequence"] < before:
-                self.found.append(f"the history of ledger entry {sequence} stands in another place than it was written")
+                self.faults.append(
+                    f"the history of ledger entry {sequence} stands in another place than it was written"
+                )
             before = written[-1]["sequence"]
             yield sequence, written
 
@@ -140,17 +142,17 @@ class _Look:
         return groups
 
     def _stray(self, sequence: int, numbered: Iterator[tuple[int, list[_Row]]]) -> tuple[int, list[_Row]] | None:
-        self.found.append(f"history names entry {sequence} of the ledger, which does not exist")
+        self.faults.append(f"history names entry {sequence} of the ledger, which does not exist")
         return next(numbered, None)
 
     def _compare_history(self, entry: LedgerEntry, own: list[_Row]) -> None:
         history = [{name: row[name] for name in rows.HISTORY.split(", ")} for row in own]
         if not own:
-            self.found.append(f"the history of ledger entry {entry.sequence} is missing")
+            self.faults.append(f"the history of ledger entry {entry.sequence} is missing")
         elif entry.version > 1 and ledger.history_digest(history) != entry.history:
-            self.found.append(f"the history of ledger entry {entry.sequence} was altered")
+            self.faults.append(f"the history of ledger entry {entry.sequence} was altered")
         elif entry.version == 1 and not all(_fits(entry, row) for row in own):
-            self.found.append(f"the history of ledger entry {entry.sequence} tells of another text than the entry")
+            self.faults.append(f"the history of ledger entry {entry.sequence} tells of another text than the entry")
 
     def _remember(self, entry: LedgerEntry, own: list[_Row], *, is_own: bool) -> None:
         self.is_mixed = self.is_mixed or entry.version == 1
@@ -182,28 +184,28 @@ class _Look:
             if not good:
                 whose = self.recorded.memories_with(hash_)
                 about = f"of memory {', '.join(map(str, whose))}" if whose else "of an earlier state"
-                self.found.append(f"a text {about} was altered: its hash does not fit")
+                self.faults.append(f"a text {about} was altered: its hash does not fit")
 
     def at_memories(self) -> None:
         ids = self.recorded.memory_ids()
         for id_ in ids:
             memory = self.recorded.memory(id_)
             if memory and id_ not in self.last:
-                self.found.append(f"memory {id_} is not on the ledger")
+                self.faults.append(f"memory {id_} is not on the ledger")
             elif memory:
                 self._compare_memory(memory, self.last[id_])
         for id_ in sorted(self.last.keys() - set(ids)):
-            self.found.append(f"memory {id_} is on the ledger, but not in the index")
+            self.faults.append(f"memory {id_} is on the ledger, but not in the index")
 
     def _compare_memory(self, memory: Memory, last: _Last) -> None:
         entry = last.entry
         text = entry.hash_after or entry.hash_before
         if memory.content_hash != text:
-            self.found.append(f"memory {memory.id} has another text than ledger entry {entry.sequence} says")
+            self.faults.append(f"memory {memory.id} has another text than ledger entry {entry.sequence} says")
         if entry.version == 1 or last.row is None:
             return
         if memory.presence != entry.presence:
-            self.found.append(
+            self.faults.append(
                 f"memory {memory.id} is {memory.presence}; ledger entry {entry.sequence} says {entry.presence}"
             )
         event, before, after = self.recorded.states(last.row)
@@ -216,7 +218,7 @@ class _Look:
             differing = self._overridden(memory)
         if differing:
             names = ", ".join(dict.fromkeys(map(change_name, differing)))
-            self.found.append(f"{names} of memory {memory.id} changed without an entry in the ledger")
+            self.faults.append(f"{names} of memory {memory.id} changed without an entry in the ledger")
 
     def _overridden(self, memory: Memory) -> list[str]:
         """What the document and overrides say is what holds, unless the file is to be read again anyway."""
@@ -238,10 +240,10 @@ class _Look:
                 continue
             same = _by_hand(recorded) is (now is not None)
             if not same or (recorded and now and any(recorded[name] != now[name] for name in ("strength", "evidence"))):
-                self.found.append(f"the link {key[0]} {key[2]} {key[1]} changed without an entry in the ledger")
+                self.faults.append(f"the link {key[0]} {key[2]} {key[1]} changed without an entry in the ledger")
         for key in present:
             if key not in self.last_link and not self.is_mixed:
-                self.found.append(f"the link {key[0]} {key[2]} {key[1]} is not on the ledger")
+                self.faults.append(f"the link {key[0]} {key[2]} {key[1]} is not on the ledger")
 
 
 _MERGED: _Row = {"origin": str(Origin.HAND), "strength": 1.0, "evidence": "merged"}

@@ -46,6 +46,7 @@ _TRIES = 5  # while others keep pushing
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
 
 Step = Callable[[str], None]
+Tips = dict[str, str | None]  # the commit that each branch is at
 
 
 @dataclass(slots=True)
@@ -61,14 +62,18 @@ class Round:
 
     @property
     def summary(self) -> str:
-        told = f"{counted(self.brought.changed, 'file')} read, {self.brought.gone} gone, {self.delivered} put into git"
-        told += f", {self.waiting} tried again later" if self.waiting else ""
-        told += f", {self.failed} failed" if self.failed else ""
-        return f"{told}; {self.problem}" if self.problem else told
+        summary = (
+            f"{counted(self.brought.changed, 'file')} read, {self.brought.gone} gone, {self.delivered} put into git"
+        )
+        summary += f", {self.waiting} tried again later" if self.waiting else ""
+        summary += f", {self.failed} failed" if self.failed else ""
+        return f"{summary}; {self.problem}" if self.problem else summary
 
 
 @dataclass(slots=True)
-class _Kept:
+class _OpenProject:
+    """A project in git, as this replica has it open."""
+
     index: PostgresIndex
     repository: Repository
     mirror: Mirror
@@ -97,7 +102,7 @@ class Keeper:
         self._domain = domain or socket.gethostname() or "localhost"
         self._step = step
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        self._kept: dict[str, _Kept] = {}
+        self._opened: dict[str, _OpenProject] = {}
         self._at_work: set[str] = set()
 
     # --- life
@@ -136,10 +141,10 @@ class Keeper:
                 self._at_work.discard(name)
 
     def close(self) -> None:
-        for entry in self._kept.values():
-            entry.index.close()
-            remove_folder(entry.mirror.settings.root)
-        self._kept.clear()
+        for opened in self._opened.values():
+            opened.index.close()
+            remove_folder(opened.mirror.settings.root)
+        self._opened.clear()
 
     def due(self) -> list[str]:
         """The projects that want a round: called for, not looked at for a while, or with something to put into git."""
@@ -184,8 +189,8 @@ class Keeper:
                 logger.exception("project %s", name)
                 done.problem = f"the server failed ({type(error).__name__}); its log says where"
             if done.problem is not None:
-                if name in self._kept:
-                    self._kept[name].mirror.forget()
+                if name in self._opened:
+                    self._opened[name].mirror.forget()
                 logger.warning("project %s: %s", name, done.problem)
             if not held.lost.is_set():  # else it is for the other one to say
                 self._note(name, done, started)
@@ -224,8 +229,8 @@ class Keeper:
         done.brought.gone = report.deleted
 
     def _git_round(self, project: Project, held: Lease, done: Round) -> None:
-        kept = self._keep(project, held)
-        tips = kept.repository.fetch()
+        opened = self._open(project, held)
+        tips = opened.repository.fetch()
         if tips[project.branch] is None and project.branch_commit is not None:
             # Renamed, or deleted by mistake: nobody removed what is in it.
             raise GitError(
@@ -233,12 +238,13 @@ class Keeper:
                 " remove the project and add it with the branch that it has now"
             )
         self._step("fetched")
-        self._accept_dropped(kept, tips)
+        self._accept_dropped(opened, tips)
         try:
-            tips = self._deliver(kept, held, done, tips)
+            assert opened.index.outbox is not None
+            tips = _Delivery(opened, held, opened.index.outbox, done, tips, self._step).run()
         finally:
-            self._accept_dropped(kept, tips)  # the branch may have been rewritten between two pushes
-            done.brought = kept.mirror.bring(tips[project.branch], tips[project.save_branch])
+            self._accept_dropped(opened, tips)  # the branch may have been rewritten between two pushes
+            done.brought = opened.mirror.bring(tips[project.branch], tips[project.save_branch])
         self._step("indexed")
         held.require()
         with self._database.transaction() as session:
@@ -248,129 +254,119 @@ class Keeper:
                 (tips[project.branch], tips[project.save_branch], project.name),
             )
 
-    def _accept_dropped(self, kept: _Kept, tips: dict[str, str | None]) -> None:
-        project = kept.repository.project
+    def _accept_dropped(self, opened: _OpenProject, tips: Tips) -> None:
+        project = opened.repository.project
         saved, read = tips[project.save_branch], tips[project.branch]
-        redelivery.accept_dropped(kept.repository, kept.index, (saved, read))
+        redelivery.accept_dropped(opened.repository, opened.index, (saved, read))
 
     def _project_settings(self, project: Project) -> Settings:
         return replace(self._settings, index=index_place(self._database, project), extra_paths=())
 
-    def _keep(self, project: Project, held: Lease) -> _Kept:
-        kept = self._kept.get(project.name)
-        if kept is not None:
-            kept.mirror.require_lease = held.require
-        if kept is not None and _same_source(kept.repository.project, project):
+    def _open(self, project: Project, held: Lease) -> _OpenProject:
+        opened = self._opened.get(project.name)
+        if opened is not None:
+            opened.mirror.require_lease = held.require
+        if opened is not None and _same_source(opened.repository.project, project):
             with self._database.transaction() as session:  # did somebody else look after it meanwhile?
                 row = session.row(
                     "SELECT branch_commit, save_commit FROM served JOIN project ON id = project_id WHERE name = %s",
                     (project.name,),
                 )
-            if row != self._last_seen(kept):
-                kept.mirror.forget()
-            return kept
-        if kept is not None:
-            remove_folder(kept.mirror.settings.root)
+            if row != self._last_seen(opened):
+                opened.mirror.forget()
+            return opened
+        if opened is not None:
+            remove_folder(opened.mirror.settings.root)
         folder = self._settings.root / "projects" / project.name
         settings = replace(self._project_settings(project), root=private_folder(folder, "mirror-"))
         index = PostgresIndex(self._database.url, project.name, checkout=CHECKOUT, accepts=True)
         repository = Repository(folder / "repository.git", project, domain=self._domain, limits=self._limits)
-        made = _Kept(index, repository, Mirror(repository, index, settings, self._now, require_lease=held.require))
-        self._kept[project.name] = made
-        return made
+        opened = _OpenProject(
+            index, repository, Mirror(repository, index, settings, self._now, require_lease=held.require)
+        )
+        self._opened[project.name] = opened
+        return opened
 
-    def _last_seen(self, kept: _Kept) -> tuple[str | None, str | None]:
-        project = kept.repository.project
-        return kept.repository.commit(project.branch), kept.repository.commit(project.save_branch)
+    def _last_seen(self, opened: _OpenProject) -> tuple[str | None, str | None]:
+        project = opened.repository.project
+        return opened.repository.commit(project.branch), opened.repository.commit(project.save_branch)
 
-    # --- into git
 
-    def _deliver(self, kept: _Kept, held: Lease, done: Round, tips: dict[str, str | None]) -> dict[str, str | None]:
-        outbox = kept.index.outbox
-        assert outbox is not None
+@dataclass(slots=True)
+class _Delivery:
+    """Puts the accepted changes of one project into git, in as few pushes as it takes."""
+
+    opened: _OpenProject
+    lease: Lease
+    outbox: Outbox
+    done: Round
+    tips: Tips
+    step: Step
+
+    def run(self) -> Tips:
         for _ in range(_TRIES):
-            waiting = outbox.due()
-            if not waiting:
+            waiting = self.outbox.due()
+            if not waiting or not self._push(waiting):
                 break
-            moved, tips = self._push(kept, held, outbox, waiting, done, tips)
-            if not moved:
-                break
-        return tips
+        return self.tips
 
-    def _push(
-        self,
-        kept: _Kept,
-        held: Lease,
-        outbox: Outbox,
-        waiting: Sequence[Waiting],
-        done: Round,
-        tips: dict[str, str | None],
-    ) -> tuple[bool, dict[str, str | None]]:
+    def _push(self, waiting: Sequence[Waiting]) -> bool:
         """One push of these; True where there is a reason to go on at once."""
-        repository, project = kept.repository, kept.repository.project
-        expected = tips[project.save_branch]
-        made = commits.plan(repository, expected or tips[project.branch], waiting)
-        for sequence, reason in made.failed.items():
-            outbox.failed(sequence, reason)
-            done.failed += 1
-        for one, data in made.renamed:
-            self._rename(kept, outbox, made.parent, one, data)
-        if made.done:
-            outbox.delivered(made.done, branch=project.save_branch)
-            done.delivered += len(made.done)
-        if not made.written:
-            return bool(made.renamed or made.failed), tips
-        self._step("planned")
-        index_file = kept.mirror.settings.root.parent / f"{kept.mirror.settings.root.name}.index"
-        tip, where = commits.commit(repository, made, index_file)
-        self._step("committed")
-        if held.lost.is_set() or tip is None:
+        repository = self.opened.repository
+        project = repository.project
+        expected = self.tips[project.save_branch]
+        plan = commits.plan(repository, expected or self.tips[project.branch], waiting)
+        for sequence, reason in plan.failed.items():
+            self.outbox.failed(sequence, reason)
+            self.done.failed += 1
+        for change, data in plan.renamed:
+            self._rename(change, data, parent=plan.parent)
+        if plan.done:
+            self.outbox.delivered(plan.done, branch=project.save_branch)
+            self.done.delivered += len(plan.done)
+        if not plan.written:
+            return bool(plan.renamed or plan.failed)
+        self.step("planned")
+        root = self.opened.mirror.settings.root
+        tip, where = commits.commit(repository, plan, root.parent / f"{root.name}.index")
+        self.step("committed")
+        if self.lease.lost.is_set() or tip is None:
             raise GitError("another replica looks after this project now")
         try:
             repository.push(tip, branch=project.save_branch, expected=expected)
         except GitError as error:
-            return self._refused(kept, held, outbox, [one for one, _ in made.written], done, tips, error)
-        self._step("pushed")
-        outbox.delivered(where, branch=project.save_branch)
-        self._step("delivered")
-        done.delivered += len(where)
-        return True, {**tips, project.save_branch: tip}
+            return self._refused([change for change, _ in plan.written], error)
+        self.step("pushed")
+        self.outbox.delivered(where, branch=project.save_branch)
+        self.step("delivered")
+        self.done.delivered += len(where)
+        self.tips = {**self.tips, project.save_branch: tip}
+        return True
 
-    def _refused(
-        self,
-        kept: _Kept,
-        held: Lease,
-        outbox: Outbox,
-        waiting: Sequence[Waiting],
-        done: Round,
-        tips: dict[str, str | None],
-        error: GitError,
-    ) -> tuple[bool, dict[str, str | None]]:
+    def _refused(self, waiting: Sequence[Waiting], error: GitError) -> bool:
         """Somebody else pushed, and it is done again on that; or the repository refuses, for one of them perhaps."""
-        project = kept.repository.project
-        now = kept.repository.fetch()
-        if now[project.save_branch] != tips[project.save_branch]:
-            return True, now
+        repository = self.opened.repository
+        branch = repository.project.save_branch
+        expected, self.tips = self.tips[branch], repository.fetch()
+        if self.tips[branch] != expected:
+            return True
         if len(waiting) == 1:
-            one = waiting[0]
-            pause = min(_FIRST_PAUSE * 2**one.tries, _LONGEST_PAUSE) * random.uniform(0.5, 1.5)
-            outbox.postponed([one.sequence], error.message, seconds=pause)
-            done.waiting += 1
-            return True, now
-        moved = False
+            change = waiting[0]
+            pause = min(_FIRST_PAUSE * 2**change.tries, _LONGEST_PAUSE) * random.uniform(0.5, 1.5)
+            self.outbox.postponed([change.sequence], error.message, seconds=pause)
+            self.done.waiting += 1
+            return True
         middle = len(waiting) // 2
-        for half in (waiting[:middle], waiting[middle:]):
-            again, now = self._push(kept, held, outbox, half, done, now)
-            moved = moved or again
-        return moved, now
+        first_half, second_half = self._push(waiting[:middle]), self._push(waiting[middle:])
+        return first_half or second_half
 
-    def _rename(self, kept: _Kept, outbox: Outbox, parent: str | None, one: Waiting, data: bytes) -> None:
+    def _rename(self, change: Waiting, data: bytes, *, parent: str | None) -> None:
         """The name is taken in git by another text: this one gets a name of its own, and keeps its id."""
-        old = one.operation.path
-        names = commits.free_name(kept.repository, parent, old, taken={old})
-        new = next(name for name in names if not kept.mirror.is_taken(name))
-        kept.mirror.move(old, new, data, also=lambda: outbox.renamed(one.sequence, old=old, new=new))
-        self._step("renamed")
+        mirror, old = self.opened.mirror, change.operation.path
+        names = commits.free_name(self.opened.repository, parent, old, taken={old})
+        new = next(name for name in names if not mirror.is_taken(name))
+        mirror.move(old, new, data, also=lambda: self.outbox.renamed(change.sequence, old=old, new=new))
+        self.step("renamed")
 
 
 def _same_source(one: Project, other: Project) -> bool:

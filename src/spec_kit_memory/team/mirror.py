@@ -210,9 +210,9 @@ class Mirror:
         entries, skipped = self._repository.tree(commit)
         for kind, number in skipped.items():
             brought.skipped[kind] = brought.skipped.get(kind, 0) + number
-        return dict(self._found(entries, is_memory, brought.skipped))
+        return dict(self._files_of(entries, is_memory, brought.skipped))
 
-    def _found(
+    def _files_of(
         self, entries: Iterable[TreeFile], is_memory: IsMemory, skipped: dict[str, int]
     ) -> Iterable[tuple[str, str]]:
         for entry in entries:

@@ -187,11 +187,11 @@ class Repository:
         if specs:
             self._transfer(specs)
             self._tidy()
-        found = {branch: self.commit(branch) if f"refs/heads/{branch}" in present else None for branch in branches}
-        for branch, commit in found.items():
+        tips = {branch: self.commit(branch) if f"refs/heads/{branch}" in present else None for branch in branches}
+        for branch, commit in tips.items():
             if commit is None and f"refs/heads/{branch}" in present:
                 raise GitError(f"git fetch: the branch {branch} is there and was not given")
-        return found
+        return tips
 
     def _make_clone(self, commit: str | None) -> None:
         """With hashes of the kind that the repository has, which nobody can tell before its first commit."""
@@ -206,7 +206,7 @@ class Repository:
         return _SHA_256 if self._text("rev-parse", "--show-object-format") == "sha256" else _SHA_1
 
     def commit(self, branch: str) -> str | None:
-        found = self.run(
+        listing = self.run(
             "rev-parse",
             "--quiet",
             "--verify",
@@ -214,7 +214,7 @@ class Repository:
             f"refs/heads/{branch}^{{commit}}",
             allowed=(0, 1, 128),  # 128: there is no clone yet
         )
-        text = found.decode().strip()
+        text = listing.decode().strip()
         return text if _HASH.fullmatch(text) else None
 
     def _transfer(self, specs: Sequence[str]) -> None:
@@ -381,8 +381,8 @@ class Repository:
 
     def merge_base(self, one: str, other: str) -> str | None:
         """Where two commits parted; None where they have nothing in common."""
-        found = self.run("merge-base", "--end-of-options", one, other, allowed=(0, 1)).decode().split()
-        return found[0] if found and _HASH.fullmatch(found[0]) else None
+        bases = self.run("merge-base", "--end-of-options", one, other, allowed=(0, 1)).decode().split()
+        return bases[0] if bases and _HASH.fullmatch(bases[0]) else None
 
     # --- writing
 

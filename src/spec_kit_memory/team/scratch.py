@@ -170,17 +170,17 @@ class ProjectCopies:
         """What is live is here, and nothing else: a file that should be gone would stand in the way."""
         with self._turns.taken(None):
             live = self._bring(self._index.documents.find(order="path"))
-            for found in discover.discover(self._settings, count=False).files:
-                if found.path not in live:
-                    filesystem.remove(paths.place(self._settings, found.path))
+            for file in discover.discover(self._settings, count=False).files:
+                if file.path not in live:
+                    filesystem.remove(paths.place(self._settings, file.path))
             yield
 
     def _memories(self, *ids: int) -> list[Memory]:
-        found = []
+        copies = []
         for id_ in ids:
             with suppress(MemoryNotFound):  # the verb says so, to a caller who may know
-                found.append(self._index.documents.get(id_))
-        return found
+                copies.append(self._index.documents.get(id_))
+        return copies
 
     def _bring(self, memories: Iterable[Memory]) -> set[str]:
         brought = set()

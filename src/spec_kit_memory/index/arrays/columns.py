@@ -178,9 +178,9 @@ class LiveColumns:
         self._builds = 0
 
     def current(self) -> Columns:
-        known = self._columns
-        if known is not None and self._steadiness.held:
-            return known
+        columns = self._columns
+        if columns is not None and self._steadiness.held:
+            return columns
         with self._feed.moment():
             return self.follow(self._feed.counters())
 

@@ -73,7 +73,7 @@ class Postings:
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, ...], _Posting] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, ...], _Posting] = OrderedDict()
         self._bytes = 0
         self._build = -1
         self._recent: dict[_Asked, tuple[Columns, npt.NDArray[np.float32]]] = {}
@@ -133,11 +133,11 @@ class Postings:
     def _postings(self, columns: Columns, lookups: Lookups) -> list[_Posting]:
         """Of all of these; what is not at hand, or was read before the last passages came, is read together."""
         if self._build != columns.build:
-            self._kept.clear()
+            self._cached.clear()
             self._bytes, self._build = 0, columns.build
         at_hand = self._at_hand(columns, lookups)
-        asked = [lookup for lookup in lookups if lookup not in at_hand]
-        ready: dict[tuple[str, ...], _Posting | None] = {lookup: self._kept.pop(lookup, None) for lookup in asked}
+        to_read = [lookup for lookup in lookups if lookup not in at_hand]
+        ready: dict[tuple[str, ...], _Posting | None] = {lookup: self._cached.pop(lookup, None) for lookup in to_read}
         self._bytes -= sum(posting.size for posting in ready.values() if posting is not None)
         missing = {
             lookup: posting
@@ -148,10 +148,10 @@ class Postings:
             ready |= self._read(columns, lookups, missing)
         finally:
             nonempty = {lookup: posting for lookup, posting in ready.items() if posting is not None}
-            self._kept |= nonempty
+            self._cached |= nonempty
             self._bytes += sum(posting.size for posting in nonempty.values())
-        while self._bytes > _KEEP_BYTES and len(self._kept) > 1:
-            self._bytes -= self._kept.popitem(last=False)[1].size
+        while self._bytes > _KEEP_BYTES and len(self._cached) > 1:
+            self._bytes -= self._cached.popitem(last=False)[1].size
         nonempty |= at_hand
         return [nonempty[lookup].within(columns) for lookup in lookups]
 
@@ -164,15 +164,15 @@ class Postings:
             vocabulary = self._vocabulary = Vocabulary.read(columns, self._feed)
             if vocabulary is None:
                 return {}
-        found: dict[tuple[str, ...], _Posting] = {}
+        at_hand: dict[tuple[str, ...], _Posting] = {}
         for lookup in lookups:
             of_words = [vocabulary.get(word) for word in lookup]
             slots, times = of_words[0]
             for others, _ in of_words[1:]:
                 slots = np.intersect1d(slots, others, assume_unique=True)
             if len(lookup) == 1 or not len(slots):
-                found[lookup] = _Posting(slots, times[: len(slots)].astype(np.float32), vocabulary.upto)
-        return found
+                at_hand[lookup] = _Posting(slots, times[: len(slots)].astype(np.float32), vocabulary.upto)
+        return at_hand
 
     def _common(self, columns: Columns) -> list[str]:
         """The words that most memories have, judged by a sample of them."""
@@ -187,15 +187,15 @@ class Postings:
         """From the text index, from the beginning or since the last reading."""
         if not missing:
             return {}
-        wanted: list[Wanted] = []
+        requests: list[Wanted] = []
         for lookup, earlier in missing.items():
             after = earlier.upto if earlier else 0
             added = len(columns.passage_ids) - int(np.searchsorted(columns.passage_ids, after, side="right"))
             whole = added > _MOST_DELTA and len(lookup) == 1
-            wanted.append(Wanted(lookup, lookups[lookup], 0 if whole else after))
+            requests.append(Wanted(lookup, lookups[lookup], 0 if whole else after))
         return {
-            asked.lookup: _extended(columns, missing[asked.lookup] if asked.after else None, docs, times)
-            for asked, (docs, times) in zip(wanted, self._feed.postings(wanted), strict=True)
+            request.lookup: _extended(columns, missing[request.lookup] if request.after else None, docs, times)
+            for request, (docs, times) in zip(requests, self._feed.postings(requests), strict=True)
         }
 
 

@@ -53,16 +53,18 @@ class Vocabulary:
         return made
 
     def _add(self, columns: Columns, words: PageOfWords) -> int:
-        known = words.passages <= columns.last_passage  # a newer generation may already be there
-        slots = columns.slots(np.where(known, words.passages, 0)) if columns.last_passage else np.zeros(0, np.int32)
-        kept = known & (slots >= 0)
-        ends = np.concatenate([[0], np.cumsum(kept)])[np.cumsum(words.counts)].tolist()
+        in_columns = words.passages <= columns.last_passage  # a newer generation may already be there
+        slots = (
+            columns.slots(np.where(in_columns, words.passages, 0)) if columns.last_passage else np.zeros(0, np.int32)
+        )
+        has_slot = in_columns & (slots >= 0)
+        ends = np.concatenate([[0], np.cumsum(has_slot)])[np.cumsum(words.counts)].tolist()
         page, start = len(self._pages), 0
         for term, end in zip(words.terms, ends, strict=True):
             if end > start:
                 self._places[term] = page, start, end
             start = end
-        self._pages.append((slots[kept], words.times[kept].astype(np.uint16)))
+        self._pages.append((slots[has_slot], words.times[has_slot].astype(np.uint16)))
         return sum(array.nbytes for array in self._pages[-1]) + 200 * len(words.terms)
 
     def follow(self, columns: Columns, feed: Feed) -> bool:
@@ -86,20 +88,20 @@ class Vocabulary:
         slots = columns.slots(np.array([passage_id for passage_id, _ in given], np.int64)).tolist()
         for slot, (_, words) in zip(slots, given, strict=True):
             for term, times in Counter(words.split(" ")).items() if slot >= 0 else ():
-                found = self._later.setdefault(term, ([], []))
-                found[0].append(slot)
-                found[1].append(min(times, _MOST_TIMES))
+                postings = self._later.setdefault(term, ([], []))
+                postings[0].append(slot)
+                postings[1].append(min(times, _MOST_TIMES))
 
     def _move(self, columns: Columns) -> None:
         """The same passages lie elsewhere in these columns; those that are gone fall out."""
         ids = self._passage_ids[: int(np.searchsorted(self._passage_ids, self.upto, side="right"))]
-        known = ids <= columns.last_passage
+        in_columns = ids <= columns.last_passage
         moved = np.full(len(ids), -1, np.int32)
-        moved[known] = columns.slots(ids[known]) if columns.last_passage else -1
-        kept = [moved[slots] >= 0 for slots, _ in self._pages]
-        before = [np.concatenate([[0], np.cumsum(stay)]) for stay in kept]
+        moved[in_columns] = columns.slots(ids[in_columns]) if columns.last_passage else -1
+        has_slot = [moved[slots] >= 0 for slots, _ in self._pages]
+        before = [np.concatenate([[0], np.cumsum(stay)]) for stay in has_slot]
         self._pages = [
-            (moved[slots][stay], times[stay]) for (slots, times), stay in zip(self._pages, kept, strict=True)
+            (moved[slots][stay], times[stay]) for (slots, times), stay in zip(self._pages, has_slot, strict=True)
         ]
         self._places = {
             term: (page, int(before[page][start]), int(before[page][end]))

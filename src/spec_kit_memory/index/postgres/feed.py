@@ -106,9 +106,9 @@ class PostgresFeed:
     def postings(self, wanted: Sequence[Wanted]) -> list[tuple[Ints, Ints]]:
         words = sorted({(word, one.after) for one in wanted for word in one.lookup})
         with self._database.reading() as connection:
-            found = _postings(connection, words)
+            postings = _postings(connection, words)
             return [
-                found[one.lookup[0], one.after] if len(one.lookup) == 1 else _phrase(connection, one, found)
+                postings[one.lookup[0], one.after] if len(one.lookup) == 1 else _phrase(connection, one, postings)
                 for one in wanted
             ]
 
@@ -134,8 +134,10 @@ class PostgresFeed:
     def words_after(self, passage_id: int) -> list[tuple[int, str]]:
         sql = "SELECT id, words FROM passage WHERE project_id = @p AND id > ? ORDER BY id"
         with self._database.reading() as connection:
-            found = connection.binary(sql, (passage_id,)).fetchall()
-        return [(id_, " ".join(word for word in words.split(" ") if word not in ("", "\n"))) for id_, words in found]
+            rows_after = connection.binary(sql, (passage_id,)).fetchall()
+        return [
+            (id_, " ".join(word for word in words.split(" ") if word not in ("", "\n"))) for id_, words in rows_after
+        ]
 
     def texts(self, memory_ids: Sequence[int]) -> list[str]:
         test, values = conditions.in_ids(memory_ids, "memory.id")

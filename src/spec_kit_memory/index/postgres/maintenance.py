@@ -71,7 +71,7 @@ class Care(Repairs):
                 count = first(connection, f"SELECT count(*) FROM ({sql}) AS found")[0]
                 faults[name] += [counted(count, one, many)] if count else []
         broken = ledger.verify(Record(self._shared, None).ledger())
-        faults["ledger"] = [broken.reason] if broken else []
+        faults["ledger"] = [str(broken.reason)] if broken else []
         if not quick:
             with self._shared.database.apart() as connection:
                 faults["record"] = record_check.check(Recorded(connection))

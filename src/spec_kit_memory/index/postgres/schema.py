@@ -134,9 +134,9 @@ def _make_role(raw: Raw) -> None:
 
 def add_project(raw: Raw, name: str, where: str, *, fixed: bool = False) -> int:
     """The number of the project of this name; it is made where there is none."""
-    known = _one(raw, f"SELECT id FROM {NAME}.project WHERE name = %s", (name,))
-    if known is not None:
-        return int(known)
+    project_id = _one(raw, f"SELECT id FROM {NAME}.project WHERE name = %s", (name,))
+    if project_id is not None:
+        return int(project_id)
     if fixed:
         raise DatabaseUnusable(f"there is no project {name} at {where}", hint=advise("index"))
     with raw.transaction():

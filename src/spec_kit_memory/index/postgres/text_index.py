@@ -116,14 +116,14 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
     if not passages:
         return
     title_words = tokens(rows.clean(words.for_index(title)))
-    found: list[tuple[Any, ...]] = []
+    new_rows: list[tuple[Any, ...]] = []
     indexed: list[tuple[int, tuple[str, ...]]] = []
     for number, passage in enumerate(passages, start=connection.next_id("passage", len(passages))):
         # A conversation's title is mostly its own first words: on every turn they would only blur the match.
         named = title_words if not passage.speaker or passage.ordinal == 0 else ()
         body = tokens(rows.clean(words.for_index(embedded(passage.headings, passage.text))))
         indexed.append((number, (*named, *body)))
-        found.append((
+        new_rows.append((
             number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
             rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker), rows.clean(passage.question),
             len(named) + len(body), _packed_words(named, body),
@@ -137,7 +137,7 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
         f" FROM unnest({given}) AS new ({', '.join(names)})"
         " LEFT JOIN vector ON vector.project_id = @p AND vector.hash = new.hash"
         " AND vector.model = (SELECT max(id) FROM model WHERE project_id = @p)",
-        [list(column) for column in zip(*found, strict=True)],
+        [list(column) for column in zip(*new_rows, strict=True)],
     )
     index_words(connection, indexed)
 
@@ -151,8 +151,8 @@ def index_words(connection: Connection, passages: Iterable[tuple[int, tuple[str,
     """Gather these until the transaction ends: many documents share their words."""
     if not connection.postings:
         connection.before_commit.append(lambda: _write_postings(connection))
-    for number, found in passages:
-        for term, times in Counter(found).items():
+    for number, terms in passages:
+        for term, times in Counter(terms).items():
             ids, counts = connection.postings.setdefault((term, number // BUCKET), ([], []))
             ids.append(number)
             counts.append(min(times, _MOST_TIMES))

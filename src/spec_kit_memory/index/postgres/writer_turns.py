@@ -29,37 +29,37 @@ class _Places:
     @contextmanager
     def taken(self, deadline: float) -> Iterator[bool]:
         """False inside: there was none until then."""
-        mine = threading.Event()
-        self._ask(mine)
+        granted = threading.Event()
+        self._enqueue(granted)
         try:
-            mine.wait(max(0.0, deadline - time.monotonic()))
-            yield self._has(mine)
+            granted.wait(max(0.0, deadline - time.monotonic()))
+            yield self._was_granted(granted)
         finally:
-            self._leave(mine)
+            self._release(granted)
 
-    def _ask(self, mine: threading.Event) -> None:
+    def _enqueue(self, granted: threading.Event) -> None:
         with self._lock:
             if self._free:
                 self._free -= 1
-                mine.set()
+                granted.set()
             else:
-                self._queue.append(mine)
+                self._queue.append(granted)
 
-    def _has(self, mine: threading.Event) -> bool:
+    def _was_granted(self, granted: threading.Event) -> bool:
         """Decided once: whoever was too late gets no place afterwards."""
         with self._lock:
-            if not mine.is_set():
-                self._queue.remove(mine)
-            return mine.is_set()
+            if not granted.is_set():
+                self._queue.remove(granted)
+            return granted.is_set()
 
-    def _leave(self, mine: threading.Event) -> None:
+    def _release(self, granted: threading.Event) -> None:
         with self._lock:
-            if mine in self._queue:  # interrupted while it waited
-                self._queue.remove(mine)
-            elif mine.is_set():
-                self._give_on()
+            if granted in self._queue:  # interrupted while it waited
+                self._queue.remove(granted)
+            elif granted.is_set():
+                self._grant_next()
 
-    def _give_on(self) -> None:
+    def _grant_next(self) -> None:
         if self._queue:
             self._queue.popleft().set()
         else:

@@ -109,8 +109,8 @@ def _target(connection: Connection, claimant: int, target: str, sibling: str) ->
     values: dict[str, Any] = {"claimant": claimant, "target": target.removeprefix("./"), "sibling": sibling}
     is_id = target.isdecimal() and not target.startswith("0") and len(target) < 19  # 003 begins a folder's name
     number = int(target) if is_id else None
-    found: int | None = connection.execute(_TARGET, values | {"number": number}).get
-    return found
+    target_id: int | None = connection.execute(_TARGET, values | {"number": number}).get
+    return target_id
 
 
 def others_resolved(connection: Connection, memory_id: int, *, old: Memory | None = None) -> None:

@@ -147,10 +147,10 @@ class Queries(View):
             f" WHERE memory.project_id = @p AND memory.id = ? AND {seen}"
         )
         with self._database.reading() as connection:
-            found = connection.fetch_once(sql, [memory_id, *bound])
-        if not found:
+            text_rows = connection.fetch_once(sql, [memory_id, *bound])
+        if not text_rows:
             raise not_found(memory_id or 0)
-        return rows.unpack(found[0][0])
+        return rows.unpack(text_rows[0][0])
 
     def _texts(self, content_hashes: Sequence[str]) -> dict[str, str]:
         seen, bound = conditions.visible(self._scope)
@@ -163,8 +163,8 @@ class Queries(View):
         )
         sql = f"SELECT hash, text FROM content WHERE content.project_id = @p AND hash IN @list(?) AND ({owns})"
         with self._database.reading() as connection:
-            found = connection.fetch_once(sql, [list(content_hashes), *bound, *bound])
-        return {hash_: rows.unpack(blob) for hash_, blob in found}
+            text_rows = connection.fetch_once(sql, [list(content_hashes), *bound, *bound])
+        return {hash_: rows.unpack(blob) for hash_, blob in text_rows}
 
     def passages(self, passage_ids: Sequence[int] = (), *, memory_id: int | None = None) -> list[StoredPassage]:
         if memory_id is None:

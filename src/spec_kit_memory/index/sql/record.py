@@ -359,7 +359,7 @@ def _override(connection: Connection, recorder: Recorder, before: Memory, attrib
 
 
 def _vouch(connection: Connection, recorder: Recorder, before: Memory, vouched: bool | None) -> Memory:
-    said = connection.execute("SELECT vouched FROM memory WHERE memory.project_id = @p AND id = ?", (before.id,)).get
+    stored = connection.execute("SELECT vouched FROM memory WHERE memory.project_id = @p AND id = ?", (before.id,)).get
     connection.execute("UPDATE memory SET vouched = ? WHERE project_id = @p AND id = ?", (vouched, before.id))
     _apply(connection, recorder, before)
     # That nobody has said anything is not the same as that somebody has said no: undo needs it.
@@ -367,7 +367,7 @@ def _vouch(connection: Connection, recorder: Recorder, before: Memory, vouched: 
         Mutation.UPDATE,
         before,
         before.id,
-        extra_before={"vouched": None if said is None else bool(said)},
+        extra_before={"vouched": None if stored is None else bool(stored)},
         extra_after={"vouched": vouched},
     )
 

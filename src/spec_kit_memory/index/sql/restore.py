@@ -103,7 +103,7 @@ class _Restore:
         instance, self._used = first(connection, "SELECT instance, used FROM counter WHERE project_id = @p")
         self._same_database = plan.instance == instance
         self._id_of: dict[int, int] = {}  # in the checkpoint -> here
-        self._kept: set[int] = set()  # ids here that stay as they are
+        self._unchanged_ids: set[int] = set()  # ids here that stay as they are
         counted = ("restored", "unchanged", "kept_newer", "removed", "links", "links_removed", "sessions", "vectors")
         self.done = dict.fromkeys(counted, 0)
 
@@ -164,7 +164,7 @@ class _Restore:
         here = target.id if target else self._free_id(row["id"])
         if target and self._newer(target, row):
             self._id_of[row["id"]] = target.id
-            self._kept.add(target.id)
+            self._unchanged_ids.add(target.id)
             return
         occupant = self._occupant(row["path"], here)
         if occupant and not self._clear and rows.iso(occupant.updated_at) > row["updated_at"]:
@@ -268,13 +268,13 @@ class _Restore:
 
     def _document(self, saved: SavedMemory, memory_id: int) -> None:
         """The stamp of the file as last seen stays: a scan must not undo the restore while the file is the same."""
-        known = fetch(
+        stored = fetch(
             self._connection,
             "SELECT raw_hash, size, mtime_ns, seen_ns FROM document WHERE document.project_id = @p AND memory_id = ?",
             (memory_id,),
         )
         row = saved.row
-        stamp = known[0] if known else (row["raw_hash"], *row["stamp"])
+        stamp = stored[0] if stored else (row["raw_hash"], *row["stamp"])
         self._connection.execute(
             new_document.PUT_DOCUMENT,
             (
@@ -373,7 +373,7 @@ class _Restore:
     def _is_wanted(self, key: _Key, row: Mapping[str, Any], present: Link | None) -> bool:
         """Without clearing, a link that is there is the newer one, and a derived one goes with its documents."""
         if present is None:
-            written = {here for here in self._id_of.values() if here not in self._kept}
+            written = {here for here in self._id_of.values() if here not in self._unchanged_ids}
             return self._clear or row["origin"] == Origin.HAND or bool(written & set(key[:2]))
         now = rows.link_state(present) or {}
         return self._clear and any(now[name] != row[name] for name in ("strength", "evidence", "origin", "created_at"))
@@ -432,7 +432,7 @@ class _Restore:
 
     def _session(self, row: Mapping[str, Any], attention: Sequence[tuple[Any, ...]]) -> bool:
         key = (row["id"], row["owner"], row["project"])
-        known = fetch(
+        stored = fetch(
             self._connection,
             "SELECT seen_at, attention, turn, loading, last_save_turn, sent FROM session"
             " WHERE project_id = @p AND id = ? AND owner = ? AND project = ?",
@@ -440,8 +440,8 @@ class _Restore:
         )
         seen_at = micros(row["seen_at"])
         values = (row["turn"], row["loading"], row["last_save_turn"], seen_at, attention, row["sent"])
-        if known:
-            seen_now, attended, turn, loading, last_save_turn, sent = known[0]
+        if stored:
+            seen_now, attended, turn, loading, last_save_turn, sent = stored[0]
             if not self._clear and (seen_now or 0) > (seen_at or 0):
                 return False
             if self._where != EVERYTHING:  # the session is about other memories too: only these change

@@ -134,7 +134,7 @@ def _passages(connection: Connection, memory_id: int) -> list[dict[str, Any]]:
 def _vectors(connection: Connection, hashes: list[str]) -> Iterator[dict[str, Any]]:
     for start in range(0, len(hashes), _PAGE):
         page = hashes[start : start + _PAGE]
-        for hash_, vector, states in sorted(connection.vectors(page), key=lambda found: page.index(found[0])):
+        for hash_, vector, states in sorted(connection.vectors(page), key=lambda row: page.index(row[0])):
             yield {"kind": "vector", "hash": hash_, "vector": _text(vector), "states": _text(states)}
 
 
@@ -168,8 +168,8 @@ def links_touching(connection: Connection, scope: Scope | None, ids: Collection[
         f"SELECT {rows.LINK}, claimant FROM link WHERE link.project_id = @p AND {touching} AND {ends} ORDER BY link.id"
     )
     given = sorted(ids)
-    found = fetch(connection, sql, [given, given, *bound, *bound])
-    return [(rows.link_from(tuple(columns)), claimant) for *columns, claimant in found]
+    link_rows = fetch(connection, sql, [given, given, *bound, *bound])
+    return [(rows.link_from(tuple(columns)), claimant) for *columns, claimant in link_rows]
 
 
 def _sessions(connection: Connection, scope: Scope | None, ids: set[int], *, whole: bool) -> Iterator[dict[str, Any]]:

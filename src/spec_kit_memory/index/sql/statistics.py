@@ -56,18 +56,18 @@ class Statistics(View):
             bound = [*bound, list(memory_ids)]
         with self._database.reading(own=True) as connection:
             ways = {"file": _slips, "link": _loose_links, "vector": _failed_passages}
-            asked = (way for name, way in ways.items() if kind in (None, name))
-            remarks = [remark for way in asked for remark in way(connection, where, bound)]
+            readers = (way for name, way in ways.items() if kind in (None, name))
+            remarks = [remark for way in readers for remark in way(connection, where, bound)]
         return sorted(remarks, key=lambda one: (one.path, one.kind, one.line or 0))[:limit]
 
     def bad_files(self) -> list[BadFile]:
         with self._database.reading() as connection:
-            found = fetch(
+            bad_rows = fetch(
                 connection, "SELECT path, code, message, seen_at FROM bad_file WHERE project_id = @p ORDER BY path"
             )
         return [
             BadFile(path, code, message, rows.moment(seen_at))
-            for path, code, message, seen_at in found
+            for path, code, message, seen_at in bad_rows
             if allows(self._scope, path=path, owner=owner_of(path), project=None)
         ]
 

@@ -187,12 +187,14 @@ class Care(Repairs):
                 yield entry
 
         broken = ledger.verify(in_time())
-        return [broken.reason] if broken else []
+        return [str(broken.reason)] if broken else []
 
 
-def _count(connection: Connection, watch: Watch, found: dict[str, list[str]], faults: Iterable[Fault]) -> None:
+def _count(
+    connection: Connection, watch: Watch, faults_by_check: dict[str, list[str]], faults: Iterable[Fault]
+) -> None:
     for name, sql, one, many in faults:
-        found[name] += watch.look(name, partial(_counted, sql=sql, one=one, many=many), connection)
+        faults_by_check[name] += watch.look(name, partial(_counted, sql=sql, one=one, many=many), connection)
 
 
 def _counted(connection: Connection, *, sql: str, one: str, many: str) -> list[str]:

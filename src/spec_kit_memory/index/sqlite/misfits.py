@@ -57,17 +57,17 @@ def is_too_large(column: str, value: object) -> bool:
 
 def misfits(connection: Connection) -> list[str]:
     """One sentence for each column that has such a value."""
-    senseless = [said for table in _TABLES for said in _of(connection, table)]
-    return senseless or [*hidden(connection), *_found(connection, _UNFIT_RECORD)]
+    senseless = [message for table in _TABLES for message in _of(connection, table)]
+    return senseless or [*hidden(connection), *_present(connection, _UNFIT_RECORD)]
 
 
 def hidden(connection: Connection) -> list[str]:
     """Why memories may be there and nobody sees them."""
-    return _found(connection, _HIDDEN)
+    return _present(connection, _HIDDEN)
 
 
-def _found(connection: Connection, faults: Mapping[str, str]) -> list[str]:
-    return [said for said, rows in faults.items() if fetch(connection, f"SELECT 1 FROM {rows} LIMIT 1")]
+def _present(connection: Connection, faults: Mapping[str, str]) -> list[str]:
+    return [message for message, rows in faults.items() if fetch(connection, f"SELECT 1 FROM {rows} LIMIT 1")]
 
 
 def _of(connection: Connection, table: str) -> Iterator[str]:

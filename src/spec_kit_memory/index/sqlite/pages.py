@@ -116,9 +116,9 @@ class Pages:
 
     def read(self, number: int) -> bytes:
         """One page; what the file lacks of it is zero."""
-        known = self._cache.get(number)
-        if known is not None:
-            return known
+        cached = self._cache.get(number)
+        if cached is not None:
+            return cached
         if not 1 <= number <= self.count:
             raise PageError(f"there is no page {number}")
         at = self._in_log.get(number)

@@ -62,8 +62,8 @@ class Soundness:
 
     def require_sense(self) -> None:
         with self._database.apart() as connection:
-            if found := misfits(connection):
-                raise damaged(self._database.path, found[0])
+            if messages := misfits(connection):
+                raise damaged(self._database.path, messages[0])
 
 
 class Watch:

@@ -89,13 +89,13 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
     tokenizer = connection.fts5_tokenizer(*TOKENIZER)
     prepared_title = rows.clean(words.for_index(title))
     title_length = _length(tokenizer, prepared_title)
-    indexed, found = [], []
+    indexed, new_rows = [], []
     for number, passage in enumerate(passages, start=connection.next_id("passage")):
         body = rows.clean(words.for_index(embedded(passage.headings, passage.text)))
         # A conversation's title is mostly its own first words: on every turn they would only blur the match.
         named = not passage.speaker or passage.ordinal == 0
         indexed.append((number, prepared_title if named else "", body))
-        found.append((
+        new_rows.append((
             number, memory_id, passage.ordinal, passage.first_line, passage.last_line, passage.hash, passage.tokens,
             rows.clean(passage.anchor), _headings(passage), rows.clean(passage.speaker), rows.clean(passage.question),
             (title_length if named else 0) + _length(tokenizer, body), passage.hash,
@@ -103,7 +103,7 @@ def _insert(connection: Connection, memory_id: int, title: str, passages: Sequen
     connection.executemany(
         f"INSERT INTO passage ({rows.PASSAGE_COLUMNS}, length, vector_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
         " (SELECT id FROM vector WHERE hash = ? AND model = (SELECT max(id) FROM model)))",
-        found,
+        new_rows,
     )
     connection.executemany("INSERT INTO passage_fts (rowid, title, body) VALUES (?, ?, ?)", indexed)
 

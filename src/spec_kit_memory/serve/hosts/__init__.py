@@ -329,7 +329,7 @@ def _plan(
     host: Host,
     place: HostPlace,
     changes: list[FileEdit],
-    said: str,
+    action: str,
     *,
     applied: bool,
     untouched: list[str],
@@ -338,9 +338,9 @@ def _plan(
 ) -> InstallPlan:
     count = counted(len(changes), "file")
     if not changes:
-        summary = f"{said}; nothing to change"
+        summary = f"{action}; nothing to change"
     else:
-        summary = f"{said}: {count} changed" if applied else f"{count} to change"
+        summary = f"{action}: {count} changed" if applied else f"{count} to change"
     return InstallPlan(
         outcome=summary,
         host=host.name,

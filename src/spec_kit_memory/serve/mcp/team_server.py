@@ -151,13 +151,13 @@ class _TeamServed:
         answers: dict[str, SearchAnswer] = {}
         failures: dict[str, Exception] = {}
         budget = request.max_tokens or DEFAULT_TOKENS
-        asked = request.replace(max_tokens=max(100, budget // len(names)))
+        share = request.replace(max_tokens=max(100, budget // len(names)))
 
         async def ask(name: str) -> None:
             served = self._served(name, access)
             try:
-                served.authorize(ctx, tool, asked)
-                answers[name] = await served.in_thread(ctx, lambda workspace: _search(workspace, asked), asked)
+                served.authorize(ctx, tool, share)
+                answers[name] = await served.in_thread(ctx, lambda workspace: _search(workspace, share), share)
             except Exception as error:  # noqa: BLE001 - the edge, as for a call to one project
                 failures[name] = error
 
@@ -168,7 +168,7 @@ class _TeamServed:
         if not answers:
             return failed[names[0]]
         joined = joined_projects({name: answers[name] for name in names if name in answers}, limit=request.limit)
-        missing = tuple(f"{name}: {(told.structured_content or {})['message']}" for name, told in failed.items())
+        missing = tuple(f"{name}: {(result.structured_content or {})['message']}" for name, result in failed.items())
         return success(ctx, tool, request, replace(joined, unavailable=(*joined.unavailable, *missing)))
 
     # --- resources
@@ -215,8 +215,8 @@ class _TeamServed:
             raise _refused(access.refusal(str(named)), uri=uri)
         else:
             project, inner = _chosen(access, None, uri=uri), uri
-        asked = params.model_copy(update={"uri": inner})
-        read = await self._served(project, access).read_resource(ctx, asked)
+        inner_params = params.model_copy(update={"uri": inner})
+        read = await self._served(project, access).read_resource(ctx, inner_params)
         for content in read.contents:
             content.uri = _in_project(str(content.uri), project)
             if isinstance(content, types.TextResourceContents) and "/folder/" in inner:

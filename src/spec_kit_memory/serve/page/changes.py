@@ -142,9 +142,9 @@ def undo(workspace: Workspace, sent: Sent) -> ChangeDone:
 
 def keep(workspace: Workspace, sent: Sent) -> ChangeDone:
     answer = workspace.keep(sent.needed("key"), kept=sent.text("kept") != "0")
-    said = _sentence(answer) + ("; it is among what was set aside" if answer.kept else "")
+    message = _sentence(answer) + ("; it is among what was set aside" if answer.kept else "")
     back = {"key": answer.key, "kept": "0" if answer.kept else "1"}
-    return ChangeDone(Notice(said, back_to="/care/keep", back_form=back))
+    return ChangeDone(Notice(message, back_to="/care/keep", back_form=back))
 
 
 def remove_phrase(workspace: Workspace, sent: Sent) -> ChangeDone:

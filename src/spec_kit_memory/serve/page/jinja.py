@@ -94,9 +94,9 @@ def _excerpt(text: str, title: str = "") -> str:
     """The words of a passage, without the signs of its markup, and without a heading unless it says something new."""
     lines = [line.strip() for line in str(text).split("\n") if line.strip()]
     headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
-    told = [line for line in lines if not _RULE.match(line)]
-    told = told or [heading for heading in headings if heading.rstrip("…") != title]
-    return "\n".join(_SIGNS.sub("", line).strip().replace(" | ", " · ") for line in told)
+    shown = [line for line in lines if not _RULE.match(line)]
+    shown = shown or [heading for heading in headings if heading.rstrip("…") != title]
+    return "\n".join(_SIGNS.sub("", line).strip().replace(" | ", " · ") for line in shown)
 
 
 def _with_query(path: str, query: Mapping[str, str], **changed: str | None) -> str:

@@ -70,8 +70,8 @@ class TeamPageAccess(PageAccess):
         self._rows = Visits(team.database)
 
     def sign_in(self, token: str) -> str | None:
-        known = self._team.checker.token(token)
-        return None if known is None or not self._team.checker.access(known).projects else self._rows.begin(known)
+        checked = self._team.checker.token(token)
+        return None if checked is None or not self._team.checker.access(checked).projects else self._rows.begin(checked)
 
     def exchange(self, token: str) -> str | None:
         """Addresses are no way in here."""
@@ -214,9 +214,9 @@ class TeamPage(Page):
         people = self._team.tokens.people(access.projects)
         rows: list[Mapping[str, Any]] = []
         for name in access.projects:
-            known = people.get(name, {})
+            roles = people.get(name, {})
             is_admin = access.role(name) is Role.ADMIN
-            shown = known if is_admin else {user: role for user, role in known.items() if user == access.user.subject}
+            shown = roles if is_admin else {user: role for user, role in roles.items() if user == access.user.subject}
             waiting = sum(1 for _ in self._sessions.outgoing(name))
             rows.append({"name": name, "role": _role(access, name), "people": shown, "waiting": waiting})
         return rows
