@@ -22,7 +22,18 @@ PACKAGE = "spec_kit_memory"
 SOURCE = ROOT / "src" / PACKAGE
 
 # What each room may use of the others. core uses nothing but errors and advice; see ARCHITECTURE.md.
-ANYWHERE = {"advice", "errors", "answers", "answer_json", "parameters", "requests", "settings", "filesystem", "caller"}
+ANYWHERE = {
+    "advice",
+    "errors",
+    "answers",
+    "page_answers",
+    "answer_json",
+    "parameters",
+    "requests",
+    "settings",
+    "filesystem",
+    "caller",
+}
 MAY_IMPORT: dict[str, set[str]] = {
     "advice": set(),
     "errors": {"advice"},
@@ -30,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "filesystem": set(),
     "core": {"core", "errors", "advice"},
     "answers": {"core", "errors", "advice"},
+    "page_answers": {"answers", "core", "advice"},
     "answer_json": {"answers", "advice", "core"},
     "parameters": {"core", "errors"},
     "requests": {"core", "errors", "parameters"},

@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 
 import click
 
-from spec_kit_memory import answers, errors, settings
+from spec_kit_memory import answers, errors, page_answers, settings
 from spec_kit_memory.core.wording import camel, json_name
 from spec_kit_memory.parameters import Parameter
 from spec_kit_memory.serve import tools
@@ -224,9 +224,10 @@ def answer_section(shape: type) -> Iterator[str]:
 
 def answers_page() -> str:
     shapes = [
-        each
-        for each in vars(answers).values()
-        if inspect.isclass(each) and dataclasses.is_dataclass(each) and each.__module__ == answers.__name__
+        member
+        for module in (answers, page_answers)
+        for member in vars(module).values()
+        if inspect.isclass(member) and dataclasses.is_dataclass(member) and member.__module__ == module.__name__
     ]
     lines = [ANSWERS_HEAD]
     for shape in shapes:

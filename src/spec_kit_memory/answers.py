@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, cast
 
 from spec_kit_memory.advice import Advice, Text
@@ -125,6 +125,36 @@ class Card:
 # --- search -------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoreParts(Row):
+    """What the score of a result is made of, in points; empty unless `explain` was asked for."""
+
+    relevance: float | None = None
+    tier: float | None = None
+    recency: float | None = None
+    keywords: float | None = None
+    usage: float | None = None
+    limit: float | None = None  # what the bound of 100 took away
+    score: float | None = None
+    stages: Mapping[str, float] | None = None  # of relevance: by text, by vector
+    texts: tuple[float, ...] | None = None  # relevance by each text that was asked: the query first, then `also`
+
+
+NO_SCORE_PARTS = ScoreParts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Explanation(Row):
+    """How a search was computed; empty unless `explain` was asked for."""
+
+    fusion: str | None = None
+    scale: float | None = None  # what the score of the formula was multiplied by
+    candidates: Mapping[str, int] | None = None
+    weights: Mapping[str, float] | None = None
+    terms: tuple[str, ...] | None = None
+    keywords: tuple[str, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPassage:
     lines: str  # "42-56"
@@ -175,7 +205,7 @@ class Result:
     concepts: Mapping[str, int] = field(default_factory=dict)  # how often each stands in it; 0: matched by meaning
     before: int | None = None  # with includeContiguity: the memory saved just before, and after
     after: int | None = None
-    explain: Mapping[str, Any] = field(default_factory=dict)
+    explain: ScoreParts = field(default_factory=lambda: NO_SCORE_PARTS)
     unsaid: frozenset[str] = frozenset()
 
 
@@ -201,7 +231,7 @@ class FlatResult:
     already_sent: bool | None = None  # true: this session has its text
     before: int | None = None
     after: int | None = None
-    explain: Mapping[str, Any] = field(default_factory=dict)
+    explain: ScoreParts = field(default_factory=lambda: NO_SCORE_PARTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +265,28 @@ class HeldBack:
     best: tuple[HeldMatch, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NamedMemory(Row):
+    id: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConceptMatches(Row):
+    """How many memories match one of several concepts, and the best of them; None where there is no room for those."""
+
+    memories: int
+    best: tuple[NamedMemory, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Freshness(Row):
+    """How far the index is; empty in an answer about several projects."""
+
+    last_indexed: datetime | None = None
+    pending_vectors: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchAnswer(Answer):
     """What a search found. Below a maxTokens of 2,000 all but `results` comes after the texts, if there is room."""
@@ -244,14 +296,14 @@ class SearchAnswer(Answer):
     results: tuple[Result | FlatResult, ...]
     constitutional: tuple[Rule, ...] = ()
     total_found: int = 0
-    concepts: Mapping[str, Any] = field(default_factory=dict)  # if none has all of them: of each, memories and best
+    concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # where each is, if none has all of them
     held_back: HeldBack = field(default_factory=HeldBack)
     unavailable: tuple[Text, ...] = ()  # what could not be used, and why
     stats: Mapping[str, int] = field(default_factory=dict)  # totalFiles, totalChunks
-    freshness: Mapping[str, Any] = field(default_factory=dict)  # lastIndexed, pendingVectors
+    freshness: Freshness = field(default_factory=Freshness)
     tokens_saved: int = 0
     contiguous: tuple[Card, ...] = ()
-    explain: Mapping[str, Any] = field(default_factory=dict)
+    explain: Explanation = field(default_factory=Explanation)
     unsaid: frozenset[str] = frozenset()
 
 
@@ -306,6 +358,25 @@ class SkippedFiles(Row):
     paths: tuple[str, ...]  # the first three
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RebuiltTable(Row):
+    """What a rebuild took over of one table that cannot be made from files."""
+
+    table: str
+    read: int
+    restored: int  # made again from what is recorded elsewhere
+    lost: int  # known to be missing
+    complete: bool  # false: more may be missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RebuiltIndex(Row):
+    """What came of a rebuild; empty where there was none."""
+
+    kept: str | None = None  # where the index is as it was
+    tables: tuple[RebuiltTable, ...] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class IndexAnswer(Answer):
     indexed: int = 0
@@ -323,9 +394,8 @@ class IndexAnswer(Answer):
     archived: int = 0  # files in archive folders: indexed, and held back from search
     vectors: Mapping[str, int] = field(default_factory=dict)  # per status
     vector_failures: Mapping[str, int] = field(default_factory=dict)  # reason -> passages
-    vector_problem: str = ""  # why nothing can be embedded now
-    # After a rebuild: where the index as it was is kept, and per recorded table what was read, made again and lost.
-    rebuilt: Mapping[str, Any] = field(default_factory=dict)
+    vector_problem: Text = ""  # why nothing can be embedded now
+    rebuilt: RebuiltIndex = field(default_factory=RebuiltIndex)
     copied: Mapping[str, int] = field(default_factory=dict)  # after a copy: rows per table
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0
@@ -354,6 +424,25 @@ class FolderStats(Row):
     composite: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinkStats(Row):
+    total: int
+    relations: Mapping[str, int]
+    linked: int  # memories with a link
+    coverage: float  # the share of all memories that these are, 0 to 1
+    average_strength: float
+    orphans: int  # links that have lost an end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EmbeddingStats(Row):
+    provider: str
+    model: str | None
+    dimensions: int | None
+    problem: Text | None  # why nothing can be embedded now
+    failures: Mapping[str, int]  # reason -> passages
+
+
 @dataclass(frozen=True, kw_only=True)
 class StatsAnswer(Answer):
     totals: Mapping[str, int]
@@ -362,8 +451,8 @@ class StatsAnswer(Answer):
     sources: Mapping[str, int]
     vectors: Mapping[str, int]
     folders: tuple[FolderStats, ...]
-    links: Mapping[str, Any]
-    embedding: Mapping[str, Any]
+    links: LinkStats
+    embedding: EmbeddingStats
     transactions: Mapping[str, int] = field(metadata=OF_ATTRIBUTES)
     size_bytes: int
     last_indexed: datetime | None
@@ -497,6 +586,24 @@ class UndoAnswer(Answer):
     memory_ids: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRow:
+    """An operation that `undo` can take back."""
+
+    operation: str
+    kind: str
+    memory_ids: tuple[int, ...]
+    title: str
+    at: datetime
+    actor: str
+    user: str = ""  # who it was, where callers sign in
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangesAnswer(Answer):
+    changes: tuple[ChangeRow, ...]
+
+
 # --- links, history, checkpoints ---------------------------------------------------
 
 
@@ -515,11 +622,21 @@ class WhyAnswer(Answer):
     truncated: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LedgerState(Row):
+    """What a check of the whole ledger found; empty where it was not checked."""
+
+    ok: bool | None = None
+    entries: int | None = None
+    head: str | None = None
+    broken_at: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class HistoryAnswer(Answer):
     entries: tuple[HistoryEntry, ...] = field(metadata=OF_ATTRIBUTES)
     counts: Mapping[str, int]
-    ledger: Mapping[str, Any] = field(default_factory=dict)
+    ledger: LedgerState = field(default_factory=LedgerState)
     titles: Mapping[int, str] = field(default_factory=dict)  # by memory, where asked for: what is called so now
 
 
@@ -550,7 +667,7 @@ class CheckpointRow(Row):
     description: str
     automatic: bool
     git_branch: str | None
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, Any]  # whatever its maker passed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -620,7 +737,24 @@ class TriggeredMemory(Row):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Suggestion(Row):
     kind: str  # save | search | checkpoint
-    phrase: str
+    phrase: Text  # of the prompt, or why else it is suggested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttendedMemory(Row):
+    id: int
+    title: str
+    attention: float  # 0 to 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SessionTurn(Row):
+    """A session after this prompt; empty where the call names none."""
+
+    id: str | None = None
+    turn: int | None = None
+    loading: str | None = None
+    working_memory: tuple[AttendedMemory, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -628,7 +762,7 @@ class TriggerAnswer(Answer):
     matches: tuple[TriggeredMemory, ...]
     suggestions: tuple[Suggestion, ...] = ()
     loading: str | None = None
-    session: Mapping[str, Any] = field(default_factory=dict)  # turn, workingMemory
+    session: SessionTurn = field(default_factory=SessionTurn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -662,208 +796,3 @@ class ContextAnswer(Answer):
     parts: tuple[ContextPart, ...]
     loading: str = "ask"
     offers: tuple[Offer, ...] = ()
-
-
-# --- for a person who judges ----------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A part of a text that has a name: an anchor, or a heading without one."""
-
-    id: str
-    title: str
-    level: int  # 1 to 6
-    first_line: int
-    last_line: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UseDay:
-    """How often a memory was used on a day, and its state at the end of it."""
-
-    day: date
-    uses: int
-    state: State | None = None  # None: of all memories together
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExamineAnswer(Answer):
-    """One memory with all that is known of it. Looking at it counts as no use."""
-
-    memory: Card
-    text: str
-    outline: tuple[Section, ...] = ()
-    first_indexed_at: datetime
-    last_access: datetime | None = None
-    expires_at: datetime | None = None
-    outdated: bool = False
-    recency: float = 1.0  # 0 to 1: what decay has left of it
-    redactions: int = 0
-    body_line: int = 1  # the first line after front matter
-    use: tuple[UseDay, ...] = ()  # oldest first
-    similar: tuple[SimilarMemory, ...] = ()
-    mergeable: tuple[int, ...] = ()  # those of them that may be joined with it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """A memory after one change. `text` says whether the change was of its text."""
-
-    number: int  # 1 is the first
-    at: datetime
-    actor: str
-    event: str
-    user: str = ""  # who it was, where callers sign in
-    changed: tuple[str, ...] = ()
-    text: bool = False
-    hash: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiffLine:
-    kind: str  # same | added | removed | skipped
-    text: str
-    old_line: int | None = None
-    new_line: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ValueDifference(Row):
-    """One value of a memory that differs between two of its versions."""
-
-    name: str
-    before: Any
-    after: Any
-
-
-@dataclass(frozen=True, kw_only=True)
-class VersionsAnswer(Answer):
-    """How a memory came to be what it is, newest first, and two of its versions compared."""
-
-    memory_id: int
-    versions: tuple[Version, ...]
-    older: int | None = None
-    newer: int | None = None
-    diff: tuple[DiffLine, ...] = ()
-    values: tuple[ValueDifference, ...] = ()  # what else differs between the two
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CareItem:
-    """Something that needs a decision. `key` names it until the texts that it is about change."""
-
-    key: str
-    kind: str  # duplicates | unvouched | stale | trigger | expired | unused | vectors | file | health
-    message: Text
-    hint: Text = ""
-    memories: tuple[Card, ...] = ()
-    score: float | None = None  # of duplicates, 0 to 1
-    mergeable: bool = False
-    phrase: str = ""
-    set_aside: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class CareAnswer(Answer):
-    items: tuple[CareItem, ...]
-    counts: Mapping[str, int]
-    compared: int = 0  # memories that were compared with all others
-    to_compare: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeepAnswer(Answer):
-    key: str
-    kept: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeRow:
-    """An operation that `undo` can take back."""
-
-    operation: str
-    kind: str
-    memory_ids: tuple[int, ...]
-    title: str
-    at: datetime
-    actor: str
-    user: str = ""  # who it was, where callers sign in
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChangesAnswer(Answer):
-    changes: tuple[ChangeRow, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FacetsAnswer(Answer):
-    """How many of all that a search finds have which value."""
-
-    total: int
-    tiers: Mapping[str, int] = field(default_factory=dict)
-    states: Mapping[str, int] = field(default_factory=dict)
-    sources: Mapping[str, int] = field(default_factory=dict)
-    types: Mapping[str, int] = field(default_factory=dict)
-    folders: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderRow:
-    name: str
-    count: int
-    newest: datetime
-    about: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoldersAnswer(Answer):
-    """Every spec folder; and of the one that was asked for its documents, its sessions in order and their links."""
-
-    folders: tuple[FolderRow, ...]
-    total: int = 0
-    name: str | None = None
-    about: str = ""
-    documents: tuple[Card, ...] = ()
-    sessions: tuple[Card, ...] = ()
-    links: tuple[Link, ...] = ()
-    neighbours: tuple[Card, ...] = ()  # memories of other folders that those links lead to
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
-    name: str
-    memories: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """How a tier fades with the days since it was used, and how many memories stand where on it today."""
-
-    tier: Tier
-    days: tuple[int, ...]
-    left: tuple[float, ...]  # 0 to 1
-    memories: tuple[int, ...]  # between this day and the next one of `days`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentDay:
-    """What was sent to sessions on a day, by verb."""
-
-    day: date
-    verb: str
-    answers: int
-    tokens: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class NumbersAnswer(Answer):
-    tiers: tuple[Amount, ...]
-    states: tuple[Amount, ...]
-    sources: tuple[Amount, ...]
-    folders: tuple[Amount, ...]
-    model: str
-    curves: tuple[Curve, ...]
-    use: tuple[UseDay, ...] = ()  # of all memories together
-    sent: tuple[SentDay, ...] = ()

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from spec_kit_memory import answers, filesystem, requests
+from spec_kit_memory import answers, filesystem, page_answers, requests
 from spec_kit_memory import settings as settings_module
 from spec_kit_memory.advice import Text, about_personal, advise, outcome
 from spec_kit_memory.caller import Caller, process_caller
@@ -587,28 +587,28 @@ class Workspace:
         return answers.Answer(outcome=outcome("sending-recorded"))
 
     @_takes(requests.ExamineRequest)
-    def examine(self, request: requests.ExamineRequest) -> answers.ExamineAnswer:
+    def examine(self, request: requests.ExamineRequest) -> page_answers.ExamineAnswer:
         """One memory with all that is known of it."""
         from spec_kit_memory.features import examine
 
         return examine.examine(self._runtime, request)
 
     @_takes(requests.VersionsRequest)
-    def versions(self, request: requests.VersionsRequest) -> answers.VersionsAnswer:
+    def versions(self, request: requests.VersionsRequest) -> page_answers.VersionsAnswer:
         """The versions of a memory, and two of them compared."""
         from spec_kit_memory.features import examine
 
         return examine.versions(self._runtime, request)
 
     @_takes(requests.CareRequest)
-    def care(self, request: requests.CareRequest) -> answers.CareAnswer:
+    def care(self, request: requests.CareRequest) -> page_answers.CareAnswer:
         """What needs a decision."""
         from spec_kit_memory.features import care
 
         return care.care(self._runtime, request)
 
     @_takes(requests.KeepRequest)
-    def keep(self, request: requests.KeepRequest) -> answers.KeepAnswer:
+    def keep(self, request: requests.KeepRequest) -> page_answers.KeepAnswer:
         """Leave something that `care` named as it is."""
         from spec_kit_memory.features import care
 
@@ -622,21 +622,21 @@ class Workspace:
         return undo.changes(self._runtime, request)
 
     @_takes(requests.FacetsRequest)
-    def facets(self, request: requests.FacetsRequest) -> answers.FacetsAnswer:
+    def facets(self, request: requests.FacetsRequest) -> page_answers.FacetsAnswer:
         """How many of all that a search finds are of which kind."""
         from spec_kit_memory.features import facets
 
         return facets.facets(self._runtime, request)
 
     @_takes(requests.FoldersRequest)
-    def folders(self, request: requests.FoldersRequest) -> answers.FoldersAnswer:
+    def folders(self, request: requests.FoldersRequest) -> page_answers.FoldersAnswer:
         """Spec folders, and what is in one of them."""
         from spec_kit_memory.features import folder_overview
 
         return folder_overview.folders(self._runtime, request)
 
     @_takes(requests.NumbersRequest)
-    def numbers(self, request: requests.NumbersRequest) -> answers.NumbersAnswer:
+    def numbers(self, request: requests.NumbersRequest) -> page_answers.NumbersAnswer:
         """Memories and tokens by what they are, how they fade, and how they were used."""
         from spec_kit_memory.features import numbers
 

@@ -86,17 +86,6 @@ def test_bad_depth_direction_and_relation_are_named() -> None:
     assert links.read_relation("Derived-From") is Relation.DERIVED_FROM
 
 
-def test_statistics_count_relations_coverage_strength_and_orphans() -> None:
-    numbers = links.statistics([link(1, 2, strength=0.5), link(2, 9)], [1, 2, 3, 4])
-    assert numbers["total"] == 2
-    assert numbers["relations"]["caused"] == 2
-    assert numbers["relations"]["supports"] == 0
-    assert numbers["coverage"] == 0.5
-    assert numbers["averageStrength"] == 0.75
-    assert numbers["orphans"] == 1
-    assert links.statistics([], [])["coverage"] == 0.0
-
-
 def test_the_tree_shows_who_led_to_what() -> None:
     walked = links.traverse([link(1, 2, strength=0.9), link(2, 3), link(4, 1, Relation.SUPERSEDES)], 1)
     assert links.tree(walked, {1: "Plan", 2: "Tasks", 3: "Summary", 4: "New\nplan"}) == (

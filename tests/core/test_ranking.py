@@ -67,7 +67,7 @@ def test_use_adds_a_share_of_the_score() -> None:
 def test_use_cannot_lift_a_score_over_a_hundred() -> None:
     scored = ranking.score(1.0, MemoryFactors(tier=Tier.CONSTITUTIONAL, keywords=1.0, usage=0.4), WEIGHTS)
     assert scored.score == 100.0
-    assert scored.explain()["limit"] == pytest.approx(-40)
+    assert scored.by_limit == pytest.approx(-40)
 
 
 def test_nothing_relevant_scores_nothing() -> None:
@@ -79,10 +79,9 @@ def test_nothing_relevant_scores_nothing() -> None:
 @given(relevance=UNIT, shared=shared())
 def test_the_parts_of_a_score_add_up_to_it(relevance: float, shared: MemoryFactors) -> None:
     scored = ranking.score(relevance, shared, WEIGHTS, parts={"text": relevance})
-    explained = scored.explain()
-    stages, total = explained.pop("stages"), explained.pop("score")
-    assert stages == {"text": relevance}
-    assert sum(part for part in explained.values() if isinstance(part, float)) == pytest.approx(total, abs=1e-9)
+    parts = (scored.by_relevance, scored.by_tier, scored.by_recency, scored.by_keywords, scored.by_usage)
+    assert scored.stages == {"text": relevance}
+    assert sum(parts) + scored.by_limit == pytest.approx(scored.score, abs=1e-9)
     assert 0.0 <= scored.score <= 100.0
 
 

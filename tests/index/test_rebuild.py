@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from spec_kit_memory.advice import finding
 from spec_kit_memory.core import ledger
 from spec_kit_memory.core.memory import Filter, Link, Presence, Relation, Session, Source, Tier
 from spec_kit_memory.errors import DatabaseBusy, DatabaseCorrupt, DatabaseUnusable
@@ -171,7 +172,7 @@ def test_a_ledger_with_a_gap_keeps_it_and_goes_on_behind_it(tmp_path: Path) -> N
     assert "could not be read" in left[0].reason
     broken = ledger.verify(store.record.ledger())
     assert broken is not None
-    assert broken.reason == f"entry 1 is missing; entry {len(entries) + 1} stands in its place"
+    assert broken.reason == finding("entry-missing", sequence=1, other=len(entries) + 1)
     store.documents.put(entry("memory/new.md", "new words"), change(minutes=6))
     assert ledger.verify(list(store.record.ledger())[1:], after=left[0]) is None
 

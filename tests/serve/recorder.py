@@ -112,8 +112,10 @@ class Recorder:
             sources=empty,
             vectors=empty,
             folders=folders,
-            links=empty,
-            embedding=empty,
+            links=answers.LinkStats(total=0, relations=empty, linked=0, coverage=0, average_strength=0, orphans=0),
+            embedding=answers.EmbeddingStats(
+                provider="none", model=None, dimensions=None, problem=None, failures=empty
+            ),
             transactions=empty,
             size_bytes=1,
             last_indexed=NOW,

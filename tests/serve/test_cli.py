@@ -530,7 +530,14 @@ def test_hints_speak_of_commands_and_options(hint: Text, typed: str) -> None:
 
 def test_passages_are_explained_too() -> None:
     passage = answers.FlatResult(
-        path="a.md", lines="1-2", text="t", score=0.5, source=card().source, id=1, title="A", explain={"relevance": 0.5}
+        path="a.md",
+        lines="1-2",
+        text="t",
+        score=0.5,
+        source=card().source,
+        id=1,
+        title="A",
+        explain=answers.ScoreParts(relevance=0.5),
     )
     answer = answers.SearchAnswer(outcome="one", query="t", method="text", results=(passage,), total_found=1)
     assert "relevance 0.5" in drawn(answer)

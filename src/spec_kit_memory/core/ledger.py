@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import Advice, advise, finding
 from spec_kit_memory.core.memory import LedgerEntry, Mutation
 from spec_kit_memory.errors import DatabaseCorrupt
 
@@ -42,7 +42,7 @@ class Broken:
     """The first entry that does not fit, and why."""
 
     sequence: int
-    reason: str
+    reason: Advice
 
 
 class Unreadable(DatabaseCorrupt):
@@ -105,14 +105,14 @@ def verify(entries: Iterable[LedgerEntry], *, after: LedgerEntry | None = None) 
     try:
         for entry in entries:
             if entry.sequence != expected:
-                return Broken(expected, f"entry {expected} is missing; entry {entry.sequence} stands in its place")
+                return Broken(expected, finding("entry-missing", sequence=expected, other=entry.sequence))
             if entry.previous != previous:
-                return Broken(expected, f"entry {expected} does not follow the hash of entry {expected - 1}")
+                return Broken(expected, finding("entry-does-not-follow", sequence=expected, previous=expected - 1))
             if entry.version > VERSION:
-                return Broken(expected, f"entry {expected} is of version {entry.version}, which a newer program wrote")
+                return Broken(expected, finding("entry-of-newer-version", sequence=expected, version=entry.version))
             if chain_hash(entry) != entry.hash:
-                return Broken(expected, f"entry {expected} was altered: its hash does not fit its content")
+                return Broken(expected, finding("entry-altered", sequence=expected))
             expected, previous = expected + 1, entry.hash
     except Unreadable as error:
-        return Broken(error.sequence, f"entry {error.sequence} cannot be read")
+        return Broken(error.sequence, finding("entry-unreadable", sequence=error.sequence))
     return None

@@ -6,10 +6,8 @@ drawings of a traversal: a text tree, Mermaid and DOT.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from spec_kit_memory.core.memory import Link, Origin, Relation
 from spec_kit_memory.errors import BadParameter, OutOfRange, UnknownRelation
@@ -209,27 +207,6 @@ def _unwind(stack: list[int], on_stack: set[int], down_to: int) -> frozenset[int
         members.append(stack.pop())
     on_stack.difference_update(members)
     return frozenset(members)
-
-
-def orphans(links: Iterable[Link], memory_ids: Collection[int]) -> list[Link]:
-    """Links with an end that is not among `memory_ids`."""
-    existing = frozenset(memory_ids)
-    return [link for link in links if link.source_id not in existing or link.target_id not in existing]
-
-
-def statistics(links: Collection[Link], memory_ids: Collection[int]) -> dict[str, Any]:
-    """Counts per relation, the share of memories that have a link, and the average strength."""
-    existing = frozenset(memory_ids)
-    linked = {end for link in links for end in (link.source_id, link.target_id)} & existing
-    counts = Counter(link.relation for link in links)
-    return {
-        "total": len(links),
-        "relations": {relation.value: counts[relation] for relation in Relation},
-        "linked": len(linked),
-        "coverage": round(len(linked) / len(existing), 4) if existing else 0.0,
-        "averageStrength": round(sum(link.strength for link in links) / len(links), 4) if links else 0.0,
-        "orphans": len(orphans(links, existing)),
-    }
 
 
 def reads(step: Step) -> str:

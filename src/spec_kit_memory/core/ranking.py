@@ -91,20 +91,6 @@ class Scored(NamedTuple):
             self.texts,
         )
 
-    def explain(self) -> dict[str, object]:
-        """The parts by name, for `explain: true`."""
-        parts: dict[str, object] = {
-            "relevance": self.by_relevance,
-            "tier": self.by_tier,
-            "recency": self.by_recency,
-            "keywords": self.by_keywords,
-            "usage": self.by_usage,
-        }
-        if self.by_limit:
-            parts["limit"] = self.by_limit
-        parts |= {"score": self.score, "stages": dict(self.stages)}
-        return {**parts, "texts": list(self.texts)} if self.texts else parts
-
 
 def score(
     relevance: float,

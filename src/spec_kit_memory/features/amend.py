@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.advice import Advice, Text, advise, outcome
+from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import DeleteAnswer, UpdateAnswer
 from spec_kit_memory.core import front_edit, markdown, operation, redact
 from spec_kit_memory.core.folders import clean_folder
@@ -103,26 +103,27 @@ def _phrases(phrases: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check(memory: Memory, changes: Mapping[str, Any], *, confirm: bool) -> None:
-    problems: list[str] = []
+    problems: list[Advice] = []
     then: list[Text] = []
     if changes.get("title") == "":
-        problems.append("title is empty")
+        problems.append(finding("title-is-empty"))
     tier = changes.get("tier")
     if tier is Tier.CONSTITUTIONAL and memory.tier is not Tier.CONSTITUTIONAL:
         if not memory.trusted:
-            problems.append(f"text from {memory.source.value} cannot be a rule until a person vouches for it")
+            problems.append(finding("unvouched-is-no-rule", source=memory.source.value))
             then.append(advise("vouch", id=memory.id))
         elif not confirm:
-            problems.append("a constitutional memory is a rule for every session, so a person must confirm it")
+            problems.append(finding("rule-needs-a-person"))
             then.append(advise("confirm"))
     if tier and memory.source is Source.CONSTITUTIONAL and tier is not Tier.CONSTITUTIONAL:
-        problems.append(f"{memory.path} lies in a folder of rules; move the file to change its tier")
+        problems.append(finding("lies-in-rules", path=memory.path))
     if changes.get("triggers") and not memory.trusted:
-        problems.append(f"text from {memory.source.value} carries no triggers until a person vouches for it")
+        problems.append(finding("unvouched-has-no-triggers", source=memory.source.value))
         then.append(advise("vouch", id=memory.id))
     if problems:
-        unchanged = f"nothing was changed in memory {memory.id}"
-        raise Invalid("; ".join(problems), hint=(unchanged, *dict.fromkeys(then)), problems=problems)
+        words = [str(problem) for problem in problems]
+        unchanged = finding("nothing-changed-in", id=memory.id)
+        raise Invalid("; ".join(words), hint=(unchanged, *dict.fromkeys(then)), problems=words)
 
 
 def apply(runtime: Runtime, memory: Memory, changes: Mapping[str, Any], *, operation_id: str) -> str:

@@ -11,13 +11,13 @@ from dataclasses import replace
 from hashlib import sha256
 
 from spec_kit_memory.advice import advise, finding, outcome
-from spec_kit_memory.answers import CareAnswer, CareItem, KeepAnswer
 from spec_kit_memory.core import decay
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Memory, Source, State, Tier, VectorStatus
 from spec_kit_memory.features import code_state, health, merge, near_duplicates, sessions
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import set_aside
+from spec_kit_memory.page_answers import CareAnswer, CareItem, KeepAnswer
 from spec_kit_memory.requests import CareRequest, HealthRequest, KeepRequest
 
 LOOKED_AT = 2_000  # memories of one kind; beyond, the oldest come up when these are dealt with

@@ -11,11 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise, outcome
+from spec_kit_memory.advice import Text, advise, finding, outcome
 from spec_kit_memory.answers import ChatAnswer, DeleteAnswer, ImportedChat, ListAnswer, SaveAnswer
 from spec_kit_memory.core import redact
 from spec_kit_memory.core.memory import CHAT, Conversation, Filter, Memory, Presence, Source
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import FileMissing, MemoryNotFound, SpecKitMemoryError
 from spec_kit_memory.features import amend, index_workspace
 from spec_kit_memory.features.runtime import Runtime
@@ -53,7 +52,7 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
                 continue
             bad_lines += len(transcript.bad_lines)
             for conversation in transcript.conversations:
-                result = _keep(runtime, conversation, explicit=explicit)
+                result = _store(runtime, conversation, explicit=explicit)
                 if result is None or not (result.created or result.changed):
                     unchanged += 1
                 else:
@@ -68,7 +67,7 @@ def import_(runtime: Runtime, paths: Sequence[Path], *, explicit: bool = False) 
     )
 
 
-def _keep(runtime: Runtime, conversation: Conversation, *, explicit: bool) -> PutResult | None:
+def _store(runtime: Runtime, conversation: Conversation, *, explicit: bool) -> PutResult | None:
     """None: a person forgot this conversation, and it stays forgotten."""
     path = chat_path(conversation.id, scope=runtime.scope)
     stored = runtime.store.documents.get(path=path, any_presence=True)
@@ -103,8 +102,7 @@ def _hints(imported: Mapping[int, Any], bad_lines: int) -> tuple[Text, ...]:
     if imported:
         hints.append(advise("vouch-for-chat"))
     if bad_lines:
-        lines = counted(bad_lines, "line")
-        hints.append(f"{lines} could not be read and left out")
+        hints.append(finding("lines-left-out", count=bad_lines))
     return tuple(hints)
 
 

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spec_kit_memory.advice import Advice, Text, advise, outcome
+from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import (
     CheckpointAnswer,
     CheckpointDiffAnswer,
@@ -347,11 +347,11 @@ def _diff_outcome(header: Checkpoint, *, added: int, removed: int, changed: int,
     return outcome("checkpoint-diff-links", outcome=memories, links=counts) if counts else memories
 
 
-def _diff_hints(header: Checkpoint, used: int) -> Iterable[str]:
+def _diff_hints(header: Checkpoint, used: int) -> Iterable[Text]:
     if header.spec_folder:
-        yield f"the checkpoint holds spec folder {header.spec_folder} only"
+        yield finding("checkpoint-of-folder", folder=header.spec_folder)
     if used:
-        yield f"{counted(used, 'memory was', 'memories were')} used since; clearing takes that count back too"
+        yield finding("used-since-checkpoint", count=used)
 
 
 @dataclass(slots=True)
@@ -525,7 +525,7 @@ def _refuse_renamed(runtime: Runtime, opened: OpenedCheckpoint) -> None:
         return
     moved = runtime.store.documents.many([row["id"] for row in _memories(rows)])
     if moved:
-        now = ", ".join(sorted({memory.spec_folder or "no spec folder" for memory in moved}))
+        now = ", ".join(sorted({memory.spec_folder or "none" for memory in moved}))
         raise RestoreFailed(
             f"spec folder {folder} was renamed: {counted(len(moved), 'memory')} of it in {now}",
             hint=advise("restore-renamed"),
@@ -555,8 +555,8 @@ def _hints(
     if runtime.store.record.is_committed(restored.id):
         yield runtime.take_back
     else:
-        yield "nothing was changed, so there is nothing to take back"
-    yield from (f"not written: {path} ({reason})" for path, reason in filed.refused.items())
+        yield finding("same-as-checkpoint")
+    yield from (finding("file-not-written", path=path, reason=reason) for path, reason in filed.refused.items())
     missing = len(freshness.stale(runtime))
     if missing:
         yield advise("files-missing", count=missing)

@@ -6,13 +6,13 @@ Never a silent guess: a poor fit is a warning, and no fit is an error with the b
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.advice import advise
+from spec_kit_memory.advice import Advice, Text, advise, finding
 from spec_kit_memory.answers import FolderAlignment, FolderScore
 from spec_kit_memory.core import alignment, redact
 from spec_kit_memory.core.alignment import Alignment, FolderDecision, Profile
@@ -68,7 +68,7 @@ def place(
         name = alignment.resolve_name(given_folder, folders.known_as(given_folder), create=create)
         if name not in folders:
             _refuse_secret(name)
-            return _in(runtime, base, name, warnings=(f"made a new spec folder {name}",))
+            return _in(runtime, base, name, warnings=(finding("folder-made", folder=name),))
         return _named(runtime, base, name, _aligned(runtime, folders, words, named_files, given_folder=name))
     here = _working_folder(base, folders)
     if here is not None:
@@ -197,11 +197,13 @@ def _working_folder(base: Path | None, folders: _Folders) -> str | None:
 
 def _named(runtime: Runtime, base: Path | None, name: str, aligned: Sequence[Alignment]) -> Placed:
     decision = alignment.decide(aligned, chosen_folder=name)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Text, ...] = ()
     if decision.outcome == "warned":
-        better = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives)
-        then = f"; better: {better}" if better else ", and no other folder fits better" if len(aligned) > 1 else ""
-        warnings = (f"{name} fits the text badly ({decision.score:.0f} of 100){then}",)
+        values = {"folder": name, "score": f"{decision.score:.0f}"}
+        if decision.alternatives:
+            warnings = (finding("folder-fits-badly-better", **values, better=_scored(decision.alternatives)),)
+        else:
+            warnings = (finding("folder-fits-badly-best" if len(aligned) > 1 else "folder-fits-badly", **values),)
     return _in(runtime, base, name, warnings=warnings, alignment=_described(decision))
 
 
@@ -209,13 +211,19 @@ def _fitting(runtime: Runtime, base: Path | None, aligned: Sequence[Alignment], 
     decision = alignment.decide(aligned)
     if decision.folder is None:
         raise _undecided(decision, folders.all)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Text, ...] = ()
     if decision.outcome == "warned":
-        others = ", ".join(f"{other.folder} ({other.score:.0f})" for other in decision.alternatives if other.score)
-        then = f" (the next best: {others})" if others else ""
-        chosen = f"{decision.folder} was chosen with {decision.score:.0f} of 100"
-        warnings = (f"{chosen}; name the folder if that is wrong{then}",)
+        values = {"folder": decision.folder, "score": f"{decision.score:.0f}"}
+        others = _scored(other for other in decision.alternatives if other.score)
+        warnings = (
+            finding("folder-chosen-before", **values, others=others) if others else finding("folder-chosen", **values),
+        )
     return _in(runtime, base, decision.folder, warnings=warnings, alignment=_described(decision))
+
+
+def _scored(folders: Iterable[Alignment]) -> tuple[Advice, ...]:
+    """Folders, each with its score."""
+    return tuple(finding("folder-score", folder=other.folder, score=f"{other.score:.0f}") for other in folders)
 
 
 def _undecided(decision: FolderDecision, existing: set[str]) -> UndecidedSpecFolder:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from spec_kit_memory.advice import finding
 from spec_kit_memory.answers import SearchAnswer
 from spec_kit_memory.core import tokens
 from spec_kit_memory.core.citations import Code
@@ -45,7 +46,7 @@ def shortened(code: Code, most: int = MOST_NAMED) -> Code:
 
 def _few(names: tuple[str, ...], most: int) -> tuple[str, ...]:
     more = len(names) - most
-    return names if more <= 0 else (*names[:most], f"and {more} more")
+    return names if more <= 0 else (*names[:most], str(finding("more-problems", count=more)))
 
 
 def with_code(runtime: Runtime, answer: SearchAnswer, *, max_tokens: int) -> SearchAnswer:

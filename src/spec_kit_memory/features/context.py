@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from spec_kit_memory import answer_json
-from spec_kit_memory.advice import Advice, Text, advise, outcome
+from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import ContextAnswer, ContextPart, Offer
 from spec_kit_memory.core import long_lines, markdown, packing, tokens
 from spec_kit_memory.core import triggers as phrases
@@ -343,14 +343,13 @@ def _outcome(page: _Page, folder: str | None, loading: str) -> Advice:
 def _no_folder(runtime: Runtime, folder: str | None) -> tuple[Text, ...]:
     if folder is None or runtime.store.documents.count(Filter(spec_folder=folder)):
         return ()
-    return (f"no memory is in the spec folder {folder}", runtime.meant_folder(folder))
+    return (finding("folder-empty", folder=folder), runtime.meant_folder(folder))
 
 
 def _hints(offers: Sequence[Offer], loading: str, page: _Page) -> list[Text]:
     hints: list[Text] = []
     if offers and loading == "ask":
-        choices = " ".join(offer.choice for offer in offers)
-        hints.append(f"ask which memories to load: {choices}; skipping never blocks")
+        hints.append(advise("ask-which-to-load", choices=" ".join(offer.choice for offer in offers)))
     if page.text and not page.parts:
         hints.append(advise("search-or-load"))
     elif not page.parts:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from spec_kit_memory.advice import outcome
-from spec_kit_memory.answers import DiffLine, ExamineAnswer, Section, UseDay, ValueDifference, Version, VersionsAnswer
+from spec_kit_memory.advice import finding, outcome
 from spec_kit_memory.core import decay, markdown
 from spec_kit_memory.core.memory import HistoryEntry, Memory
 from spec_kit_memory.core.wording import counted
@@ -18,6 +17,15 @@ from spec_kit_memory.features import code_state, freshness, merge, near_duplicat
 from spec_kit_memory.features.history_rows import EXTRAS
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import activity
+from spec_kit_memory.page_answers import (
+    DiffLine,
+    ExamineAnswer,
+    Section,
+    UseDay,
+    ValueDifference,
+    Version,
+    VersionsAnswer,
+)
 from spec_kit_memory.requests import ExamineRequest, VersionsRequest
 
 USE_DAYS = 90
@@ -187,12 +195,12 @@ def _diff(old: str, new: str) -> Iterator[DiffLine]:
 
     a, b = old.split("\n") if old else [], new.split("\n") if new else []
     if len(a) + len(b) > MOST_DIFF_LINES:
-        yield DiffLine(kind="skipped", text=f"{counted(len(a) + len(b), 'line')}: too many to compare here")
+        yield DiffLine(kind="skipped", text=str(finding("too-many-lines", count=len(a) + len(b))))
         return
     end = 0
     for group in SequenceMatcher(None, a, b, autojunk=False).get_grouped_opcodes(DIFF_CONTEXT):
         if group[0][1] > end:
-            yield DiffLine(kind="skipped", text=counted(group[0][1] - end, "unchanged line"))
+            yield DiffLine(kind="skipped", text=str(finding("unchanged-lines", count=group[0][1] - end)))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 for i, j in zip(range(i1, i2), range(j1, j2), strict=True):

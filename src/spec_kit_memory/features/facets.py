@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from spec_kit_memory.advice import outcome
-from spec_kit_memory.answers import FacetsAnswer
 from spec_kit_memory.features import search
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.page_answers import FacetsAnswer
 from spec_kit_memory.requests import FacetsRequest, SearchRequest
 
 MOST_FOLDERS = 12

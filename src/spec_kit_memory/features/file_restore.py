@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.advice import Text, finding
 from spec_kit_memory.core.byte_order_mark import MARKED_ENCODINGS
 from spec_kit_memory.core.memory import CHAT, Memory, Source
 from spec_kit_memory.core.operation import Operation
@@ -35,7 +36,7 @@ class Filed:
     """Paths that were written, and why others were not."""
 
     written: list[str] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, Text] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class _File:
     path: str
     content_hash: str
     write: Write | None = None
-    problem: str = ""  # why it stays as it is
+    problem: Text = ""  # why it stays as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,12 @@ def _planned(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> _File:
         return _File(path, content_hash, problem=error.message)
 
 
-def _write_of(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> tuple[Write | None, str]:
+def _write_of(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> tuple[Write | None, Text]:
     """What writes the file, or nothing where it says so already; or why it must not be written."""
     if row["redactions"]:
-        return None, "its stored text was redacted"
+        return None, finding("text-was-redacted")
     if Source(row["source"]) not in WRITTEN:
-        return None, f"files of source {row['source']} are only read"
+        return None, finding("source-only-read", source=row["source"])
     target = discover.file_to_change(runtime.settings, row["path"], scope=runtime.scope)
     data = as_it_was(row["text"], row["raw_hash"])
     present = disk.read_bytes(target)[0] if filesystem.exists(target) else None
@@ -102,7 +103,7 @@ def _write_of(runtime: Runtime, row: Mapping[str, Any], drawer: str) -> tuple[Wr
         return None, ""
     problem = _unkept(runtime, target.path) if present is not None else ""
     if problem or not _is_writable(target.parent):
-        return None, problem or "its folder may not be written"
+        return None, problem or finding("folder-not-writable")
     # What is replaced is kept in the trash: its memory may be forgotten, and is in no checkpoint then.
     mtime_ns = _time_of(row, data) or None
     step = file_changes.write(
@@ -175,13 +176,13 @@ def _time_of(row: Mapping[str, Any], data: bytes) -> int:
     return (created - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000 if created else 0
 
 
-def _unkept(runtime: Runtime, target: Path) -> str:
+def _unkept(runtime: Runtime, target: Path) -> Text:
     """Why the text that is there now would be lost; "" where it is recorded."""
     present = runtime.sync.preview(target)
     if present.redactions:
-        return "the file holds secrets that are kept nowhere else"
+        return finding("file-has-secrets")
     if runtime.whole.documents.text(content_hash=present.content_hash) is None:
-        return "the file holds text that is not indexed"
+        return finding("file-has-new-text")
     return ""
 
 

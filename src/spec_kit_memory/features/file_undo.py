@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.advice import Text, finding
 from spec_kit_memory.core.operation import FileChange
 from spec_kit_memory.features import file_restore
 from spec_kit_memory.features.runtime import Runtime
@@ -31,17 +32,17 @@ class Former:
     texts: tuple[str, ...] = ()
 
 
-def obstacle(runtime: Runtime, former: Former) -> str:
+def obstacle(runtime: Runtime, former: Former) -> Text:
     """Why the file cannot be put back; "" where it can, or is back already."""
     file = former.file
     present = _present(runtime, file)
     if _is_back(file, present):
         return ""
     if _digest(present) != file.after:
-        return f"{file.path} was changed since" if file.after is not None else f"{file.path} exists again"
+        return finding("changed-since" if file.after is not None else "exists-again", path=file.path)
     if not _was_there(file) or _bytes_before(runtime, former) is not None:
         return ""
-    return f"the former text of {file.path} is kept nowhere"
+    return finding("former-text-lost", path=file.path)
 
 
 def put_back(runtime: Runtime, formers: Sequence[Former]) -> list[Step]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spec_kit_memory.advice import outcome
-from spec_kit_memory.answers import FolderRow, FoldersAnswer
 from spec_kit_memory.core import tokens
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Filter, Memory, Source
 from spec_kit_memory.errors import MemoryNotFound
 from spec_kit_memory.features import sessions
 from spec_kit_memory.features.runtime import Runtime
+from spec_kit_memory.page_answers import FolderRow, FoldersAnswer
 from spec_kit_memory.requests import FoldersRequest
 
 ABOUT_TOKENS = 80

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from spec_kit_memory import filesystem
+from spec_kit_memory.advice import Advice, Text, finding
 from spec_kit_memory.core.memory import CHAT, Presence
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable, OutsideScope, SpecKitMemoryError
 from spec_kit_memory.features.runtime import Runtime
@@ -19,7 +20,7 @@ def stored_path(runtime: Runtime, path: str) -> str:
     return paths.stored_form(runtime.settings, paths.contained(runtime.settings, path, scope=runtime.scope))
 
 
-def refresh(runtime: Runtime, path: str) -> str:
+def refresh(runtime: Runtime, path: str) -> Text:
     """Index the file again if it changed since; says why where the older text must do.
 
     A file that vanished or went bad is left to the scan, and nobody who reads waits long for others who write.
@@ -35,13 +36,13 @@ def refresh(runtime: Runtime, path: str) -> str:
         with runtime.whole.hurried():
             runtime.sync.index_file(place.path, runtime.change("changed since it was indexed"))
     except (DatabaseBusy, DatabaseUnusable) as error:
-        return f"{path} changed, but the index cannot be written now ({error.code}): this is the text as last indexed"
+        return finding("text-as-last-indexed", path=path, error=error.code)
     except (SpecKitMemoryError, OSError):
         return ""
     return ""
 
 
-def stale(runtime: Runtime) -> list[str]:
+def stale(runtime: Runtime) -> list[Advice]:
     """Live rows whose file is gone: a scan has not seen it yet."""
     if runtime.accepts:
         return []
@@ -54,7 +55,7 @@ def stale(runtime: Runtime) -> list[str]:
             continue
         absolute = paths.absolute(runtime.settings, path)
         if not stands(runtime, absolute) and not stands(runtime, pending.pending_of(absolute)):
-            gone.append(f"{path} is indexed, but its file is gone")
+            gone.append(finding("indexed-file-gone", path=path))
     return gone
 
 

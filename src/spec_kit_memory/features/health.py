@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
-from spec_kit_memory.answers import FolderStats, HealthAnswer, Problem, StatsAnswer
-from spec_kit_memory.core import decay, links, operation, tiers
+from spec_kit_memory.answers import EmbeddingStats, FolderStats, HealthAnswer, LinkStats, Problem, StatsAnswer
+from spec_kit_memory.core import decay, operation, tiers
 from spec_kit_memory.core.delivery import Backlog
-from spec_kit_memory.core.memory import Filter, State, Tier
+from spec_kit_memory.core.memory import Filter, Relation, State, Tier
 from spec_kit_memory.errors import SpecKitMemoryError
 from spec_kit_memory.features import code_state, freshness, git_status, index_workspace, remarks, sessions
 from spec_kit_memory.features.runtime import Runtime
@@ -47,14 +48,14 @@ def stats(runtime: Runtime, request: StatsRequest) -> StatsAnswer:
     )
 
 
-def _embedding(runtime: Runtime, raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "provider": runtime.settings.semantic.model,
-        "model": raw["model"],
-        "dimensions": raw["dimensions"],
-        "problem": remarks.vector_cause(runtime) or None,
-        "failures": dict(raw["failures"]) if runtime.meaning.wanted else {},
-    }
+def _embedding(runtime: Runtime, raw: Mapping[str, Any]) -> EmbeddingStats:
+    return EmbeddingStats(
+        provider=runtime.settings.semantic.model,
+        model=raw["model"],
+        dimensions=raw["dimensions"],
+        problem=remarks.vector_cause(runtime) or None,
+        failures=dict(raw["failures"]) if runtime.meaning.wanted else {},
+    )
 
 
 def _states(runtime: Runtime) -> dict[str, int]:
@@ -68,11 +69,19 @@ def _states(runtime: Runtime) -> dict[str, int]:
     return {name: count for name, count in counted.items() if count}
 
 
-def _links(runtime: Runtime, memories: int) -> dict[str, Any]:
+def _links(runtime: Runtime, memories: int) -> LinkStats:
     live_links = runtime.store.record.links()  # both ends are live
-    ends = {end for link in live_links for end in (link.source_id, link.target_id)}
-    coverage = round(len(ends) / memories, 4) if memories else 0.0
-    return links.statistics(live_links, ends) | {"coverage": coverage}
+    linked = {end for link in live_links for end in (link.source_id, link.target_id)}
+    counts = Counter(link.relation for link in live_links)
+    strengths = [link.strength for link in live_links]
+    return LinkStats(
+        total=len(live_links),
+        relations={relation.value: counts[relation] for relation in Relation},
+        linked=len(linked),
+        coverage=round(len(linked) / memories, 4) if memories else 0.0,
+        average_strength=round(sum(strengths) / len(strengths), 4) if strengths else 0.0,
+        orphans=0,  # of live links; `health` finds those that have lost an end
+    )
 
 
 def _folders(runtime: Runtime, tallies: list[Tally], ranking: str) -> list[FolderStats]:
@@ -344,7 +353,7 @@ def _in_vectors(runtime: Runtime) -> Iterator[_Checked]:
     )
 
 
-def _without_vectors(memories: int, passages: int, cause: str) -> Advice:
+def _without_vectors(memories: int, passages: int, cause: Text) -> Advice:
     if cause:
         return finding("memories-without-vectors-why", count=memories, passages=passages, cause=cause)
     return finding("memories-without-vectors", count=memories, passages=passages)

@@ -6,10 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
-from spec_kit_memory.advice import Text, advise, outcome
-from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer
+from spec_kit_memory.advice import Text, advise, finding, outcome
+from spec_kit_memory.answers import HistoryAnswer, LedgerAnswer, LedgerState
 from spec_kit_memory.core import ledger as chain
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import HistoryEntry, LedgerEntry
@@ -45,7 +44,7 @@ def history(runtime: Runtime, request: HistoryRequest) -> HistoryAnswer:
         advice=cut if entries else _when_nothing(runtime, memory_id, folder),
         entries=tuple(fitting),
         counts=totals,
-        ledger=_verified(runtime) if memory_id is None and not request.latest else {},
+        ledger=_verified(runtime) if memory_id is None and not request.latest else LedgerState(),
         titles={
             memory.id: memory.title for memory in runtime.store.documents.many(list({row.memory_id for row in fitting}))
         }
@@ -77,9 +76,9 @@ def _telling(state: Mapping[str, object] | None) -> Mapping[str, object] | None:
     return {name: value for name, value in state.items() if value not in (None, "", (), [], {}, False)}
 
 
-def _verified(runtime: Runtime) -> dict[str, Any]:
+def _verified(runtime: Runtime) -> LedgerState:
     answer = ledger_verify(runtime, LedgerVerifyRequest())
-    return {"ok": answer.ok, "entries": answer.entries, "head": answer.head, "brokenAt": answer.broken_at}
+    return LedgerState(ok=answer.ok, entries=answer.entries, head=answer.head, broken_at=answer.broken_at)
 
 
 def ledger_verify(runtime: Runtime, request: LedgerVerifyRequest) -> LedgerAnswer:
@@ -135,11 +134,9 @@ class _Tally:
         """A chain that was cut off or written anew holds in itself; only a head kept elsewhere tells."""
         for sequence, hash_ in sorted(heads.items()):
             if sequence > self.entries:
-                cut = f"the end is missing: it went up to entry {sequence} when you kept its head"
-                return chain.Broken(self.entries + 1, cut)
+                return chain.Broken(self.entries + 1, finding("ledger-cut-off", sequence=sequence))
             if self._cached[sequence] != hash_:
-                rewritten = f"entry {sequence} is not the one that you kept: the ledger was rewritten"
-                return chain.Broken(sequence, rewritten)
+                return chain.Broken(sequence, finding("ledger-rewritten", sequence=sequence))
         return None
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.advice import Advice, Text, advise, outcome
-from spec_kit_memory.answers import IndexAnswer, SkippedFiles, UnreadFile
+from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
+from spec_kit_memory.answers import IndexAnswer, RebuiltIndex, RebuiltTable, SkippedFiles, UnreadFile
 from spec_kit_memory.core.folders import clean_folder, near_folders
 from spec_kit_memory.core.memory import VectorStatus
 from spec_kit_memory.core.wording import counted
@@ -194,7 +194,7 @@ def _left_by_stamp(runtime: Runtime) -> float:
 
 
 def _missing_vectors(
-    runtime: Runtime, status: Mapping[str, int], failures: Mapping[str, int], cause: str, *, embedded: bool
+    runtime: Runtime, status: Mapping[str, int], failures: Mapping[str, int], cause: Text, *, embedded: bool
 ) -> list[Text]:
     """What is not embedded and why, with a next step that leads somewhere."""
     waiting, broken = (
@@ -203,12 +203,12 @@ def _missing_vectors(
     if not runtime.meaning.wanted or not (waiting or broken):
         return []
     hints: list[Text] = [
-        f"{counted(count, 'passage has', 'passages have')} no vector: {why}" for why, count in failures.items()
+        finding("passages-without-vector", count=count, cause=cause) for cause, count in failures.items()
     ]
     if waiting and cause and runtime.meaning.advice:
         hints.append(advise("vectors-held-up", count=waiting, cause=cause, next=runtime.meaning.advice))
     elif waiting and cause:
-        hints.append(f"{counted(waiting, 'memory waits', 'memories wait')} for vectors: {cause}")
+        hints.append(finding("memories-wait-for-vectors", count=waiting, cause=cause))
     elif waiting:
         hints.append(advise("vectors-tried" if embedded else "vectors-waiting", count=waiting))
     if broken:
@@ -232,8 +232,9 @@ def _answer(
         hints.append(advise("bad-files", count=len(report.bad)))
     loose = [remark for remark in runtime.store.care.remarks() if remark.kind == "link"] if report.changed else []
     if loose:
-        more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
-        hints.append(advise("loose-links", path=loose[0].path, problem=loose[0].message, more=more))
+        first = finding("file-problem", path=loose[0].path, problem=loose[0].message)
+        problem = finding("and-more", names=(first,), more=len(loose) - 1) if len(loose) > 1 else first
+        hints.append(advise("loose-links", problem=problem))
     failures = stats["failures"] if runtime.meaning.wanted else {}
     cause = remarks.vector_cause(runtime)
     hints += _missing_vectors(runtime, status, failures, cause, embedded=passages is not None)
@@ -269,31 +270,36 @@ def bad_files(report: ScanReport) -> tuple[UnreadFile, ...]:
 
 def _with_rebuilt(runtime: Runtime, answer: IndexAnswer, rebuilt: Rebuilt) -> IndexAnswer:
     """What could not be read comes first: it is the one thing that nobody sees later."""
-    values: dict[str, Any] = {}
     hints: list[Text] = []
+    kept, tables = None, None
     if rebuilt.kept != Path():
-        values["kept"] = paths.stored_form(runtime.settings, rebuilt.kept)
-        hints = [f"the index as it was is kept as {values['kept']}; delete it when you need it no more"]
+        kept = paths.stored_form(runtime.settings, rebuilt.kept)
+        hints = [finding("old-index-kept", path=kept)]
     code = "rebuilt"
     if not runtime.isolated:  # numbers of the whole are not for a part
-        values["tables"] = [{"table": name, **asdict(table)} for name, table in rebuilt.tables.items()]
+        tables = tuple(RebuiltTable(table=name, **asdict(table)) for name, table in rebuilt.tables.items())
         losses = [_loss(name, table) for name, table in rebuilt.tables.items() if table.lost or not table.complete]
         if losses:
             code = "rebuilt-in-part"
-            hints = [f"could not be read: {', '.join(losses)}", *hints]
+            hints = [finding("rows-lost", losses=tuple(losses)), *hints]
             hints.append(advise("restore-lost"))
     return replace(
-        answer, outcome=outcome(code, outcome=answer.outcome), advice=(*hints, *answer.advice), rebuilt=values
+        answer,
+        outcome=outcome(code, outcome=answer.outcome),
+        advice=(*hints, *answer.advice),
+        rebuilt=RebuiltIndex(kept=kept, tables=tables),
     )
 
 
-def _loss(name: str, table: TableReport) -> str:
+def _loss(name: str, table: TableReport) -> Advice:
     whole = table.read + table.restored + table.lost
     if table.complete:
-        return f"{table.lost} of {whole} rows of {name}"
+        return finding("lost-rows", lost=table.lost, whole=whole, table=name)
     if not table.read:
-        return f"whatever {name} held"
-    return f"at least {table.lost} of {whole} rows of {name}" if table.lost else f"a part of {name}"
+        return finding("lost-table", table=name)
+    if not table.lost:
+        return finding("lost-part", table=name)
+    return finding("lost-at-least", lost=table.lost, whole=whole, table=name)
 
 
 def _skipped(report: ScanReport) -> tuple[SkippedFiles, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spec_kit_memory.advice import Value, advise, outcome
+from spec_kit_memory.advice import Text, Value, advise, finding, outcome
 from spec_kit_memory.answers import MergeAnswer
 from spec_kit_memory.core import document_merge, front_edit, markdown
 from spec_kit_memory.core.ledger_operations import operation_of
@@ -52,15 +52,15 @@ def merge(runtime: Runtime, request: MergeRequest) -> MergeAnswer:
     )
 
 
-def obstacle(old: Memory, new: Memory) -> str:
+def obstacle(old: Memory, new: Memory) -> Text:
     """Why these two cannot become one; "" if they can."""
     for memory in (old, new):
         if memory.source is not Source.MEMORY:
-            return f"memory {memory.id} comes from {memory.source.value}, and only memory files are merged"
+            return finding("merges-memory-files-only", id=memory.id, source=memory.source.value)
         if memory.tier is Tier.CONSTITUTIONAL:
-            return f"memory {memory.id} is a rule, and rules are not merged"
+            return finding("rules-are-not-merged", id=memory.id)
     if old.owner != new.owner:
-        return f"memories {old.id} and {new.id} belong to different users"
+        return finding("memories-of-different-users", id=old.id, other=new.id)
     return ""
 
 
@@ -73,7 +73,7 @@ def join(runtime: Runtime, *, memory_id: int, into: int) -> Merged:
     old, new = runtime.store.documents.get(memory_id), runtime.store.documents.get(into)
     problem = obstacle(old, new)
     if problem:
-        raise Invalid(problem, hint="nothing was changed")
+        raise Invalid(str(problem), hint="nothing was changed")
     trashed = file_changes.retried(lambda: _join(runtime, old=old, new=new))
     return Merged(runtime.read_again(new), old, trashed)
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from spec_kit_memory.advice import outcome
-from spec_kit_memory.answers import Amount, Curve, NumbersAnswer, SentDay, UseDay
 from spec_kit_memory.core import decay
 from spec_kit_memory.core.memory import Memory, State, Tier
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import activity
+from spec_kit_memory.page_answers import Amount, Curve, NumbersAnswer, SentDay, UseDay
 from spec_kit_memory.requests import NumbersRequest
 
 MOST_FOLDERS = 20

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise, outcome
+from spec_kit_memory.advice import Text, advise, finding, outcome
 from spec_kit_memory.answers import SearchAnswer
 from spec_kit_memory.core import dates
 from spec_kit_memory.core import query as queries
 from spec_kit_memory.core.memory import Actor, Change, Event, HistoryEntry, Memory, Scope
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import BadParameter, CheckpointNotFound, OutOfRange, SpecKitMemoryError
 from spec_kit_memory.features import checkpoints, history_rows, search_answer
 from spec_kit_memory.features.history_rows import PastState
@@ -50,7 +49,7 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
     when = _iso(past.moment)
     # An empty past is no reason to index anything now, and other words would find no more.
     has_files = bool(answer.stats["totalFiles"])
-    hints = answer.advice if has_files else ("nothing was known then",)
+    hints = answer.advice if has_files else (finding("nothing-was-known"),)
     return replace(
         answer,
         outcome=outcome(
@@ -58,7 +57,7 @@ def search(runtime: Runtime, request: Request) -> SearchAnswer:
             when=past.name or when,
             outcome=answer.outcome if has_files else outcome("nothing-known-then"),
         ),
-        advice=(f"answered from what was known at {when}", *past.hints, *hints),
+        advice=(finding("answered-as-of", when=when), *past.hints, *hints),
     )
 
 
@@ -212,7 +211,7 @@ def _from_checkpoint(runtime: Runtime, name: str) -> _PastRows | None:
         return None
     opened.verify()
     header = opened.header
-    hints: list[Text] = [f"the checkpoint holds spec folder {header.spec_folder} only"] if header.spec_folder else []
+    hints: list[Text] = [finding("checkpoint-of-folder", folder=header.spec_folder)] if header.spec_folder else []
     return _PastRows(header.created, opened.rows(), f"checkpoint {header.name}", hints)
 
 
@@ -294,7 +293,7 @@ def _last_use(state: PastState, memory: Memory | None, moment: datetime) -> date
 def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment: datetime) -> list[Text]:
     if not history:
         return [advise("no-record")]
-    hints: list[Text] = ["use is not recorded over time: states and recency then are judged by changes, not by reads"]
+    hints: list[Text] = [finding("use-not-recorded")]
     if history[0].at > moment:
         hints.append(advise("record-starts", at=_iso(history[0].at)))
     began: dict[int, datetime] = {}
@@ -307,10 +306,7 @@ def _unknowable(runtime: Runtime, history: list[HistoryEntry], lost: int, moment
         and memory.attributes.created_at <= moment < began.get(memory.id, memory.first_indexed_at)
     ]
     if late:
-        hints.append(
-            f"left out: {counted(len(late), 'memory carries', 'memories carry')} an earlier date but came into the "
-            "index later"
-        )
+        hints.append(finding("indexed-later", count=len(late)))
     if lost:
-        hints.append(f"the text of {counted(lost, 'memory')} as it was then is lost, and left out")
+        hints.append(finding("past-text-lost", count=lost))
     return hints

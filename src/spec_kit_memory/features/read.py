@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from heapq import merge
 from typing import Any
 
-from spec_kit_memory.advice import Text, Value, advise, outcome
+from spec_kit_memory.advice import Text, Value, advise, finding, outcome
 from spec_kit_memory.answers import Card, GetAnswer, ListAnswer, LoadAnswer
 from spec_kit_memory.core import decay, long_lines, markdown, tokens
 from spec_kit_memory.core.citations import Code
@@ -114,14 +114,14 @@ def _section(memory: Memory, text: str, anchor_id: str) -> tuple[int, int]:
     return section.first_line, section.last_line
 
 
-def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int, list[str]]:
+def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple[str, int, list[Text]]:
     """Whole lines within the budget and the beginning of one that is too long for it; the last line; what was cut."""
     if last < first:
         return "", last, []  # a section with nothing in it
     if len(lines[first - 1].encode("utf-8", "surrogatepass")) > budget_tokens * 4:
         line = lines[first - 1]
         part = line.encode("utf-8", "surrogatepass")[: budget_tokens * 4].decode("utf-8", "ignore")
-        return part, first, [f"line {first} is shown up to character {len(part):,} of {len(line):,}"]
+        return part, first, [finding("line-cut", line=first, shown=f"{len(part):,}", length=f"{len(line):,}")]
     used, end = 0, first
     for number in range(first, last + 1):
         line = lines[number - 1]
@@ -130,10 +130,8 @@ def _up_to(lines: list[str], first: int, last: int, budget_tokens: int) -> tuple
         used += size
         if used > budget_tokens * 4 and number > first:
             if long_lines.is_long(line) and (part := tokens.clip(line, room // 4)):
-                passages = (
-                    f"line {number} is shown up to character {len(part):,} of {len(line):,}; ask for it alone for more"
-                )
-                return "\n".join([*lines[first - 1 : end], f"{part}…"]), number, [passages]
+                cut = finding("line-cut-short", line=number, shown=f"{len(part):,}", length=f"{len(line):,}")
+                return "\n".join([*lines[first - 1 : end], f"{part}…"]), number, [cut]
             break
         end = number
     return "\n".join(lines[first - 1 : end]), end, []

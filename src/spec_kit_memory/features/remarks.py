@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from spec_kit_memory.advice import Advice, Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, finding
 from spec_kit_memory.answers import Card
 from spec_kit_memory.core import decay
 from spec_kit_memory.core.memory import Memory, Tier, VectorStatus
@@ -30,7 +30,7 @@ def held_back(runtime: Runtime, memory: Memory) -> Advice | None:
     return None
 
 
-def vector_cause(runtime: Runtime) -> str:
+def vector_cause(runtime: Runtime) -> Text:
     """Why nothing can be embedded now, as far as any process knows; "" if nothing stands in the way."""
     if not runtime.meaning.wanted:
         return ""
@@ -52,7 +52,7 @@ def of(runtime: Runtime, memories: Sequence[Memory], *, slips: bool = False) -> 
     for memory in memories:
         cause = vector_cause(runtime) if memory.vector_status in _WAITING else ""
         if cause and not any(isinstance(text, str) and "no vector" in text for text in remarks[memory.id]):
-            remarks[memory.id].append(f"it has no vectors yet: {cause}")
+            remarks[memory.id].append(finding("no-vectors-yet", cause=cause))
     return {memory_id: tuple(texts) for memory_id, texts in remarks.items()}
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spec_kit_memory.advice import Advice, Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, finding
 from spec_kit_memory.core import calibration, relevance
 from spec_kit_memory.core.memory import Filter, RawHit, StoredPassage
 from spec_kit_memory.core.query import Query
@@ -187,20 +187,20 @@ class Question:
         problem, then = self._runtime.meaning.problem, self._runtime.meaning.advice
         if isinstance(then, Advice):
             return (advise("no-meaning", problem=problem, next=then),)
-        return (f"meaning: {problem}",)
+        return (finding("meaning-unavailable", problem=problem),)
 
     @property
     def text(self) -> bool:
         return self._mode != "vector" or not self.embeddings
 
 
-def _foreign(runtime: Runtime, dimensions: int) -> str:
+def _foreign(runtime: Runtime, dimensions: int) -> Text:
     """Why the vectors of the index say nothing to the query's; "" if they are of one model."""
     stored, embedder = runtime.store.care.stats(), runtime.meaning.embedder()
     stored_model = (stored["weights_hash"], stored["dimensions"])
     if embedder is None or not stored_model[0] or stored_model == (embedder.weights_hash, dimensions):
         return ""
-    return f"the index has vectors of {stored['model']}, not of {embedder.name}"
+    return finding("vectors-of-another-model", stored=str(stored["model"]), used=embedder.name)
 
 
 def prepare(runtime: Runtime, query: Query, *, also: Sequence[Query] = (), mode: str = "hybrid") -> Question:

@@ -13,7 +13,7 @@ from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spec_kit_memory.advice import Advice, Text, advise
+from spec_kit_memory.advice import Advice, Text, advise, finding
 from spec_kit_memory.answers import Card
 from spec_kit_memory.caller import Caller
 from spec_kit_memory.core import decay, tokens, usage
@@ -38,12 +38,13 @@ from spec_kit_memory.settings import Settings
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from spec_kit_memory.answers import ChangesAnswer, NumbersAnswer, SearchAnswer
+    from spec_kit_memory.answers import ChangesAnswer, SearchAnswer
     from spec_kit_memory.core.alignment import Profile
     from spec_kit_memory.core.operation import Operation
     from spec_kit_memory.features.background import Background
     from spec_kit_memory.files.cited_code import CodeFiles
     from spec_kit_memory.files.scan import Sync
+    from spec_kit_memory.page_answers import NumbersAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Meaning:
         self._opened = embedder is not None
         self._failed_at: datetime | None = None
         self._stuck: list[Future[list[QueryEmbedding]]] = []
-        self.problem = ""
+        self.problem: Text = ""
         self.advice: Text = ""  # the next step that the problem's own hint names
 
     @property
@@ -120,14 +121,18 @@ class Meaning:
         except TimeoutError:
             with self._lock:
                 self._stuck.append(future)
-            late = f"the query was not embedded within {PATIENCE_SECONDS} seconds"
-            self.failed(ProviderUnavailable(late, hint="search works by text meanwhile"))
+            self.failed(
+                ProviderUnavailable(
+                    f"the query was not embedded within {PATIENCE_SECONDS} seconds",
+                    hint="search works by text meanwhile",
+                )
+            )
             return []
 
     def queries(self, texts: Sequence[str]) -> list[QueryEmbedding]:
         """The vectors of a question's texts, or none with `problem` saying why."""
         if not self.wanted:
-            self.problem = "semantic search is switched off (semantic.model is none)"
+            self.problem = finding("semantic-search-off")
             return []
         if self.down:
             return []
@@ -147,12 +152,12 @@ class Meaning:
         self._failed_at = self._now()
         self.problem, self.advice = f"{error.code} {error.message}", next(iter(error.advice), "")
 
-    def check(self) -> str:
+    def check(self) -> Text:
         """Why nothing can be embedded now, tried out; "" if it can, or nobody wants it."""
         if not self.wanted:
             return ""
-        future = None if self.down else self.begin(["Is anybody there?"])
-        return "" if future and self.end(future) else self.problem or "an earlier question is still being embedded"
+        future = None if self.down else self.begin(["probe"])
+        return "" if future and self.end(future) else self.problem or finding("embedding-earlier-question")
 
 
 class OpenedText:
@@ -199,28 +204,28 @@ class Shelf:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str, OpenedText] = {}
+        self._opened_texts: dict[str, OpenedText] = {}
         self._characters = 0
 
     def missing(self, content_hashes: Iterable[str]) -> list[str]:
         with self._lock:
-            return [hash_ for hash_ in dict.fromkeys(content_hashes) if hash_ not in self._kept]
+            return [hash_ for hash_ in dict.fromkeys(content_hashes) if hash_ not in self._opened_texts]
 
     def get(self, content_hash: str, read: Callable[[], str]) -> OpenedText:
         with self._lock:
-            cached = self._kept.pop(content_hash, None)
+            cached = self._opened_texts.pop(content_hash, None)
             if cached is not None:
-                self._kept[content_hash] = cached  # the last used is the last to go
+                self._opened_texts[content_hash] = cached  # the last used is the last to go
                 return cached
         return self.put(content_hash, read())
 
     def put(self, content_hash: str, text: str) -> OpenedText:
         opened = OpenedText(text)
         with self._lock:
-            if self._kept.setdefault(content_hash, opened) is opened:
+            if self._opened_texts.setdefault(content_hash, opened) is opened:
                 self._characters += len(opened.text)
-            while self._characters > self.MOST_CHARACTERS and len(self._kept) > 1:
-                self._characters -= len(self._kept.pop(next(iter(self._kept))).text)
+            while self._characters > self.MOST_CHARACTERS and len(self._opened_texts) > 1:
+                self._characters -= len(self._opened_texts.pop(next(iter(self._opened_texts))).text)
         return opened
 
 

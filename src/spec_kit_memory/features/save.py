@@ -16,14 +16,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from spec_kit_memory.advice import Text, advise, outcome
+from spec_kit_memory.advice import Text, advise, finding, outcome
 from spec_kit_memory.answers import SaveAnswer, SimilarMemory
 from spec_kit_memory.core import attention, phrases, redact, session_data, session_document
 from spec_kit_memory.core.folders import clean_folder
 from spec_kit_memory.core.memory import Memory, VectorStatus, owner_of
 from spec_kit_memory.core.session_data import SessionData
 from spec_kit_memory.core.session_document import Rendered
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import AccessDenied, DatabaseBusy, DatabaseUnusable, MissingParameter, SpecKitMemoryError
 from spec_kit_memory.features import choose_folder, index_workspace, merge, near_duplicates, remarks, sessions
 from spec_kit_memory.features.personal import PERSONAL
@@ -89,8 +88,7 @@ def _existing(runtime: Runtime, file_path: str, *, dry_run: bool, on_similar: st
     warnings: list[Text] = [warning.message for warning in memory.warnings if warning.code != "secret"]
     warnings += remarks.of(runtime, [memory])[memory.id]
     if memory.redactions:
-        count = counted(memory.redactions, "secret is", "secrets are")
-        warnings.append(f"{count} left out of the index; {memory.path} itself still says it all")
+        warnings.append(finding("secrets-left-in-file", count=memory.redactions, path=memory.path))
     similar = () if on_similar == "distinct" else near_duplicates.similar_to(runtime, memory.id)
     answer = replace(
         _saved(memory, result),
@@ -229,7 +227,7 @@ def _write(
                 git_=repository,
             )
     except SpecKitMemoryError as error:
-        answer = replace(answer, warnings=(*answer.warnings, f"the memory is saved, but {error.message}"))
+        answer = replace(answer, warnings=(*answer.warnings, finding("saved-but", problem=error.message)))
     _session_saved(runtime, draft.session.session_id)
     return replace(answer, vector_status=status, advice=_hints(similar, on_similar, memory_id))
 
@@ -242,14 +240,14 @@ def _note_citations(runtime: Runtime, memory_id: int, *, is_new: bool = False) -
         record_citations(runtime.whole, runtime.settings, [memory_id], is_new=is_new)
 
 
-def _folder_warnings(in_data: str | None, argument: str | None, placed: choose_folder.Placed) -> list[str]:
+def _folder_warnings(in_data: str | None, argument: str | None, placed: choose_folder.Placed) -> list[Text]:
     """The data and the argument may name two folders: the argument is the later word."""
     if not in_data or not argument:
         return []
     folder = clean_folder(in_data)
     if placed.spec_folder == folder or (placed.spec_folder or "").endswith(f"/{folder}"):
         return []
-    return [f"the data names spec folder {folder}, but {placed.spec_folder} was named beside it and is used"]
+    return [finding("two-folders-named", folder=folder, used=placed.spec_folder or "")]
 
 
 def _stored_duplicate(
@@ -304,22 +302,21 @@ def _already_stored(
 def _joined(runtime: Runtime, answer: SaveAnswer, memory_id: int) -> SaveAnswer:
     """The answer after the most similar memory was taken in, or with the reason why none was."""
     memory = runtime.store.documents.get(memory_id, any_presence=True)  # another process may have deleted it by now
-    others = tuple(row for row in answer.similar if row["id"] != memory_id)
+    others = tuple(row for row in answer.similar if row.id != memory_id)
     other = near_duplicates.mergeable(runtime, others, memory)
     if other is None:
         if others:
-            reason = (
-                merge.obstacle(runtime.store.documents.get(others[0]["id"], any_presence=True), memory)
-                or "only memories of one folder"
+            reason = merge.obstacle(runtime.store.documents.get(others[0].id, any_presence=True), memory) or finding(
+                "merges-one-folder-only"
             )
-            message = f"memory {others[0]['id']} is similar, but was not merged: {reason}"
+            message = finding("similar-not-merged", id=others[0].id, reason=reason)
             return replace(answer, warnings=(*answer.warnings, message), similar=others)
         return replace(answer, similar=())
     try:
         done = merge.join(runtime, memory_id=other.id, into=memory_id)
     except SpecKitMemoryError as error:
         # The memory is kept by now, and so is the other one.
-        message = f"memory {other.id} was not merged: {error.message}"
+        message = finding("not-merged", id=other.id, reason=error.message)
         return replace(answer, warnings=(*answer.warnings, message), similar=others)
     return replace(
         answer,
@@ -410,7 +407,7 @@ def _after(runtime: Runtime, answer: SaveAnswer, path: Path, result: PutResult) 
 
 
 def _hints(similar: tuple[SimilarMemory, ...], on_similar: str, memory_id: int) -> tuple[Text, ...]:
-    others = [row["id"] for row in similar if row["id"] != memory_id]
+    others = [row["id"] for row in similar if row.id != memory_id]
     if not others or on_similar != "warn":
         return ()
     return (advise("merge-similar", other=others[0], id=memory_id),)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spec_kit_memory.advice import Text, advise
-from spec_kit_memory.answers import HeldBack, HeldMatch
+from spec_kit_memory.answers import ConceptMatches, HeldBack, HeldMatch, NamedMemory
 from spec_kit_memory.core import calibration, decay, ranking, usage, words
 from spec_kit_memory.core import query as queries
 from spec_kit_memory.core.folders import clean_folder
@@ -92,7 +92,7 @@ class Ranking:
     historical: bool
     scale: float | None = None  # what the formula's score was multiplied by; None: it is shown as it is
     steepness: int = 1  # of the relevance
-    concepts: Mapping[str, Any] = field(default_factory=dict)  # where each is, if no memory matches all of them
+    concepts: Mapping[str, ConceptMatches] = field(default_factory=dict)  # where each is, if none has all
 
     def answers(self, result: RankedMemory) -> bool:
         """Is it an answer, more than the nearest that there is? By its words where its match cannot be told."""
@@ -297,15 +297,15 @@ def _counted(runtime: Runtime, concepts: Sequence[str], result: RankedMemory) ->
     return result._replace(concepts={concept: words.occurrences(text, concept) for concept in concepts})
 
 
-def _where_found(runtime: Runtime, concepts: Concepts) -> dict[str, Any]:
+def _where_found(runtime: Runtime, concepts: Concepts) -> dict[str, ConceptMatches]:
     """Of each concept how many memories match it, and the best of them."""
     best = {id_ for ids in concepts.found.values() for id_ in ids[:MOST_NAMED]}
     titles = {memory.id: memory.title for memory in runtime.store.documents.many(sorted(best))}
     return {
-        concept: {
-            "memories": len(ids),
-            "best": [{"id": id_, "title": titles[id_]} for id_ in ids[:MOST_NAMED] if id_ in titles],
-        }
+        concept: ConceptMatches(
+            memories=len(ids),
+            best=tuple(NamedMemory(id=id_, title=titles[id_]) for id_ in ids[:MOST_NAMED] if id_ in titles),
+        )
         for concept, ids in concepts.found.items()
     }
 

@@ -11,15 +11,20 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Any
 
-from spec_kit_memory.advice import advise, outcome
-from spec_kit_memory.answers import SessionAnswer, Suggestion, TriggerAnswer, TriggeredMemory
+from spec_kit_memory.advice import Advice, advise, finding, outcome
+from spec_kit_memory.answers import (
+    AttendedMemory,
+    SessionAnswer,
+    SessionTurn,
+    Suggestion,
+    TriggerAnswer,
+    TriggeredMemory,
+)
 from spec_kit_memory.core import attention, decay, tokens
 from spec_kit_memory.core import triggers as phrases
 from spec_kit_memory.core.memory import Filter, Link, Memory, Session, Source, State, Tier
 from spec_kit_memory.core.triggers import TriggerMatch
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import DatabaseBusy, DatabaseUnusable
 from spec_kit_memory.features.runtime import Runtime
 from spec_kit_memory.files import recent_prompts
@@ -152,13 +157,13 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
     ]
     loading = phrases.loading(prompt)
     rows = [_row(match, memories[match.memory_id]) for match in first_matches]
-    turn_values: dict[str, Any] = {}
+    session = SessionTurn()
     if session_id and request.include_cognitive:
         turn = _Turn(runtime, session_id, request.turn_number, loading)
         rows = turn.attend(first_matches, memories, limit=limit)
-        turn_values = turn.told()
+        session = turn.summary()
         if turn.save_due and not any(s.kind == "save" for s in suggested):
-            suggested.append(Suggestion(kind="save", phrase=f"{counted(turn.unsaved_turns, 'turn')} without a save"))
+            suggested.append(Suggestion(kind="save", phrase=finding("turns-without-save", count=turn.unsaved_turns)))
     elif session_id and loading:
         keep_session(runtime, replace(open_session(runtime, session_id), loading=loading))
     hidden = len(matches) - len(first_matches)
@@ -173,13 +178,13 @@ def triggers(runtime: Runtime, request: TriggersRequest) -> TriggerAnswer:
         matches=tuple(rows),
         suggestions=tuple(suggested),
         loading=loading,
-        session=turn_values,
+        session=session,
     )
 
 
-def _ids(memory_ids: Sequence[int]) -> str:
-    more = f" and {len(memory_ids) - NAMED_IDS} more" if len(memory_ids) > NAMED_IDS else ""
-    return ", ".join(f"#{memory_id}" for memory_id in memory_ids[:NAMED_IDS]) + more
+def _ids(memory_ids: Sequence[int]) -> tuple[str, ...] | Advice:
+    names, more = tuple(f"#{memory_id}" for memory_id in memory_ids[:NAMED_IDS]), len(memory_ids) - NAMED_IDS
+    return finding("and-more", names=names, more=more) if more > 0 else names
 
 
 def matching(runtime: Runtime, prompt: str) -> tuple[list[TriggerMatch], dict[int, Memory]]:
@@ -256,16 +261,16 @@ class _Turn:
         keep_session(self._runtime, self.session)
         return rows
 
-    def told(self) -> dict[str, Any]:
-        return {
-            "id": self.session.id,
-            "turn": self.session.turn,
-            "loading": self.session.loading,
-            "workingMemory": [
-                {"id": memory_id, "title": self._titles[memory_id], "attention": round(power, 3)}
+    def summary(self) -> SessionTurn:
+        return SessionTurn(
+            id=self.session.id,
+            turn=self.session.turn,
+            loading=self.session.loading,
+            working_memory=tuple(
+                AttendedMemory(id=memory_id, title=self._titles[memory_id], attention=round(power, 3))
                 for memory_id, power in attention.working_memory(self.session, tiers=self._tiers)
-            ],
-        }
+            ),
+        )
 
     def _near(self, matched: Mapping[int, float], limit: int) -> list[tuple[Memory, float]]:
         """What is linked to a match, or is a document of the same spec folder."""

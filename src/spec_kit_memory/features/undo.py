@@ -16,7 +16,7 @@ from itertools import count, islice
 from typing import Any
 
 from spec_kit_memory import filesystem
-from spec_kit_memory.advice import Advice, Value, advise, outcome
+from spec_kit_memory.advice import Advice, Text, Value, advise, finding, outcome
 from spec_kit_memory.answers import ChangeRow, ChangesAnswer, UndoAnswer
 from spec_kit_memory.core import front_edit, markdown, operation
 from spec_kit_memory.core.ledger_operations import operation_of
@@ -33,7 +33,6 @@ from spec_kit_memory.core.memory import (
     Source,
     VectorStatus,
 )
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import Invalid, SpecKitMemoryError
 from spec_kit_memory.features import file_restore, file_undo, freshness, index_workspace, link_undo, undo_restore
 from spec_kit_memory.features.file_undo import Former
@@ -53,14 +52,18 @@ _CALLED = {"validate": "validation", "unlink": "link"}  # in answers
 class _Impossible(Exception):  # noqa: N818  a reason, not an error
     """The operation cannot be taken back any more, and why; the one before it may."""
 
+    def __init__(self, *reasons: Advice) -> None:
+        super().__init__(*reasons)
+        self.reason = finding("several-reasons", reasons=reasons)
+
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What an undo did, in words."""
+    """What an undo did."""
 
     outcome: Advice
     memory_ids: Sequence[int]
-    hints: Sequence[str] = ()
+    hints: Sequence[Text] = ()
 
 
 def undo(runtime: Runtime, request: UndoRequest) -> UndoAnswer:
@@ -135,7 +138,7 @@ def _change_row(act: Act) -> ChangeRow:
 
 
 def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
-    passed: list[str] = []
+    passed: list[Advice] = []  # those that cannot be taken back any more
     for act in walk:
         taken_back = operation.Undo(of=act.id, undone=act.kind)
         change = runtime.change(f"undo of {_name(act)}", taken_back)
@@ -143,14 +146,14 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
         runtime.require_right_to_rule((state.get("tier"), str(state.get("path") or "")) for state in states)
         try:
             done = _WAYS[act.kind](runtime, act, change)
-        except _Impossible as reason:
-            passed.append(f"{_name(act)} cannot be taken back: {reason}")
+        except _Impossible as impossible:
+            passed.append(finding("cannot-take-back", change=_name(act), reason=impossible.reason))
             continue
         before = None
         with suppress(SpecKitMemoryError):  # it is done: what comes now is more than was asked for
             _embed(runtime, done.memory_ids)
             before = next(walk, None)
-        again = f"say it again for the change before: {_name(before)}" if before else "nothing else is left to undo"
+        again = finding("undo-again", change=_name(before)) if before else finding("nothing-left-to-undo")
         return UndoAnswer(
             outcome=done.outcome,
             advice=(*done.hints, *passed, again),
@@ -159,7 +162,7 @@ def _undo(runtime: Runtime, walk: Iterator[Act]) -> UndoAnswer:
         )
     runtime.whole.require_sound()
     raise Invalid(
-        "; ".join(["there is nothing to undo", *passed]),
+        "; ".join(["there is nothing to undo", *map(str, passed)]),
         hint=advise("what-undo-does"),
     )
 
@@ -173,10 +176,11 @@ def _embed(runtime: Runtime, memory_ids: Sequence[int]) -> None:
         runtime.embed_soon()
 
 
-def _name(act: Act) -> str:
-    ids = act.memory_ids
-    about = f"#{ids[0]}" if len(ids) == 1 else counted(len(ids), "memory")
-    return f"{_CALLED.get(act.kind, act.kind)} of {about}"
+def _name(act: Act) -> Advice:
+    ids, kind = act.memory_ids, _CALLED.get(act.kind, act.kind)
+    if len(ids) == 1:
+        return finding("change-of", kind=kind, id=ids[0])
+    return finding("change-of-many", kind=kind, count=len(ids))
 
 
 @contextmanager
@@ -203,13 +207,11 @@ def _refuse(runtime: Runtime, formers: Sequence[Former]) -> None:
     for former in formers:
         problem = file_undo.obstacle(runtime, former)
         if problem:
-            trashed = former.file.trash
-            where = (
-                f", or take what you need from {(runtime.settings.state_folder / trashed).as_posix()}"
-                if trashed and not runtime.accepts
-                else ""
-            )
-            raise Invalid(f"{problem}, so it cannot be put back", hint=f"move it away{where}, then undo again")
+            hint = finding("move-away")
+            if former.file.trash and not runtime.accepts:
+                trashed = runtime.settings.state_folder / former.file.trash
+                hint = finding("move-away-or-take", trashed=trashed.as_posix())
+            raise Invalid(f"{problem}, so it cannot be put back", hint=hint)
 
 
 # --- delete and merge --------------------------------------------------------------
@@ -221,15 +223,15 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
         memory = runtime.store.documents.get(step.memory_id, any_presence=True)
         other = runtime.store.documents.get(path=memory.path)
         if memory.presence is Presence.LIVE:
-            hints.append(f"{memory.title} (#{memory.id}) came back by itself")
+            hints.append(finding("came-back-by-itself", title=memory.title, id=memory.id))
         elif other is None or other.id == memory.id:
             left.append((step, memory))
         elif memory.source in file_restore.WRITTEN and not memory.redactions:
             beside.append(memory)
         else:
-            hints.append(f"{memory.path} is memory {other.id} now, so memory {memory.id} stays forgotten")
+            hints.append(finding("stays-forgotten", path=memory.path, other=other.id, id=memory.id))
     if not left and not beside:
-        raise _Impossible("; ".join(hints))
+        raise _Impossible(*hints)
     formers = [former for step, memory in left for former in _formers(runtime, step, memory)]
     _refuse(runtime, formers)
     files = file_undo.put_back(runtime, formers)
@@ -243,7 +245,7 @@ def _undelete(runtime: Runtime, act: Act, change: Change) -> _Done:
     for _, memory in left:
         hints += _read_again(runtime, memory)
     for memory, copy in zip(beside, copies, strict=True):
-        hints.append(f"{memory.path} holds another memory now; this one is in {copy.path}")
+        hints.append(finding("in-a-file-of-its-own", path=memory.path, copy=copy.path))
     back = [*(memory for _, memory in left), *beside]
     names = tuple(outcome("named", title=memory.title, id=memory.id) for memory in back[:3])
     what = names if len(back) <= 3 else outcome("memories-counted", count=len(back))
@@ -272,11 +274,11 @@ def _formers(runtime: Runtime, step: UndoStep, memory: Memory) -> list[Former]:
     return [Former(file, texts) for file in step.operation.files]
 
 
-def _read_again(runtime: Runtime, memory: Memory) -> list[str]:
+def _read_again(runtime: Runtime, memory: Memory) -> list[Advice]:
     """The file may say something else by now; without one the memory does not last."""
     with suppress(SpecKitMemoryError, OSError):  # it is back; the next read of it or the next scan looks again
         if memory.source in file_restore.WRITTEN and not freshness.stands(runtime, memory.path):
-            return [f"{memory.path} has no file; the next scan takes it out again unless you save it"]
+            return [finding("file-is-missing", path=memory.path)]
         freshness.refresh(runtime, memory.path)
     return []
 
@@ -288,9 +290,9 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
     old = runtime.store.documents.get(merge.merged, any_presence=True)
     other = runtime.store.documents.get(path=old.path)
     if old.presence is Presence.LIVE:
-        raise _Impossible(f"{old.title} (#{old.id}) came back by itself")
+        raise _Impossible(finding("came-back-by-itself", title=old.title, id=old.id))
     if other is not None and other.id != old.id:
-        raise _Impossible(f"{old.path} is memory {other.id} now")
+        raise _Impossible(finding("path-is-taken", path=old.path, id=other.id))
     formers, hints = [], []
     for step in act.steps:
         memory = runtime.store.documents.get(step.memory_id, any_presence=True)
@@ -299,7 +301,7 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
                 _refuse(runtime, [former])
                 formers.append(former)
             elif problem := file_undo.obstacle(runtime, former):
-                hints.append(f"memory {merge.into} keeps the text that it took over: {problem}")
+                hints.append(finding("keeps-merged-text-why", id=merge.into, problem=problem))
             else:
                 formers.append(former)
     files = file_undo.put_back(runtime, formers)
@@ -317,7 +319,7 @@ def _unmerge(runtime: Runtime, act: Act, change: Change) -> _Done:
                 runtime.sync.index_file(file.place.path, _with_files(change, [file]))
     hints += _read_again(runtime, old)
     if not any(former.file.path != old.path for former in formers) and not hints:
-        hints.append(f"memory {merge.into} keeps the text that it took over")
+        hints.append(finding("keeps-merged-text", id=merge.into))
     return _Done(outcome("undid-merge", id=old.id, into=merge.into), [old.id, merge.into], hints)
 
 
@@ -337,7 +339,7 @@ class _Plan:
     memory_ids: tuple[int, ...]
     apply: Callable[[Change], object]
     files: Callable[[], list[file_changes.Step]] = list
-    hints: tuple[str, ...] = ()
+    hints: tuple[Advice, ...] = ()
 
 
 def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
@@ -346,12 +348,12 @@ def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
     for step in reversed(act.steps):
         try:
             plan = _STEPS[step.operation.kind](runtime, step)
-        except _Impossible as reason:
-            hints.append(str(reason))
+        except _Impossible as impossible:
+            hints.append(impossible.reason)
             continue
         plans += [plan] if plan else []
     if not plans:
-        raise _Impossible("; ".join(hints) or "nothing of it is left")
+        raise _Impossible(*(hints or [finding("nothing-of-it-is-left")]))
 
     def attempt() -> None:
         with _applied(runtime, change, [step for plan in plans for step in plan.files()]):
@@ -366,7 +368,9 @@ def _step_by_step(runtime: Runtime, act: Act, change: Change) -> _Done:
 def _live(runtime: Runtime, memory_id: int) -> Memory:
     memory = runtime.store.documents.get(memory_id, any_presence=True)
     if memory.presence is not Presence.LIVE:
-        raise _Impossible(f"{memory.title} (#{memory.id}) is {memory.presence.value}")
+        raise _Impossible(
+            finding("memory-is-not-live", title=memory.title, id=memory.id, presence=memory.presence.value)
+        )
     return memory
 
 
@@ -402,11 +406,11 @@ def _unupdate(runtime: Runtime, step: UndoStep) -> _Plan | None:
             undo_restore.put_memory_back(runtime, step, change)  # a restore had left the file alone
 
     if not filesystem.exists(place):
-        raise _Impossible(f"{memory.path} is gone")
+        raise _Impossible(finding("file-gone", name=memory.path))
     _edit_of(runtime, step, memory, changed_since)(disk.read(place).text)
     if set(changed_since) == set(update.keys):
-        raise _Impossible(f"{', '.join(changed_since)} of {memory.path} was changed since")
-    hints = (f"{', '.join(changed_since)} was changed since in {memory.path} and stays",) if changed_since else ()
+        raise _Impossible(finding("all-values-changed-since", names=tuple(changed_since), path=memory.path))
+    hints = (finding("values-changed-since", names=tuple(changed_since), path=memory.path),) if changed_since else ()
     return _Plan(
         outcome("undid-update", **about, path=memory.path),
         (memory.id,),
@@ -425,7 +429,7 @@ def _edit_of(runtime: Runtime, step: UndoStep, memory: Memory, changed_since: li
     previous, values = dict(update.previous), dict(update.values)
     if not values:  # 0.1 kept the texts only
         if was is None or became is None:
-            raise _Impossible(f"the text of {memory.path} before the update is not recorded")
+            raise _Impossible(finding("text-before-not-recorded", path=memory.path))
         previous, values = (_front(markdown.parse(text).front, update.keys) for text in (was, became))
 
     def edit(text: str) -> str:
@@ -462,7 +466,7 @@ def _unvalidate(runtime: Runtime, step: UndoStep) -> _Plan:
     memory = _live(runtime, step.memory_id)
     now = {"confidence": str(memory.confidence), "validation_count": memory.validation_count}
     if any(step.after[name] != value for name, value in now.items()):
-        raise _Impossible(f"other opinions on {memory.title} (#{memory.id}) came since")
+        raise _Impossible(finding("votes-since", title=memory.title, id=memory.id))
     confidence, count = Decimal(str(step.before["confidence"])), int(step.before["validation_count"])
     validation = step.operation
     counted_as_use = isinstance(validation, operation.Validate) and validation.useful and memory.access_count >= 1
@@ -492,7 +496,7 @@ def _unlink(runtime: Runtime, step: UndoStep) -> _Plan:
     back = link_undo.plan(runtime, step)
     if back is None:
         source, target = step.entry.memory_ids
-        raise _Impossible(f"the link between #{source} and #{target} was changed since, or an end of it is gone")
+        raise _Impossible(finding("link-changed-or-gone", source_id=source, target_id=target))
     return _Plan(back.outcome, step.entry.memory_ids, back.apply)
 
 
@@ -532,7 +536,7 @@ _STEPS: dict[str, Callable[[Runtime, UndoStep], _Plan | None]] = {
 def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
     prepared = undo_restore.prepare(runtime, act)
     if prepared.is_empty:
-        raise _Impossible("; ".join(prepared.hints) or "everything that it changed was changed since")
+        raise _Impossible(*(prepared.hints or [finding("all-changed-since")]))
     files = file_undo.put_back(runtime, prepared.formers)
     with _applied(runtime, change, files):
         undo_restore.apply(runtime, prepared, change)
@@ -546,7 +550,9 @@ def _unrestore(runtime: Runtime, act: Act, change: Change) -> _Done:
         _note_file(runtime, step, change)
     runtime.embed_soon()
     hints = [
-        f"{step.path}, which the restore had written, is {'removed' if runtime.accepts else f'in {step.change.trash}'}"
+        finding("restored-file-removed", path=step.path)
+        if runtime.accepts
+        else finding("restored-file-in-trash", path=step.path, trash=step.change.trash or "")
         for step in files
         if step.change.after is None
     ]

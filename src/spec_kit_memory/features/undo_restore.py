@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from spec_kit_memory.advice import Advice, advise, outcome
+from spec_kit_memory.advice import Advice, advise, finding, outcome
 from spec_kit_memory.core import operation
 from spec_kit_memory.core.memory import Attention, Change, Filter, Presence, Session
 from spec_kit_memory.core.operation import FileChange
-from spec_kit_memory.core.wording import counted
 from spec_kit_memory.errors import CheckpointNotFound, Invalid
 from spec_kit_memory.features import checkpoints, file_undo, history_rows, link_undo
 from spec_kit_memory.features.file_undo import Former
@@ -37,7 +36,7 @@ class Prepared:
     links: list[link_undo.LinkPlan] = field(default_factory=list)
     formers: list[Former] = field(default_factory=list)
     sessions: list[tuple[Session, datetime]] = field(default_factory=list)
-    hints: list[str] = field(default_factory=list)
+    hints: list[Advice] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -68,7 +67,7 @@ def prepare(runtime: Runtime, act: Act) -> Prepared:
             _plan_memory(runtime, work, step, saved)
     left = len(changed) + len(occupied)
     if left:
-        work.hints.append(f"{counted(left, 'memory was', 'memories were')} changed since and left as it is")
+        work.hints.append(finding("memories-changed-since", count=left))
     _plan_links(runtime, work, act)
     _plan_files(runtime, work, act, saved, {*changed, *occupied})
     _plan_sessions(runtime, work, act, saved)
@@ -175,7 +174,7 @@ def _plan_memory(runtime: Runtime, work: Prepared, step: UndoStep, saved: _Saved
     memory_id, before = step.memory_id, step.before
     if before.get("presence") == Presence.LIVE:
         if memory_id not in saved.memories:
-            work.hints.append(f"memory {memory_id} is not in the checkpoint before the restore, and stays")
+            work.hints.append(finding("not-in-checkpoint", id=memory_id))
             return
         work.rows.append(saved.memories[memory_id])
     elif before:
@@ -222,7 +221,7 @@ def _plan_links(runtime: Runtime, work: Prepared, act: Act) -> None:
                 work.links.append(plan)
             else:
                 source, target = step.entry.memory_ids
-                work.hints.append(f"the link between #{source} and #{target} was changed since and stays")
+                work.hints.append(finding("link-changed-since", source_id=source, target_id=target))
 
 
 def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _Saved, left: set[int]) -> None:
@@ -230,12 +229,12 @@ def _plan_files(runtime: Runtime, work: Prepared, act: Act, saved: _Saved, left:
         for file in step.operation.files:
             file = file if step.entry.version > 1 else _as_0_1_left_it(runtime, step, saved)
             if step.memory_id in left:
-                work.hints.append(f"{file.path} stays: its memory was changed since")
+                work.hints.append(finding("file-stays-since", path=file.path))
                 continue
             former = Former(file, tuple(_texts(runtime, step, saved)))
             problem = file_undo.obstacle(runtime, former)
             if problem:
-                work.hints.append(f"{problem} and stays; the next scan reads it")
+                work.hints.append(finding("file-stays-why", problem=problem))
             else:
                 work.formers.append(former)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spec_kit_memory.advice import Advice, advise, outcome
+from spec_kit_memory.advice import Advice, Text, advise, finding, outcome
 from spec_kit_memory.answers import LinkAnswer, WhyAnswer
 from spec_kit_memory.core import links, operation, redact
 from spec_kit_memory.core.memory import Link, Origin, Relation
@@ -75,18 +75,18 @@ def _linked_before(linked: Advice, old: Link, new: Link) -> Advice:
     return outcome("linked-already", outcome=linked, strength=f"{new.strength:g}")
 
 
-def _from_file(existing: Link | None) -> tuple[str, ...]:
+def _from_file(existing: Link | None) -> tuple[Text, ...]:
     if existing is None or existing.origin is Origin.HAND:
         return ()
-    return ("this link came from a file; from now on it is yours, and stays when the file no longer asks for it",)
+    return (finding("link-is-yours-now"),)
 
 
 def unlink(runtime: Runtime, request: UnlinkRequest) -> LinkAnswer:
     link_id = request.link_id
     gone = runtime.store.record.drop_link(link_id, runtime.change("unlink", operation.Unlink(link_id=link_id)))
-    hints: tuple[str, ...] = ()
+    hints: tuple[Text, ...] = ()
     if gone.origin is Origin.FILE:
-        hints = ("this link comes from a file; it returns when the file is indexed unless the file changes",)
+        hints = (finding("link-returns"),)
     return LinkAnswer(
         outcome=outcome(
             "unlinked",

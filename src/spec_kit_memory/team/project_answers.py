@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from spec_kit_memory.advice import Value, outcome
-from spec_kit_memory.answers import HeldBack, Rule, SearchAnswer
+from spec_kit_memory.answers import Explanation, Freshness, HeldBack, Rule, SearchAnswer
 from spec_kit_memory.features.personal import joined_rules
 
 __all__ = ["joined_projects"]
@@ -50,10 +50,10 @@ def joined_projects(answers: Mapping[str, SearchAnswer], *, limit: int) -> Searc
             key: sum(answer.stats.get(key, 0) for answer in answers.values())
             for key in dict.fromkeys(key for answer in answers.values() for key in answer.stats)
         },
-        freshness={},
+        freshness=Freshness(),
         tokens_saved=sum(answer.tokens_saved for answer in answers.values()),
         contiguous=(),
-        explain={},
+        explain=Explanation(),
     )
 
 

@@ -364,11 +364,11 @@ def _linked(links: Mapping[str, Any]) -> str:
     )
 
 
-def _model(embedding: Mapping[str, Any]) -> str:
-    if not embedding.get("model"):
-        return "none" if embedding["provider"] == "none" else f"{embedding['provider']}, not used yet"
-    description = f"{embedding['model']} ({embedding['provider']}, {embedding['dimensions']} dimensions)"
-    return f"{description}; {embedding['problem']}" if embedding.get("problem") else description
+def _model(embedding: answers.EmbeddingStats) -> str:
+    if not embedding.model:
+        return "none" if embedding.provider == "none" else f"{embedding.provider}, not used yet"
+    description = f"{embedding.model} ({embedding.provider}, {embedding.dimensions} dimensions)"
+    return f"{description}; {for_person(embedding.problem)}" if embedding.problem else description
 
 
 def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
@@ -381,7 +381,7 @@ def _stats(answer: answers.StatsAnswer, *, now: datetime) -> Iterator[Block]:
         ("vectors", _counts({_VECTOR_WORDS.get(name, name): n for name, n in answer.vectors.items()})),
         ("links", _linked(answer.links)),
         ("model", _model(answer.embedding)),
-        *(("no vector", f"{count}: {why}") for why, count in (answer.embedding.get("failures") or {}).items()),
+        *(("no vector", f"{count}: {why}") for why, count in answer.embedding.failures.items()),
         ("files written", _counts({_WRITE_WORDS.get(name, name): n for name, n in answer.transactions.items()})),
         ("size", size(answer.size_bytes)),
         ("last indexed", last),
@@ -448,13 +448,13 @@ def _history(answer: answers.HistoryAnswer, *, now: datetime) -> Iterator[Block]
     yield Table(("when", "event", "memory", "by", "what"), rows, frozenset({2}))
     yield Line(answer.summary, "dim")
     if answer.ledger:
-        yield Line(f"Ledger: {_chain(answer.ledger)}", "dim" if answer.ledger.get("ok") else "bad")
+        yield Line(f"Ledger: {_chain(answer.ledger)}", "dim" if answer.ledger.ok else "bad")
 
 
-def _chain(ledger: Mapping[str, Any]) -> str:
-    if ledger["ok"]:
-        return f"{counted(ledger['entries'], 'entry')}, every link holds"
-    return f"the chain breaks at entry {ledger['brokenAt']}" if ledger.get("brokenAt") else "the chain is broken"
+def _chain(ledger: answers.LedgerState) -> str:
+    if ledger.ok:
+        return f"{counted(ledger.entries or 0, 'entry')}, every link holds"
+    return f"the chain breaks at entry {ledger.broken_at}" if ledger.broken_at else "the chain is broken"
 
 
 def _changed(before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
@@ -474,11 +474,11 @@ def _changed_link(before: object, after: object) -> str:
     link = after or before
     if not isinstance(link, Mapping):
         return "link"
-    told = f"link: #{link.get('source_id')} {link.get('relation')} #{link.get('target_id')}"
+    description = f"link: #{link.get('source_id')} {link.get('relation')} #{link.get('target_id')}"
     if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
-        return f"{told} {'added' if after else 'removed'}"
+        return f"{description} {'added' if after else 'removed'}"
     changed = [name for name in ("strength", "evidence") if before.get(name) != after.get(name)]
-    return f"{told}, {' and '.join(changed) or 'origin'} changed"
+    return f"{description}, {' and '.join(changed) or 'origin'} changed"
 
 
 def _checkpoints(answer: answers.CheckpointListAnswer, *, now: datetime) -> Iterator[Block]:

@@ -41,7 +41,8 @@ class _Reader(Formatter):
     """Fills templates in for one kind of reader.
 
     `{count:file}` counts ("3 files"), `{count:file is|files are}` where more than the noun changes; `{names!p}` are
-    parameters, spelled as this reader gives them; `{count!o}` is "it" or "them". In a call a value is written as the
+    parameters, spelled as this reader gives them; `{count!o}` is "it" or "them"; `{reasons!j}` joins
+    sentences with semicolons. In a call a value is written as the
     reader would type it.
     """
 
@@ -58,6 +59,8 @@ class _Reader(Formatter):
             return ", ".join(spelling.parameter(name, edge=self._edge) for name in value)
         if conversion == "q":
             return shlex.quote(str(value))
+        if conversion == "j":
+            return "; ".join(self.format_field(part, "") for part in value)
         if conversion == "o":
             return "it" if value == 1 else "them"
         return super().convert_field(value, conversion)

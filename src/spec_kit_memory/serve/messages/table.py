@@ -57,6 +57,8 @@ TABLE: Mapping[str, Words] = {
     ),
     # --- search
     "index-first": _alike("nothing is indexed yet: run `index()`"),
+    "fewer-concepts": _alike("use fewer concepts, or {parameters!p} instead"),
+    "ask-which-to-load": _alike("ask which memories to load: {choices}; skipping never blocks"),
     "name-rules": _alike("{count:more rule}: `list(tier='constitutional')` names them"),
     "read-section": _alike("{count:section} did not fit the token budget; `load(ID, anchor_id=SECTION)` reads one"),
     "held-back": _alike("older matches were held back; {ways}"),
@@ -148,7 +150,7 @@ TABLE: Mapping[str, Words] = {
     ),
     "write-first": _alike("write the first one: `save()`, or a markdown file in memory/ or specs/NAME/memory/"),
     "bad-files": _alike("{count:file} could not be indexed; `health()` lists them with the reason"),
-    "loose-links": _alike("{path}: {problem}{more}; `health()` lists what leads nowhere"),
+    "loose-links": _alike("{problem}; `health()` lists what leads nowhere"),
     "vectors-waiting": _alike(
         "{count:memory waits|memories wait} for vectors; a running server or `index()` makes them"
     ),

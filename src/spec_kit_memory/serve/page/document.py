@@ -16,7 +16,7 @@ import nh3
 from markdown_it import MarkdownIt
 
 if TYPE_CHECKING:
-    from spec_kit_memory.answers import Section
+    from spec_kit_memory.page_answers import Section
 
 __all__ = ["LONGEST", "html_of", "section_id", "visible"]
 
