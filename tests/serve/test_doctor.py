@@ -13,6 +13,7 @@ import pytest
 from spec_kit_memory.serve import hosts
 from spec_kit_memory.serve.hosts import HOSTS, doctor
 from spec_kit_memory.serve.hosts.doctor import Diagnosis
+from spec_kit_memory.serve.hosts.formats import argv
 
 MEMORY = "# Token decision\n\nWe chose signed tokens.\n"
 
@@ -46,7 +47,8 @@ def test_a_host_that_is_connected_is_in_order(host: str, scope: str, root: Path)
     found = doctor.diagnose(HOSTS[host], root=root)
     assert bad(found) == [], found.findings
     assert found.scope == scope or host == "cline"  # which has one file for both
-    assert {"configuration", "program", "handshake", "tools", "PATH"} <= {each.about for each in found.findings}
+    looked_at = {each.about for each in found.findings}
+    assert {"configuration", "program", "handshake", "tools", "first call", "PATH"} <= looked_at
 
 
 def test_a_host_that_is_not_connected_is_told_how(root: Path) -> None:
@@ -99,6 +101,58 @@ def test_a_hook_that_was_taken_out_or_fails_is_found(root: Path) -> None:
     content["hooks"]["PreCompact"][0]["hooks"][0]["command"] = "/gone/skm hook pre-compact --host claude-code"
     path.write_text(json.dumps(content))
     assert bad(doctor.diagnose(HOSTS["claude-code"], root=root)) == ["hook SessionStart", "hook PreCompact"]
+
+
+def test_a_server_that_ends_after_its_first_answers_is_found(root: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    change(root / ".mcp.json", args=[*argv(entry_of(root / ".mcp.json"))[1:], "--tols", "lean"])
+    found = doctor.diagnose(HOSTS["claude-code"], root=root)
+    assert bad(found) == ["first call"]
+    assert "--tols" in only(found, "first call")[0]
+
+
+def test_an_index_that_cannot_be_read_is_told_with_its_remedy(root: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    index = root / ".spec-kit-memory/index.sqlite"
+    index.write_bytes(b"\x17" * 40_960 + index.read_bytes()[40_960:])
+    for name in ("index.sqlite-wal", "index.sqlite-shm"):
+        (index.parent / name).unlink(missing_ok=True)
+    detail, mend = only(doctor.diagnose(HOSTS["claude-code"], root=root), "first call")
+    assert detail.startswith("E024: ")
+    assert "skm index --rebuild" in mend
+
+
+def test_the_server_is_started_in_the_environment_that_the_entry_gives(root: Path, tmp_path: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    change(root / ".mcp.json", env={"SPEC_KIT_MEMORY_WORKSPACE": str(tmp_path / "gone")})
+    detail, _ = only(doctor.diagnose(HOSTS["claude-code"], root=root), "first call")
+    assert str(tmp_path / "gone") in detail
+
+
+def test_a_program_whose_interpreter_is_gone_is_told_apart(root: Path, tmp_path: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    program = tmp_path / "skm"
+    program.write_text("#!/gone/python\n")
+    program.chmod(0o755)
+    change(root / ".mcp.json", command=str(program), args=["serve"])
+    assert "interpreter" in only(doctor.diagnose(HOSTS["claude-code"], root=root), "program")[0]
+
+
+def entry_of(path: Path) -> object:
+    return json.loads(path.read_text())["mcpServers"]["spec_kit_memory"]
+
+
+def test_a_hook_of_somebody_elses_is_not_run(root: Path, tmp_path: Path) -> None:
+    hosts.install("claude-code", root=root, apply=True)
+    path = root / ".claude/settings.json"
+    content = json.loads(path.read_text())
+    theirs = {"type": "command", "command": f"touch {tmp_path}/was-run; lint hook run"}
+    content["hooks"]["SessionStart"][0]["hooks"].insert(0, theirs)
+    content["hooks"]["PreCompact"] = [{"hooks": [theirs]}]
+    path.write_text(json.dumps(content))
+    assert bad(doctor.diagnose(HOSTS["claude-code"], root=root)) == ["hook PreCompact"]
+    assert not (tmp_path / "was-run;").exists()
+    assert not (tmp_path / "was-run").exists()
 
 
 def change(path: Path, **values: object) -> None:

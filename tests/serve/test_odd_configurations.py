@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,3 +135,43 @@ def test_a_server_that_stands_there_twice_is_gone_after_an_uninstall(root: Path,
     )
     hosts.uninstall("claude-code", root=root, apply=True)
     assert content(path) == {"mcpServers": {"a": {}}}
+
+
+# Hosts have menus that add a person's hook to the group that is there, which may be ours.
+GROUPED = pytest.mark.parametrize("host", ["claude-code", "codex", "gemini", "qwen"])
+THEIRS = {"type": "command", "command": "./mine.sh", "timeout": 5}
+
+
+def with_a_hook_in_our_groups(host: str, root: Path) -> tuple[Path, dict[str, Any]]:
+    """Every group of ours has a hook of the user's beside it, as the host's menu would have put it there."""
+    hosts.install(host, root=root, apply=True)
+    path = next(file.path for file in shared(host, root) if any(entry.mode == "item" for entry in file.entries))
+    tree = content(path)
+    for groups in tree["hooks"].values():
+        groups[0] = {"matcher": "", "hooks": [*groups[0]["hooks"], THEIRS]}
+    path.write_text(json.dumps(tree, indent=2))
+    return path, tree
+
+
+@GROUPED
+def test_a_hook_that_a_person_added_to_our_group_outlives_ours(host: str, root: Path, home: Path) -> None:
+    path, tree = with_a_hook_in_our_groups(host, root)
+    assert not hosts.install(host, root=root, apply=True).changes
+    hosts.uninstall(host, root=root, apply=True)
+    assert content(path)["hooks"] == {event: [{"matcher": "", "hooks": [THEIRS]}] for event in tree["hooks"]}
+
+
+@GROUPED
+def test_a_hook_of_ours_in_a_shared_group_is_renewed_alone(
+    host: str, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, tree = with_a_hook_in_our_groups(host, root)
+    moved = home.parent / "moved"
+    (home.parent / "programs").rename(moved)
+    monkeypatch.setenv("PATH", str(moved))
+    hosts.install(host, root=root, apply=True)
+    for event, (theirs, ours) in content(path)["hooks"].items():
+        assert theirs == {"matcher": "", "hooks": [THEIRS]}, event
+        assert [hook["command"].split(" ")[0] for hook in ours["hooks"]] == [str(moved / "skm")]
+    hosts.uninstall(host, root=root, apply=True)
+    assert content(path)["hooks"] == {event: [{"matcher": "", "hooks": [THEIRS]}] for event in tree["hooks"]}

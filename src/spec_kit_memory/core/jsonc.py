@@ -204,13 +204,19 @@ def _container(text: str, start: int, depth: int, grammar: _Grammar, *, closing:
     return Node(kind, start, at + 1, value, tuple(members))
 
 
-def find(root: Node, path: Path) -> Node | None:
-    """The node at a path of keys, or None."""
+def find(root: Node, path: Sequence[str | int]) -> Node | None:
+    """The node at a path of keys, and of places in arrays; or None."""
     node: Node | None = root
     for key in path:
-        member = node.member(key) if node is not None and node.kind == "object" else None
-        node = member.node if member else None
+        node = _inner(node, key) if node is not None else None
     return node
+
+
+def _inner(node: Node, key: str | int) -> Node | None:
+    if isinstance(key, int):
+        return node.members[key].node if node.kind == "array" and key < len(node.members) else None
+    member = node.member(key) if node.kind == "object" else None
+    return member.node if member else None
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -254,7 +260,7 @@ def remove(text: str, path: Path) -> str:
         text = _cut(text, parent, member)
 
 
-def remove_item(text: str, path: Path, index: int) -> str:
+def remove_item(text: str, path: Sequence[str | int], index: int) -> str:
     array = find(parse(text), path)
     assert array is not None
     return _cut(text, array, array.members[index])

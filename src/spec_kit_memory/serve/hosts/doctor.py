@@ -10,10 +10,12 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +24,22 @@ from typing import Any
 from spec_kit_memory.answers import Answer
 from spec_kit_memory.serve.cli.answer_view import Block, Line
 from spec_kit_memory.serve.hosts import edits
-from spec_kit_memory.serve.hosts.formats import SERVER, ConfigEntry, File, Host, HostPlace, argv, named_workspace
+from spec_kit_memory.serve.hosts.formats import (
+    SERVER,
+    ConfigEntry,
+    File,
+    Host,
+    HostPlace,
+    argv,
+    hooks_of_group,
+    named_workspace,
+    our_hooks,
+)
 
 __all__ = ["Diagnosis", "Finding", "blocks", "diagnose"]
 
-ANSWER_SECONDS = 20.0
+ANSWER_SECONDS = 30.0
+STOP_SECONDS = 5.0  # for a server to end after its input has
 PATIENCE_SECONDS = 3.0  # the least that a known host gives a server
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -40,6 +53,13 @@ INITIALIZE = {
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+# It reads a little and writes nothing.
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 3,
+    "method": "tools/call",
+    "params": {"name": "memory_match_triggers", "arguments": {"prompt": "skm doctor"}},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +110,7 @@ def _look(host: Host, place: HostPlace) -> Iterator[Finding]:
     runs = _program(command, again)
     yield runs
     if runs.ok:
-        yield from _server(command, place)
+        yield from _server(command, entry, place)
         yield _path(command[0])
     yield _workspace(entry, place, again)
     yield from _hooks(host, place, again)
@@ -145,7 +165,9 @@ def _program(command: Sequence[str], again: str) -> Finding:
     try:
         done = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("program", False, f"{words[0]} cannot be run: {error}", mend)
+        gone = isinstance(error, FileNotFoundError) and Path(words[0]).exists()
+        reason = "the interpreter that its first line names is not there" if gone else error
+        return Finding("program", False, f"{words[0]} cannot be run: {reason}", mend)
     output_lines = (done.stdout or done.stderr).strip().splitlines()
     ok = done.returncode == 0 and bool(output_lines) and output_lines[-1].startswith("spec-kit-memory")
     return Finding(
@@ -163,17 +185,28 @@ def _path(program: str) -> Finding:
     return Finding("PATH", same, f"skm on PATH is {typed}", mend)
 
 
-def _server(command: Sequence[str], place: HostPlace) -> Iterator[Finding]:
+def _server(command: Sequence[str], entry: Any, place: HostPlace) -> Iterator[Finding]:
+    from spec_kit_memory import settings
+
+    messages = [INITIALIZE, INITIALIZED, LIST_TOOLS]
+    if settings.load(place.root).may_have_index:  # a call would make one
+        messages.append(CALL)
     try:
-        first, seconds, tools = _handshake(command, place)
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        yield Finding("handshake", False, f"the server did not answer: {error}", "Run `skm health` in the project.")
+        answers = _answers(command, _environment(entry), messages, place)
+    except OSError as error:
+        yield Finding("handshake", False, f"the server cannot be started: {error}", "Run `skm health` in the project.")
         return
-    quick = seconds <= PATIENCE_SECONDS
-    version = first.get("serverInfo", {}).get("version", "?")
+    first, listed = answers.get(INITIALIZE["id"]), answers.get(LIST_TOOLS["id"])
+    if first is None or listed is None or "isError" in first.result:
+        yield Finding(
+            "handshake", False, f"the server did not answer: {answers.last_words}", "Run `skm health` in the project."
+        )
+        return
+    quick = first.seconds <= PATIENCE_SECONDS
+    version = first.result.get("serverInfo", {}).get("version", "?")
     mend = "" if quick else f"Some hosts give up after {PATIENCE_SECONDS:.0f} s: is the disk slow or full?"
-    yield Finding("handshake", quick, f"version {version} answered after {seconds * 1000:.0f} ms", mend)
-    names = {str(tool.get("name")) for tool in tools}
+    yield Finding("handshake", quick, f"version {version} answered after {first.seconds * 1000:.0f} ms", mend)
+    names = {str(tool.get("name")) for tool in listed.result.get("tools", [])}
     missing = {"memory_context", "memory_search", "memory_save"} - names
     yield Finding(
         "tools",
@@ -181,42 +214,119 @@ def _server(command: Sequence[str], place: HostPlace) -> Iterator[Finding]:
         f"{len(names)} tools" + (f", without {', '.join(sorted(missing))}" if missing else ""),
         "Run `skm --version`: another program answers." if missing else "",
     )
+    if CALL in messages:
+        yield _call(answers)
 
 
-def _handshake(command: Sequence[str], place: HostPlace) -> tuple[dict[str, Any], float, list[dict[str, Any]]]:
+def _call(answers: Answers) -> Finding:
+    """The first answers are given before anything is opened; whether the server works is seen by a call of a tool."""
+    call = answers.get(CALL["id"])
+    if call is None:
+        mend = "Run the configured command by hand: it says what is wrong."
+        return Finding("first call", False, f"the server did not answer: {answers.last_words}", mend)
+    if not call.result.get("isError"):
+        return Finding("first call", True, f"answered after {call.seconds * 1000:.0f} ms")
+    text = "".join(str(part.get("text", "")) for part in call.result.get("content", []))
+    try:
+        error = json.loads(text)
+        detail, hint = f"{error['code']}: {error['message']}", str(error.get("hint") or "")
+    except (ValueError, KeyError, TypeError):
+        detail, hint = text, ""
+    return Finding("first call", False, detail, hint or "Run `skm health` in the project.")
+
+
+def _environment(entry: Any) -> dict[str, str]:
+    """Ours, with what the host's entry adds."""
+    added = entry.get("env") or entry.get("environment") or entry.get("transport", {}).get("env")
+    pairs = added.items() if isinstance(added, dict) else ()
+    return {**os.environ, **{key: value for key, value in pairs if isinstance(value, str) and "${" not in value}}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    result: dict[str, Any]
+    seconds: float
+
+
+@dataclass(slots=True)
+class Answers:
+    """What a server answered to each request, and what it said last if it left some unanswered."""
+
+    by_id: dict[int, ServerAnswer]
+    last_words: str = ""
+
+    def get(self, request_id: Any) -> ServerAnswer | None:
+        return self.by_id.get(request_id)
+
+
+def _answers(
+    command: Sequence[str], environment: Mapping[str, str], messages: Sequence[Mapping[str, Any]], place: HostPlace
+) -> Answers:
     started = time.monotonic()
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place.root
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=place.root,
+        env=environment,
+        start_new_session=True,
     )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    error_lines: deque[bytes] = deque(maxlen=20)
+    listening = threading.Thread(target=error_lines.extend, args=(process.stderr,), daemon=True)
+    # A program that says nothing is ended, and with it the reading below.
+    deadline = threading.Timer(ANSWER_SECONDS, _end, (process,))
+    deadline.daemon = True
+    answers = Answers({})
+    waiting = {message["id"] for message in messages if "id" in message}
     try:
-        messages = b"".join(json.dumps(message).encode() + b"\n" for message in (INITIALIZE, INITIALIZED, LIST_TOOLS))
-        assert process.stdin
-        assert process.stdout
-        # A program that says nothing is ended, and with it the reading below.
-        deadline = threading.Timer(ANSWER_SECONDS, process.kill)
-        deadline.daemon = True
+        listening.start()
         deadline.start()
         with suppress(BrokenPipeError):  # it has ended already; its last words are read below
-            process.stdin.write(messages)
+            process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
             process.stdin.flush()
-        first = json.loads(process.stdout.readline() or b"{}")
-        seconds = time.monotonic() - started
-        listed = json.loads(process.stdout.readline() or b"{}")
-        deadline.cancel()
-        if seconds >= ANSWER_SECONDS and "result" not in first:
-            raise ValueError(f"nothing within {ANSWER_SECONDS:.0f} s")
-        if "result" not in first or "result" not in listed:
-            process.kill()
-            with suppress(BrokenPipeError):
-                process.stdin.close()
-            process.stdin = None
-            error_lines = process.communicate(timeout=ANSWER_SECONDS)[1].decode("utf-8", "replace").strip().splitlines()
-            raise ValueError(error_lines[-1] if error_lines else "it ended without a word")
-        return first["result"], seconds, listed["result"].get("tools", [])
+        for line in process.stdout:
+            with suppress(ValueError, AttributeError, KeyError, TypeError):
+                message = json.loads(line)
+                result = message["result"] if "result" in message else _refusal(message["error"])
+                waiting.remove(message["id"])
+                answers.by_id[message["id"]] = ServerAnswer(result, time.monotonic() - started)
+            if not waiting:
+                break
     finally:
-        process.kill()
-        with suppress(BrokenPipeError, ValueError):
-            process.communicate()
+        deadline.cancel()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+        _end(process)
+        listening.join(STOP_SECONDS)
+        process.stdout.close()
+        if not listening.is_alive():
+            process.stderr.close()
+    if waiting:
+        words = [line.decode("utf-8", "replace").strip() for line in list(error_lines) if line.strip()]
+        late = time.monotonic() - started >= ANSWER_SECONDS
+        silence = f"nothing within {ANSWER_SECONDS:.0f} s" if late else "it ended without a word"
+        answers.last_words = words[-1] if words and not late else silence
+    return answers
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The program and what it has started, which would keep its output open."""
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
+
+
+def _refusal(error: Mapping[str, Any]) -> dict[str, Any]:
+    return {"isError": True, "content": [{"text": str(error.get("message", error))}]}
 
 
 def _hooks(host: Host, place: HostPlace, again: str) -> Iterator[Finding]:
@@ -228,7 +338,8 @@ def _hooks(host: Host, place: HostPlace, again: str) -> Iterator[Finding]:
             if entry.mode != "item":
                 continue
             event = entry.path[-1]
-            command = next((words for words in _commands(edits.entry_in(file, entry.path)) if " hook " in words), None)
+            ours = our_hooks(edits.entry_in(file, entry.path))
+            command = next((hook["command"] for item in ours for hook in hooks_of_group(item) or [item]), None)
             if command is None:
                 yield Finding(f"hook {event}", False, f"{file.path} does not run us", f"Run `{again}`.")
                 continue
@@ -244,14 +355,6 @@ def _plugin(file: File, place: HostPlace, again: str) -> Finding:
     if text != file.text:
         return Finding("hook plugin", False, f"{file.path} is of another version or program", f"Run `{again}`.")
     return _hook("plugin", place.hook("session-start", "opencode"), place)
-
-
-def _commands(value: Any) -> Iterator[str]:
-    for item in value if isinstance(value, list) else ():
-        if isinstance(item, dict):
-            if isinstance(item.get("command"), str):
-                yield item["command"]
-            yield from _commands(item.get("hooks"))
 
 
 def _hook(event: str, command: str, place: HostPlace) -> Finding:

@@ -12,7 +12,7 @@ from typing import Any
 
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts import toml
-from spec_kit_memory.serve.hosts.formats import ConfigEntry, File, is_ours, named_workspace
+from spec_kit_memory.serve.hosts.formats import ConfigEntry, File, hooks_of_group, is_ours, named_workspace, our_hooks
 
 __all__ = [
     "Containers",
@@ -70,8 +70,19 @@ def _stands(stored: Any, entry: ConfigEntry) -> bool:
     if entry.mode == "default":
         return stored is not None
     if entry.mode == "item":
-        return isinstance(stored, list) and [item for item in stored if is_ours(item)] == [entry.value]
+        ours = our_hooks(stored)
+        # In a group with hooks of somebody else's, our hook stands by itself.
+        return len(ours) == 1 and any(_covers(ours[0], value) for value in (entry.value, *hooks_of_group(entry.value)))
     return isinstance(stored, dict) and all(stored.get(key) == value for key, value in entry.value.items())
+
+
+def _covers(stored: Any, value: Any) -> bool:
+    """Is everything of the value there? Keys that somebody added do not count."""
+    if isinstance(value, dict):
+        return isinstance(stored, dict) and all(_covers(stored.get(key), part) for key, part in value.items())
+    if isinstance(value, list):
+        return isinstance(stored, list) and len(stored) == len(value) and all(map(_covers, stored, value))
+    return bool(stored == value)
 
 
 def _tree(text: str) -> dict[str, Any]:
@@ -241,8 +252,14 @@ def _without_items(text: str, path: tuple[str, ...]) -> str:
     node = jsonc.find(jsonc.parse(text), path)
     if node is None or node.kind != "array":
         return text
-    for index in reversed([i for i, member in enumerate(node.members) if is_ours(member.node.value)]):
-        text = jsonc.remove_item(text, path, index)
+    for index in reversed(range(len(node.members))):
+        item = node.members[index].node.value
+        if is_ours(item):
+            text = jsonc.remove_item(text, path, index)
+            continue
+        hooks = hooks_of_group(item)
+        for place in reversed([place for place, hook in enumerate(hooks) if is_ours(hook)]):
+            text = jsonc.remove_item(text, (*path, index, "hooks"), place)
     return text
 
 
@@ -268,7 +285,7 @@ def _stripped(tree: dict[str, Any], file: File) -> dict[str, Any]:
         if not isinstance(parent, dict) or entry.path[-1] not in parent:
             continue
         if entry.mode == "item" and isinstance(parent[entry.path[-1]], list):
-            parent[entry.path[-1]] = [item for item in parent[entry.path[-1]] if not is_ours(item)]
+            parent[entry.path[-1]] = [_not_ours(item) for item in parent[entry.path[-1]] if not is_ours(item)]
         elif entry.mode == "member" or parent[entry.path[-1]] == entry.value:
             del parent[entry.path[-1]]
     for path in _around(file):
@@ -276,3 +293,8 @@ def _stripped(tree: dict[str, Any], file: File) -> dict[str, Any]:
         if isinstance(parent, dict) and parent.get(path[-1]) in ({}, []):
             del parent[path[-1]]
     return copy
+
+
+def _not_ours(item: Any) -> Any:
+    hooks = hooks_of_group(item)
+    return {**item, "hooks": [hook for hook in hooks if not is_ours(hook)]} if hooks else item

@@ -20,7 +20,19 @@ from typing import Any, Literal
 from spec_kit_memory.core import jsonc
 from spec_kit_memory.serve.hosts import slash_commands
 
-__all__ = ["HOSTS", "SERVER", "ConfigEntry", "File", "Host", "HostPlace", "argv", "is_ours", "named_workspace"]
+__all__ = [
+    "HOSTS",
+    "SERVER",
+    "ConfigEntry",
+    "File",
+    "Host",
+    "HostPlace",
+    "argv",
+    "hooks_of_group",
+    "is_ours",
+    "named_workspace",
+    "our_hooks",
+]
 
 SERVER = "spec_kit_memory"
 # Long enough for a first run on a cold disk, short enough not to be felt as a hang.
@@ -117,14 +129,25 @@ class Host:
 
 
 def is_ours(value: Any) -> bool:
-    """Is this item of a list of hooks one that some version of ours has put there?"""
-    if isinstance(value, dict):
-        command = value.get("command")
-        if isinstance(command, str) and " hook " in command and ("spec_kit_memory" in command or _named(command)):
-            return True
-        hooks = value.get("hooks")
-        return isinstance(hooks, list) and any(is_ours(hook) for hook in hooks if isinstance(hook, dict))
-    return False
+    """Is this item of a list of hooks one that some version of ours has put there, and nothing else?"""
+    if not isinstance(value, dict):
+        return False
+    command = value.get("command")
+    if isinstance(command, str) and " hook " in command and ("spec_kit_memory" in command or _named(command)):
+        return True
+    return bool(grouped := hooks_of_group(value)) and all(is_ours(hook) for hook in grouped)
+
+
+def hooks_of_group(item: Any) -> list[Any]:
+    """The hooks of a group of them; hosts add a person's own to a group of ours."""
+    hooks = item.get("hooks") if isinstance(item, dict) else None
+    return hooks if isinstance(hooks, list) else []
+
+
+def our_hooks(items: Any) -> list[Any]:
+    """What is ours in a list of hooks: items, and single hooks in groups that also have others."""
+    listed = items if isinstance(items, list) else []
+    return [found for item in listed for found in ([item] if is_ours(item) else filter(is_ours, hooks_of_group(item)))]
 
 
 def argv(entry: Any) -> list[str]:
@@ -375,7 +398,7 @@ def _claude_hooks(place: HostPlace) -> bool:
         hooks = jsonc.find(jsonc.parse(settings.read_text(encoding="utf-8")), ("hooks", "UserPromptSubmit"))
     except (OSError, ValueError):
         return False
-    return hooks is not None and isinstance(hooks.value, list) and any(is_ours(hook) for hook in hooks.value)
+    return hooks is not None and bool(our_hooks(hooks.value))
 
 
 def _vscode_notes(place: HostPlace) -> list[str]:
