@@ -769,6 +769,7 @@ class TriggerAnswer(Answer):
 class SessionAnswer(Answer):
     turn: int
     working_memory: tuple[Card, ...] = ()  # what it attends to most, strongest first
+    first: bool = True  # nobody asked at the same event a moment ago
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

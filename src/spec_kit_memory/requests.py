@@ -346,6 +346,9 @@ class SessionRequest(Request, verb="session", command=""):
 
     session_id: str = parameter("text", kw_only=False, about="Your session")
     anew: bool = parameter("boolean", default=False, help="Send again what was sent before")
+    event: str | None = parameter(
+        "text", default=None, help="What happened in the host: of several hooks that run at it, the first is to speak"
+    )
 
 
 class UndoRequest(Request, verb="undo"):

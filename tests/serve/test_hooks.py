@@ -118,8 +118,8 @@ def test_a_wish_to_save_is_passed_on(root: Path) -> None:
 
 def test_the_turns_of_a_session_are_counted(root: Path) -> None:
     given = {**prompt_for("claude-code", root, "deploy it"), "session_id": "counted"}
-    for _ in range(3):
-        run("prompt", given=given)
+    for number in range(3):
+        run("prompt", given={**given, "prompt": f"deploy it, {number}"})
     with Workspace(settings.load(root, environ={})) as workspace:
         turn = workspace.triggers("hello", session_id="counted").session["turn"]
     assert turn == 4
@@ -133,7 +133,7 @@ def test_a_long_memory_is_cut_and_says_how_to_get_the_rest(root: Path) -> None:
 
 @pytest.mark.parametrize("host", HOOKED)
 def test_a_session_starts_with_rules(host: str, root: Path) -> None:
-    given = {"session_id": "s2", "cwd": str(root), "workspace_roots": [str(root)], "source": "startup"}
+    given = {"session_id": f"s2-{host}", "cwd": str(root), "workspace_roots": [str(root)], "source": "startup"}
     answer = answered("session-start", "--host", host, given=given)
     assert "Ask before a deploy" in said(answer)
     if host not in ("cursor", "opencode"):
@@ -160,7 +160,8 @@ def test_a_summary_keeps_decisions_and_the_memories_in_use(host: str, root: Path
     session = f"long-{host}"
     given = {**prompt_for(host, root, "our token lifetime"), "session_id": session}
     assert "could not be revoked" in said(answered("prompt", "--host", host, given=given))
-    assert "could not be revoked" not in said(answered("prompt", "--host", host, given=given))
+    again = {**given, "prompt": "our token lifetime once more"}
+    assert "could not be revoked" not in said(answered("prompt", "--host", host, given=again))
     compacted = {"cwd": str(root), "session_id": session, "trigger": "auto"}
     kept = run("pre-compact", "--host", host, given=compacted).stdout.decode()
     assert "decision" in kept
@@ -198,9 +199,10 @@ def test_before_compaction_saving_is_suggested(host: str, root: Path) -> None:
 def test_the_project_is_found_from_a_folder_below_or_from_the_hosts_variable(root: Path, tmp_path: Path) -> None:
     given = {**prompt_for("claude-code", root / "specs" / "007-auth", "token lifetime"), "session_id": "below"}
     assert "fifteen" in said(answered("prompt", given=given))
-    elsewhere = {**given, "cwd": str(tmp_path)}
+    elsewhere = {**given, "cwd": str(tmp_path), "session_id": "elsewhere"}
     assert "fifteen" in said(answered("prompt", given=elsewhere, CLAUDE_PROJECT_DIR=str(root)))
-    assert "fifteen" in said(answered("prompt", "--workspace", str(root), given=elsewhere))
+    named = {**elsewhere, "session_id": "named"}
+    assert "fifteen" in said(answered("prompt", "--workspace", str(root), given=named))
 
 
 def test_a_project_without_an_index_gets_none(tmp_path: Path) -> None:

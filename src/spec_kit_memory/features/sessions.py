@@ -6,6 +6,7 @@ that two agents on one workspace do not disturb each other.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections import Counter
@@ -37,6 +38,8 @@ MOST_SENT = 5000
 MOST_CONNECTIONS = 1000
 # A prompt must not be answered with a whole file: the rest is one load away.
 NAMED_IDS = 3
+# Hooks at the same event start together or one right after the other.
+SAME_EVENT_SECONDS = 5
 CONTENT_TOKENS = 800
 SUMMARY_TOKENS = 200
 _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{1,64}")
@@ -126,9 +129,11 @@ def keep_session(runtime: Runtime, session: Session) -> None:
 
 def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
     """What it attends to. Anew, what was sent to it counts as not sent: its model has forgotten it."""
+    first = _is_first(runtime, request.session_id, request.event) if request.event else True
     current = open_session(runtime, request.session_id)
     if request.anew and current.sent:
-        current = replace(current, sent=frozenset())
+        own = _event_prefix(request.event) if request.event else " "
+        current = replace(current, sent=frozenset(mark for mark in current.sent if mark.startswith(own)))
         keep_session(runtime, current)
     memories = {
         memory.id: memory
@@ -140,7 +145,31 @@ def session(runtime: Runtime, request: SessionRequest) -> SessionAnswer:
         outcome=outcome("session-turn", turn=current.turn, count=len(cards)),
         turn=current.turn,
         working_memory=cards,
+        first=first,
     )
+
+
+def _event_prefix(event: str) -> str:
+    return f"event:{hashlib.sha256(event.encode()).hexdigest()[:16]}:"
+
+
+def _is_first(runtime: Runtime, session_id: str, event: str) -> bool:
+    """Is this the only hook at an event of a host, or the first? A host that has our hooks in the project's
+    configuration and in the user's runs both, mostly at the same time."""
+    prefix, now = _event_prefix(event), int(runtime.now().timestamp())
+    try:
+        with runtime.store.hurried(), runtime.store.together():
+            current = open_session(runtime, session_id)
+            earlier = [int(mark.removeprefix(prefix)) for mark in current.sent if mark.startswith(prefix)]
+            if any(0 <= now - second < SAME_EVENT_SECONDS for second in earlier):
+                return False
+            others = frozenset(mark for mark in current.sent if not mark.startswith(prefix))
+            runtime.store.record.put_session(
+                with_sent(replace(current, sent=others), [f"{prefix}{now}"]), runtime.now()
+            )
+    except (DatabaseBusy, DatabaseUnusable) as error:
+        logger.warning("session %s was not kept: %s %s", session_id, error.code, error.message)
+    return True
 
 
 # --- triggers -----------------------------------------------------------------

@@ -157,9 +157,12 @@ def _session(event_data: Mapping[str, Any]) -> str | None:
 
 
 def _text(event: str, event_data: Mapping[str, Any], workspace: Workspace) -> str:
-    session = _session(event_data)
-    if session and (event in ("pre-compact", "session-end") or event_data.get("source") in ANEW):
-        workspace.session(session, anew=True)
+    session, source = _session(event_data), event_data.get("source")
+    anew = event in ("pre-compact", "session-end") or source in ANEW
+    happened = f"{event} {event_data.get('prompt') if event == 'prompt' else source}"
+    # A host may have our hooks twice, in the project's configuration and in the user's.
+    if session and not workspace.session(session, anew=anew, event=happened).first:
+        return ""
     if event == "session-end":
         return ""
     if event == "pre-compact":

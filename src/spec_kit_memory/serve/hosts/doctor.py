@@ -188,7 +188,7 @@ def _path(program: str) -> Finding:
 def _server(command: Sequence[str], entry: Any, place: HostPlace) -> Iterator[Finding]:
     from spec_kit_memory import settings
 
-    messages = [INITIALIZE, INITIALIZED, LIST_TOOLS]
+    messages: list[Mapping[str, Any]] = [INITIALIZE, INITIALIZED, LIST_TOOLS]
     if settings.load(place.root).may_have_index:  # a call would make one
         messages.append(CALL)
     try:
